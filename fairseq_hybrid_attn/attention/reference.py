@@ -1,0 +1,64 @@
+"""The definition of multi-branch attention, written to be read.
+
+Every faster way of computing it is held against this one.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .problem import AttentionProblem, AttentionResult, Branch
+
+
+def reference(problem: AttentionProblem) -> AttentionResult:
+    """One masked softmax and one value product per branch, over scores computed once.
+
+    HySAN Eq. 8-12 with one pattern per branch; MMA Eq. 7-11 with one branch whose heads
+    have a pattern each; hybrid gate Eq. 1-3 with a global and a local branch.
+    """
+    scores = problem.q @ problem.k.transpose(-2, -1)  # [b, h, n, m]
+    # As fairseq does, the softmax of half-precision scores is taken in single precision.
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    if problem.bias is not None:
+        scores = scores + problem.bias
+
+    outputs, weights = [], []
+    for branch in problem.branches:
+        branch_weights = masked_softmax(scores, allowed_keys(branch, problem))
+        dropped = F.dropout(branch_weights, problem.dropout) if problem.dropout else branch_weights
+        outputs.append(dropped.to(problem.v.dtype) @ problem.v)
+        weights.append(branch_weights)
+    return AttentionResult(
+        outputs=torch.stack(outputs),
+        weights=torch.stack(weights) if problem.need_weights else None,
+    )
+
+
+def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:
+    """Where the heads of a branch may look.
+
+    Returns:
+        bool tensor that broadcasts to ``[b, h, n, m]``; True = may attend.
+    """
+    n, m = problem.q.size(-2), problem.k.size(-2)
+    allowed = torch.stack([pattern.mask(n, m, device=problem.q.device) for pattern in branch])
+    if problem.key_padding is None:
+        return allowed  # [1 or h, n, m]
+    return allowed & ~problem.key_padding[:, None, None, :]  # [b, 1 or h, n, m]
+
+
+def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Softmax over the allowed keys only; a row without any is exactly zero.
+
+    The forbidden scores become the lowest finite number, not minus infinity: the softmax
+    of a row of minus infinities is NaN, in its gradient too.
+
+    Args:
+        scores: ``[..., n, m]``.
+        allowed: broadcastable to ``scores``, True = may attend.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    weights = F.softmax(scores.masked_fill(~allowed, lowest), dim=-1)
+    return weights.masked_fill(~allowed, 0.0)

@@ -1,0 +1,49 @@
+"""Refusing a fairseq that would not run these models, or would run them wrongly."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from .errors import UserError
+
+SUPPORTED = """\
+fairseq_hybrid_attn works with these distributions of fairseq (import name: fairseq):
+  ve-fairseq 0.12.3       Python 3.11, 3.12   wheels for Linux on x86-64
+  fairseq-fixed 0.12.3.1  Python 3.11         from source, other platforms
+In a fresh environment:  pip install ve-fairseq==0.12.3
+The official fairseq 0.12.2 does not work: it does not import on Python 3.11 and later, and
+its inference fast path bypasses custom attention, giving wrong translations without a word."""
+
+
+def check_fairseq() -> None:
+    """Import fairseq and look whether it is fit.
+
+    Raises:
+        UserError: if it is missing, does not import, or bypasses custom attention.
+    """
+    try:
+        from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+    except Exception as error:  # whatever an unfit fairseq raises while it is imported
+        raise UserError(_message(f"cannot be imported ({type(error).__name__}: {error})")) from None
+    if bypasses_custom_attention(TransformerEncoderLayerBase):
+        raise UserError(_message("bypasses custom attention at inference"))
+
+
+def bypasses_custom_attention(encoder_layer: type) -> bool:
+    """Whether fairseq's encoder layer has the fast path of 0.12.2, which computes its own
+    attention from the projections instead of calling ``self_attn``."""
+    return "can_use_fastpath" in encoder_layer.forward.__code__.co_names
+
+
+def _message(problem: str) -> str:
+    installed = [
+        f"{name} {metadata.version(name)}"
+        for name in ("fairseq", "ve-fairseq", "fairseq-fixed")
+        if any(metadata.distributions(name=name))
+    ]
+    found = " and ".join(installed) or "no fairseq"
+    return (
+        f"The fairseq of this environment {problem}.\n"
+        f"Found: {found}, Python {platform.python_version()}.\n{SUPPORTED}"
+    )

@@ -1,0 +1,115 @@
+"""The settings of a model: fairseq's own transformer settings, flat, and a paper's own.
+
+fairseq keeps its transformer settings in nested dataclasses, which ``fairseq-train
+--arch`` cannot fill, while ``fairseq-hydra-train`` cannot fill the flat, untyped ones of
+older models.  A flat dataclass serves both.
+
+(fairseq reads the types of the fields, so the files that define such dataclasses cannot
+postpone annotations with ``from __future__ import annotations``.)
+"""
+
+from argparse import Namespace
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Optional
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models.transformer import TransformerConfig
+from omegaconf import II, DictConfig, OmegaConf
+
+#: Settings that are nested in fairseq's dataclass, by the prefix of their flat names.
+_NESTED = ("encoder", "decoder", "quant_noise")
+
+#: Where the flat setting differs from fairseq's: a size of the decoder that is not given
+#: follows the encoder (or the decoder), as in fairseq's own ``--arch transformer``; limits
+#: come from the task; and lists of layers are text, which fairseq's model builder expects.
+_OVERRIDES = {
+    "decoder_embed_dim": (Optional[int], None, "decoder embedding dimension; as the encoder's"),
+    "decoder_ffn_embed_dim": (Optional[int], None, "decoder FFN dimension; as the encoder's"),
+    "decoder_input_dim": (Optional[int], None, "decoder input dimension; as --decoder-embed-dim"),
+    "decoder_output_dim": (
+        Optional[int],
+        None,
+        "decoder output dimension; as --decoder-embed-dim",
+    ),
+    "encoder_layers_to_keep": (Optional[str], None, "comma list of encoder layers to keep"),
+    "decoder_layers_to_keep": (Optional[str], None, "comma list of decoder layers to keep"),
+    "max_source_positions": (int, II("task.max_source_positions"), None),
+    "max_target_positions": (int, II("task.max_target_positions"), None),
+}
+
+
+def _flat_fields():
+    for outer in fields(TransformerConfig):
+        if outer.name.startswith("_"):
+            continue
+        nested = outer.name in _NESTED
+        for inner in fields(outer.type) if nested else (outer,):
+            if inner.name.startswith("_"):
+                continue
+            name = f"{outer.name}_{inner.name}" if nested else inner.name
+            if name in _OVERRIDES:
+                kind, default, text = _OVERRIDES[name]
+                yield name, kind, field(default=default, metadata={"help": text} if text else {})
+            else:
+                metadata = dict(inner.metadata)
+                if nested and "help" in metadata:
+                    metadata["help"] = f"{outer.name.replace('_', ' ')}: {metadata['help']}"
+                yield name, inner.type, field(default=inner.default, metadata=metadata)
+
+
+FlatTransformerConfig = make_dataclass(
+    "FlatTransformerConfig", list(_flat_fields()), bases=(FairseqDataclass,)
+)
+
+
+@dataclass
+class PatternedTransformerConfig(FlatTransformerConfig):
+    """What all models of this package share."""
+
+    no_encoder_positions: bool = field(
+        default=False, metadata={"help": "no positional embedding in the encoder"}
+    )
+    no_decoder_positions: bool = field(
+        default=False, metadata={"help": "no positional embedding in the decoder"}
+    )
+
+
+def with_defaults(config: type, name: str, **defaults) -> type:
+    """A dataclass like ``config`` with other default values: a named size of a model.
+
+    Raises:
+        TypeError: if one of ``defaults`` is no field of ``config``.
+    """
+    by_name = {f.name: f for f in fields(config)}
+    unknown = set(defaults) - set(by_name)
+    if unknown:
+        raise TypeError(f"{config.__name__} has no {', '.join(sorted(unknown))}")
+    changed = [
+        (key, by_name[key].type, field(default=value, metadata=by_name[key].metadata))
+        for key, value in defaults.items()
+    ]
+    return make_dataclass(name, changed, bases=(config,), namespace={"__doc__": config.__doc__})
+
+
+def nested_config(cfg: DictConfig) -> TransformerConfig:
+    """fairseq's nested transformer settings out of our flat ones.
+
+    Settings that fairseq does not know are attributes of the result as well.
+    """
+    flat = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)
+    flat = dict(flat)
+    for ours, theirs in (
+        ("decoder_embed_dim", "encoder_embed_dim"),
+        ("decoder_ffn_embed_dim", "encoder_ffn_embed_dim"),
+        ("decoder_input_dim", "decoder_embed_dim"),
+        ("decoder_output_dim", "decoder_embed_dim"),
+    ):
+        if flat[ours] is None:
+            flat[ours] = flat[theirs]
+    return TransformerConfig.from_namespace(Namespace(**flat))
+
+
+def flag(name: str) -> str:
+    """The command-line flag of a setting."""
+    return "--" + name.replace("_", "-")
+

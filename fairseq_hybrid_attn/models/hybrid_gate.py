@@ -1,0 +1,92 @@
+"""Hybrid local-global attention with a gating scalar (Xu et al. 2019, "Leveraging Local
+and Global Patterns for Self-Attention Networks").
+
+In the lowest encoder layers, a global and a local attention over the same scores are
+mixed by a gate (Eq. 1-5).  The other layers and the decoder are an ordinary transformer's.
+
+What differs between the paper and the code its authors published: the paper's gate looks
+at the layer's input H and is one number per position (Eq. 5, the default here); their
+code's looks at the queries and is one number per position and head
+(``--gate-input query``), in pre-norm layers (add ``--encoder-normalize-before
+--decoder-normalize-before``), and it leaves out the attention dropout of the local
+branch, which is not copied.
+
+The paper reports +0.3M parameters for the concatenation.  Here, as in HySAN, the
+concatenation's projection takes the place of W^o: +d^2 per layer, +524,288 for two
+layers of width 512.
+"""
+
+from dataclasses import dataclass, field
+
+from ..attention import AttentionPlan
+from ..attention.fusion import Concat, HiddenGate, QueryGate
+from ..errors import Faults
+from ..patterns import GLOBAL, local
+from .layers import parse_layers
+from .transformer import (
+    PatternedTransformer,
+    PatternedTransformerConfig,
+    Plans,
+    register,
+    register_size,
+)
+
+FUSIONS = ("gate", "concat", "local")
+GATES = {"hidden": HiddenGate, "query": QueryGate}
+
+
+@dataclass
+class HybridGateConfig(PatternedTransformerConfig):
+    """Settings of ``transformer_hybrid_gate``; base size by default."""
+
+    local_window: int = field(
+        default=1, metadata={"help": "m: the local pattern sees m tokens to each side"}
+    )
+    hybrid_layers: str = field(
+        default="1,2",
+        metadata={"help": "encoder layers that are hybrid, from 1: e.g. 1,2 or 1-3 or all"},
+    )
+    hybrid_fusion: str = field(
+        default="gate", metadata={"help": "gate, concat, or local (the local pattern alone)"}
+    )
+    gate_input: str = field(
+        default="hidden",
+        metadata={
+            "help": "what the gate looks at: hidden (Eq. 5, one gate per position) or query "
+            "(the published code, one per position and head)"
+        },
+    )
+
+
+@register("transformer_hybrid_gate", HybridGateConfig)
+class HybridGate(PatternedTransformer):
+    """Transformer with hybrid local-global attention in some encoder layers."""
+
+    @classmethod
+    def plan(cls, cfg, faults: Faults) -> Plans:
+        if cfg.local_window < 1:
+            faults.add("--local-window", cfg.local_window, "use 1 or more")
+        if cfg.hybrid_fusion not in FUSIONS:
+            faults.add("--hybrid-fusion", cfg.hybrid_fusion, f"use one of {', '.join(FUSIONS)}")
+        if cfg.gate_input not in GATES:
+            faults.add("--gate-input", cfg.gate_input, f"use one of {', '.join(GATES)}")
+        hybrid_layers = parse_layers(
+            "--hybrid-layers", cfg.hybrid_layers, cfg.encoder.layers, faults
+        )
+
+        near = local(cfg.local_window)
+        if cfg.hybrid_fusion == "local":
+            hybrid = AttentionPlan(branches=((near,),))
+        else:
+            gate = GATES.get(cfg.gate_input, HiddenGate)
+            fusion = Concat if cfg.hybrid_fusion == "concat" else gate
+            hybrid = AttentionPlan.of_branches((GLOBAL, near), fusion)
+        return Plans(
+            encoder=tuple(
+                hybrid if layer in hybrid_layers else AttentionPlan()
+                for layer in range(cfg.encoder.layers)
+            )
+        )
+
+
+register_size("transformer_hybrid_gate_base", HybridGate, HybridGateConfig)

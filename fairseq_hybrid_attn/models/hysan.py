@@ -1,0 +1,133 @@
+"""HySAN: hybrid self-attention (Song et al. 2018, "Hybrid Self-Attention Network for
+Machine Translation").
+
+Encoder self-attention has branches with different masks over the same scores and values
+(Eq. 8-12), decoder self-attention has causal ones (Eq. 11, M_d); the branches are fused
+by squeeze gates (Eq. 13, 14).  Cross-attention is fairseq's own.
+
+What the paper leaves open and how it is read here:
+
+* e1, the paper's default, is encoder ``global,fw,bw,l5`` and decoder ``fw,l5``: four and
+  two branches follow from the parameter counts of Table 2, and 5 is the best single
+  local width on both sides (Table 1, b3 and d3).
+* A self-attention with a single branch has nothing to fuse and gets no gate, which makes
+  the row "base" the plain transformer.
+* The width of FFN layers is 4 d, as in Vaswani et al. 2017; dropout is 0.1 (0.3 for big).
+
+The alignment paper's encoding masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a
+single encoder branch.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from ..attention import AttentionPlan
+from ..attention.fusion import Concat, GatedSum, Sum
+from ..errors import Faults
+from ..patterns import HYSAN_DECODER, HYSAN_ENCODER, parse_patterns
+from .transformer import (
+    PatternedTransformer,
+    PatternedTransformerConfig,
+    Plans,
+    register,
+    register_size,
+)
+
+FUSIONS = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
+
+
+@dataclass
+class HySANConfig(PatternedTransformerConfig):
+    """Settings of ``transformer_hysan``; base size by default."""
+
+    encoder_branches: str = field(
+        default="global,fw,bw,l5",
+        metadata={"help": "encoder self-attention branches: comma list of global, fw, bw, lK"},
+    )
+    decoder_branches: str = field(
+        default="fw,l5",
+        metadata={"help": "decoder self-attention branches: comma list of fw, lK"},
+    )
+    branch_fusion: str = field(
+        default="gated-sum", metadata={"help": f"one of {', '.join(FUSIONS)}"}
+    )
+    squeeze_ratio: int = field(
+        default=16, metadata={"help": "r: a squeeze gate is width / r wide inside"}
+    )
+
+
+@register("transformer_hysan", HySANConfig)
+class HySAN(PatternedTransformer):
+    """Transformer with hybrid self-attention."""
+
+    @classmethod
+    def plan(cls, cfg, faults: Faults) -> Plans:
+        encoder = parse_patterns(
+            "--encoder-branches", cfg.encoder_branches, HYSAN_ENCODER, faults
+        )
+        decoder = parse_patterns(
+            "--decoder-branches",
+            cfg.decoder_branches,
+            HYSAN_DECODER,
+            faults,
+            hint="; a decoder must not see the future, so global and bw are for the encoder",
+        )
+        for flag, value, patterns in (
+            ("--encoder-branches", cfg.encoder_branches, encoder),
+            ("--decoder-branches", cfg.decoder_branches, decoder),
+        ):
+            if len(set(patterns)) < len(patterns):
+                faults.add(flag, value, "name each branch once")
+        fusion = _fusion(cfg, faults)
+        return Plans(
+            encoder=(AttentionPlan.of_branches(encoder, fusion),) * cfg.encoder.layers,
+            decoder=(AttentionPlan.of_branches(decoder, fusion),) * cfg.decoder.layers,
+        )
+
+
+def _fusion(cfg, faults: Faults):
+    if cfg.branch_fusion not in FUSIONS:
+        faults.add("--branch-fusion", cfg.branch_fusion, f"use one of {', '.join(FUSIONS)}")
+        return Sum
+    fusion = FUSIONS[cfg.branch_fusion]
+    if fusion is not GatedSum:
+        return fusion
+    for side in ("encoder", "decoder"):
+        width = getattr(cfg, side).embed_dim
+        if cfg.squeeze_ratio < 1 or width % cfg.squeeze_ratio:
+            faults.add(
+                "--squeeze-ratio",
+                cfg.squeeze_ratio,
+                f"use a divisor of --{side}-embed-dim {width}",
+            )
+    return partial(GatedSum, squeeze_ratio=cfg.squeeze_ratio)
+
+
+_SMALL = {
+    "encoder_embed_dim": 256,
+    "encoder_ffn_embed_dim": 1024,
+    "encoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_layers": 2,
+    "decoder_attention_heads": 4,
+}
+_BIG = {
+    "encoder_embed_dim": 1024,
+    "encoder_ffn_embed_dim": 4096,
+    "encoder_attention_heads": 16,
+    "decoder_attention_heads": 16,
+    "dropout": 0.3,
+}
+register_size("transformer_hysan_small", HySAN, HySANConfig, **_SMALL)
+register_size("transformer_hysan_base", HySAN, HySANConfig)
+register_size("transformer_hysan_big", HySAN, HySANConfig, **_BIG)
+
+# Ma & Zhao 2020: every encoder layer sees only the past (Eq. 14) or the future (Eq. 15).
+for _direction, _branch in (("forward", "fw"), ("backward", "bw")):
+    register_size(
+        f"transformer_{_direction}_encoding_mask",
+        HySAN,
+        HySANConfig,
+        encoder_branches=_branch,
+        decoder_branches="fw",
+    )

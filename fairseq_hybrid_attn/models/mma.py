@@ -1,0 +1,72 @@
+"""MMA: mixed multi-head self-attention (Cui et al. 2019, "Mixed Multi-Head Self-Attention
+for Neural Machine Translation").
+
+Each head of the encoder's self-attention has a mask of its own (Eq. 7-11); the heads are
+shared out equally among the patterns, neighbouring heads alike.  Nothing else changes:
+no parameter is added and the decoder is fairseq's own.
+"""
+
+from dataclasses import dataclass, field
+
+from ..attention import AttentionPlan
+from ..errors import Faults
+from ..patterns import mma_vocabulary, parse_patterns
+from .transformer import (
+    PatternedTransformer,
+    PatternedTransformerConfig,
+    Plans,
+    register,
+    register_size,
+)
+
+
+@dataclass
+class MMAConfig(PatternedTransformerConfig):
+    """Settings of ``transformer_mma``; base size by default."""
+
+    head_patterns: str = field(
+        default="global,local,forward,backward",
+        metadata={
+            "help": "encoder head patterns: comma list of global, local, forward (the "
+            "future), backward (the past), shared out equally over the heads"
+        },
+    )
+    local_window: int = field(
+        default=1, metadata={"help": "w: a local head sees w tokens to each side"}
+    )
+
+
+@register("transformer_mma", MMAConfig)
+class MMA(PatternedTransformer):
+    """Transformer with mixed multi-head self-attention in the encoder."""
+
+    @classmethod
+    def plan(cls, cfg, faults: Faults) -> Plans:
+        if cfg.local_window < 1:
+            faults.add("--local-window", cfg.local_window, "use 1 or more")
+        patterns = parse_patterns(
+            "--head-patterns", cfg.head_patterns, mma_vocabulary(cfg.local_window), faults
+        )
+        heads = cfg.encoder.attention_heads
+        if not patterns or heads % len(patterns):
+            if patterns:
+                faults.add(
+                    "--head-patterns",
+                    cfg.head_patterns,
+                    f"{len(patterns)} patterns do not share out {heads} heads equally "
+                    "(--encoder-attention-heads)",
+                )
+            return Plans(encoder=())
+        return Plans(
+            encoder=(AttentionPlan.of_heads(patterns, heads),) * cfg.encoder.layers
+        )
+
+
+_IWSLT = {
+    "encoder_ffn_embed_dim": 1024,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "dropout": 0.3,
+}
+register_size("transformer_mma_iwslt", MMA, MMAConfig, **_IWSLT)
+register_size("transformer_mma_base", MMA, MMAConfig)

@@ -1,0 +1,238 @@
+"""A fairseq transformer whose self-attentions follow plans.
+
+A paper's model adds its settings and says, in :meth:`PatternedTransformer.plan`, what
+each layer's self-attention does; everything else is here, once.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from fairseq.distributed import fsdp_wrap
+from fairseq.models import register_model
+from fairseq.models.transformer import (
+    TransformerConfig,
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModelBase,
+)
+from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+from fairseq.modules.transformer_layer import (
+    TransformerDecoderLayerBase,
+    TransformerEncoderLayerBase,
+)
+from torch import nn
+
+from ..attention import AttentionPlan, PatternedSelfAttention
+from ..errors import Faults, UserError
+from .config import PatternedTransformerConfig, nested_config, with_defaults
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The self-attentions of a model, lowest layer first.
+
+    Attributes:
+        encoder: a plan for each encoder layer.
+        decoder: a plan for each decoder layer, or None: the decoder is fairseq's own.
+    """
+
+    encoder: tuple[AttentionPlan, ...]
+    decoder: tuple[AttentionPlan, ...] | None = None
+
+
+class PatternedTransformer(TransformerModelBase):
+    """Base of the models of this package."""
+
+    @classmethod
+    def add_args(cls, parser):
+        """Flags from the flat dataclass, where fairseq's transformer makes them of its
+        nested one."""
+        super(TransformerModelBase, cls).add_args(parser)
+
+    @classmethod
+    def plan(cls, cfg: TransformerConfig, faults: Faults) -> Plans:
+        """Say what each self-attention does.
+
+        Args:
+            cfg: all settings; fairseq's own are nested, those of the paper are attributes.
+            faults: receives what is wrong with the settings.
+        """
+        raise TypeError(f"{cls.__name__} does not define plan()")
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """Build the model.
+
+        Args:
+            cfg: the model's settings, flat.
+            task: gives the dictionaries.
+
+        Raises:
+            UserError: listing everything that is wrong with the settings.
+        """
+        name = getattr(cfg, "_name", None) or cls.__name__
+        cfg = nested_config(cfg)
+        faults = Faults(name)
+        check_stock_settings(cfg, faults)
+        plans = cls.plan(cfg, faults)
+        if plans.decoder is not None and cfg.cross_self_attention:
+            faults.add(
+                "--cross-self-attention",
+                True,
+                "the patterns of this decoder's self-attention are defined over the target "
+                "alone; leave the flag out",
+            )
+        faults.raise_if_any()
+        cfg.plans = Plans(
+            encoder=_kept(plans.encoder, cfg.encoder.layers_to_keep),
+            decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
+        )
+        return super().build_model(cfg, task)
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        cfg = _without_positions(cfg) if cfg.no_encoder_positions else cfg
+        return PatternedEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        decoder = TransformerDecoderBase if cfg.plans.decoder is None else PatternedDecoder
+        cfg = _without_positions(cfg) if cfg.no_decoder_positions else cfg
+        return decoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+
+class PatternedEncoder(TransformerEncoderBase):
+    """fairseq's encoder with a plan for each layer (``cfg.plans.encoder``)."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
+        self._plans = iter(cfg.plans.encoder)
+        super().__init__(cfg, dictionary, embed_tokens, return_fc)
+
+    def build_encoder_layer(self, cfg):
+        return _wrap(PatternedEncoderLayer(cfg, next(self._plans), self.return_fc), cfg)
+
+
+class PatternedEncoderLayer(TransformerEncoderLayerBase):
+    """fairseq's encoder layer with a planned self-attention."""
+
+    def __init__(self, cfg, plan: AttentionPlan, return_fc=False):
+        self._plan = plan
+        super().__init__(cfg, return_fc)
+
+    def build_self_attention(self, embed_dim, cfg):
+        return _self_attention(embed_dim, cfg.encoder.attention_heads, self._plan, cfg)
+
+
+class PatternedDecoder(TransformerDecoderBase):
+    """fairseq's decoder with a causal plan for each layer (``cfg.plans.decoder``)."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
+        self._plans = iter(cfg.plans.decoder)
+        super().__init__(cfg, dictionary, embed_tokens, **kwargs)
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return _wrap(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
+
+    def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
+        full_context = kwargs.get("full_context_alignment", args[1] if len(args) > 1 else False)
+        if full_context:
+            raise UserError(
+                "full_context_alignment: the patterns of this decoder see no future token; "
+                "use an architecture whose decoder is fairseq's own"
+            )
+        return super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
+
+
+class PatternedDecoderLayer(TransformerDecoderLayerBase):
+    """fairseq's decoder layer with a planned self-attention."""
+
+    def __init__(self, cfg, plan: AttentionPlan, no_encoder_attn=False):
+        self._plan = plan
+        super().__init__(cfg, no_encoder_attn)
+
+    def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
+        return _self_attention(embed_dim, cfg.decoder.attention_heads, self._plan, cfg)
+
+
+def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:
+    return PatternedSelfAttention(
+        embed_dim,
+        num_heads,
+        plan,
+        dropout=cfg.attention_dropout,
+        q_noise=cfg.quant_noise.pq,
+        qn_block_size=cfg.quant_noise.pq_block_size,
+    )
+
+
+def _wrap(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
+    """Activation checkpointing and sharding, as fairseq wraps its own layers."""
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    return fsdp_wrap(
+        layer, min_num_params=0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    )
+
+
+def _without_positions(cfg: TransformerConfig) -> TransformerConfig:
+    cfg = copy.copy(cfg)
+    cfg.no_token_positional_embeddings = True
+    return cfg
+
+
+def _kept(plans, layers_to_keep: str | None):
+    """The plans of the layers that ``--encoder-layers-to-keep`` leaves of a trained model."""
+    if not layers_to_keep:
+        return plans
+    return tuple(plans[layer] for layer in sorted(int(i) for i in layers_to_keep.split(",")))
+
+
+def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
+    """Refuse what fairseq's transformer settings allow and these models cannot do."""
+    for side in ("encoder", "decoder"):
+        part = getattr(cfg, side)
+        for setting in ("layers", "attention_heads", "embed_dim", "ffn_embed_dim"):
+            value = getattr(part, setting)
+            if value < 1:
+                faults.add(f"--{side}-{setting.replace('_', '-')}", value, "use 1 or more")
+        if part.attention_heads >= 1 and part.embed_dim % part.attention_heads:
+            faults.add(
+                f"--{side}-attention-heads",
+                part.attention_heads,
+                f"heads must divide the width, --{side}-embed-dim {part.embed_dim}",
+            )
+        if part.xformers_att_config is not None:
+            faults.add(
+                f"--{side}-xformers-att-config",
+                part.xformers_att_config,
+                "the attention of this architecture is its own; leave the flag out",
+            )
+
+
+def register(name: str, config: type):
+    """Register a model class, with ``config`` for its settings, as ``--arch name``."""
+    return register_model(name, dataclass=config)
+
+
+def register_size(name: str, model: type, config: type, **defaults) -> None:
+    """Register a named size: the model again, with other defaults for its settings.
+
+    fairseq's architecture functions would do for ``fairseq-train`` alone; a dataclass of
+    its own makes the size good for ``fairseq-hydra-train`` too, and every checkpoint
+    holds all its values.
+    """
+    class_name = "".join(part.capitalize() for part in name.split("_"))
+    sized = with_defaults(config, f"{class_name}Config", **defaults)
+    doc = f"{model.__name__} with other default settings: ``--arch {name}``."
+    register(name, sized)(type(class_name, (model,), {"__doc__": doc}))
+
+
+__all__ = [
+    "PatternedTransformer",
+    "PatternedTransformerConfig",
+    "Plans",
+    "register",
+    "register_size",
+]

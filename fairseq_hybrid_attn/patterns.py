@@ -1,0 +1,145 @@
+"""Attention patterns: which key positions a query position may attend to.
+
+A pattern is a pure function of the offset ``j - i`` between a key position j and a query
+position i, so it does not change when a sentence is shifted by padding on its left.
+``True`` means *may attend*, here and everywhere in this package.
+
+HySAN and MMA use *forward* and *backward* with opposite meanings.  The names in this file
+(``past``, ``future``) are unambiguous; the vocabularies at its end are the one place that
+translates the words of a paper, and where the word for a new pattern goes.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .errors import Faults
+
+
+class Pattern(ABC):
+    """A rule that allows or forbids a key for a query, given their offset."""
+
+    @abstractmethod
+    def allows(self, offset: Tensor) -> Tensor:
+        """Tell which offsets may be attended.
+
+        Args:
+            offset: integers ``j - i`` (key position minus query position), any shape.
+
+        Returns:
+            bool tensor of the same shape; True = query i may attend to key j.
+        """
+
+    def mask(self, queries: int, keys: int, *, device: torch.device | None = None) -> Tensor:
+        """The pattern as a matrix.
+
+        The queries are the *last* ``queries`` of the ``keys`` positions, which is both
+        the ordinary case (as many queries as keys) and a step of incremental decoding.
+
+        Args:
+            queries: number of query positions, at most ``keys``.
+            keys: number of key positions.
+            device: where to put the matrix.
+
+        Returns:
+            bool tensor ``[queries, keys]``; True in row i, column j: query i may attend
+            to key j.
+        """
+        i = torch.arange(keys - queries, keys, device=device).unsqueeze(1)
+        j = torch.arange(keys, device=device).unsqueeze(0)
+        return self.allows(j - i)
+
+
+@dataclass(frozen=True)
+class Band(Pattern):
+    """Keys from ``behind`` positions before the query to ``ahead`` positions after it.
+
+    ``None`` means without limit.  All patterns of the three mask papers are bands.
+    """
+
+    behind: int | None = None
+    ahead: int | None = None
+
+    def allows(self, offset: Tensor) -> Tensor:
+        allowed = torch.ones_like(offset, dtype=torch.bool)
+        if self.behind is not None:
+            allowed &= offset >= -self.behind
+        if self.ahead is not None:
+            allowed &= offset <= self.ahead
+        return allowed
+
+
+#: Every position (HySAN Eq. 4; MMA Eq. 8).
+GLOBAL = Band()
+#: The query's own position and those before it (HySAN Eq. 9, M_fw; MMA Eq. 11, M^B).
+PAST = Band(ahead=0)
+#: The query's own position and those after it (HySAN Eq. 9, M_bw; MMA Eq. 10, M^F).
+FUTURE = Band(behind=0)
+
+
+def local(width: int) -> Band:
+    """At most ``width`` positions to each side (HySAN Eq. 11, M_e; MMA Eq. 9;
+    hybrid gate Eq. 3, where ``width`` is m)."""
+    return Band(behind=width, ahead=width)
+
+
+def local_past(width: int) -> Band:
+    """The query's own position and ``width`` before it: a local pattern under the causal
+    mask of a decoder (HySAN Eq. 11, M_d)."""
+    return Band(behind=width, ahead=0)
+
+
+#: From a word of a paper to its pattern.  A word that ends in ``K`` stands for a family:
+#: the user writes a whole number in place of K, which is given to the function.
+Vocabulary = Mapping[str, Pattern | Callable[[int], Pattern]]
+
+HYSAN_ENCODER: Vocabulary = {"global": GLOBAL, "fw": PAST, "bw": FUTURE, "lK": local}
+HYSAN_DECODER: Vocabulary = {"fw": PAST, "lK": local_past}
+
+
+def mma_vocabulary(width: int) -> Vocabulary:
+    """MMA's words, with ``width`` (w in Eq. 9) for its local pattern."""
+    return {"global": GLOBAL, "local": local(width), "forward": FUTURE, "backward": PAST}
+
+
+def parse_patterns(
+    flag: str, value: str, vocabulary: Vocabulary, faults: Faults, *, hint: str = ""
+) -> tuple[Pattern, ...]:
+    """Read a comma list of a paper's words.
+
+    Args:
+        flag: the flag it came from, for messages.
+        value: for instance ``"global,fw,bw,l5"``.
+        vocabulary: the paper's words.
+        faults: receives a message for every word that is wrong.
+        hint: added to the message about an unknown word.
+
+    Returns:
+        the patterns in the order written, without those that are wrong.
+    """
+    words = [word.strip() for word in value.split(",")] if value.strip() else []
+    choices = ", ".join(vocabulary)
+    if not words:
+        faults.add(flag, repr(value), f"the list is empty; give at least one of {choices}")
+    patterns = []
+    for word in words:
+        family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()
+        if word in vocabulary and not word.endswith("K"):
+            patterns.append(vocabulary[word])
+        elif number and f"{family}K" in vocabulary:
+            if int(number) < 1:
+                faults.add(flag, value, f"{word!r} has width {number}; use 1 or more")
+            else:
+                patterns.append(vocabulary[f"{family}K"](int(number)))
+        else:
+            number_hint = " (K a whole number)" if "K" in choices else ""
+            faults.add(
+                flag, value, f"{word!r} is no pattern here; use {choices}{number_hint}{hint}"
+            )
+    return tuple(patterns)

@@ -186,7 +186,7 @@ def _kept(plans, layers_to_keep: str | None):
     """The plans of the layers that ``--encoder-layers-to-keep`` leaves of a trained model."""
     if not layers_to_keep:
         return plans
-    return tuple(plans[layer] for layer in sorted(int(i) for i in layers_to_keep.split(",")))
+    return tuple(plans[layer] for layer in sorted(_layer_numbers(layers_to_keep)))
 
 
 def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
@@ -209,6 +209,19 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
                 part.xformers_att_config,
                 "the attention of this architecture is its own; leave the flag out",
             )
+        if part.layers_to_keep and not _layer_numbers(part.layers_to_keep) <= set(
+            range(part.layers)
+        ):
+            faults.add(
+                f"--{side}-layers-to-keep",
+                part.layers_to_keep,
+                f"give a comma list of layers of the trained model, 0 to {part.layers - 1}",
+            )
+
+
+def _layer_numbers(layers_to_keep: str) -> set[int]:
+    """The layers a comma list names; -1 for what is no number."""
+    return {int(n) if n.strip().isdigit() else -1 for n in layers_to_keep.split(",")}
 
 
 def register(name: str, config: type):

@@ -1,0 +1,42 @@
+"""Attention by double loops over positions, in plain Python floats.
+
+Nothing here is shared with the package but the meaning of a pattern's word, which is
+spelled out again as a condition on i and j.
+"""
+
+from __future__ import annotations
+
+import math
+
+CONDITIONS = {
+    "global": lambda i, j: True,
+    "past": lambda i, j: j <= i,
+    "future": lambda i, j: j >= i,
+    **{f"local{k}": (lambda i, j, k=k: abs(i - j) <= k) for k in range(1, 12)},
+    **{f"local_past{k}": (lambda i, j, k=k: i - k <= j <= i) for k in range(1, 12)},
+}
+
+
+def attention_head(q, k, v, condition, real):
+    """One head of one sentence.
+
+    Args:
+        q, k, v: lists of vectors; q is scaled already.
+        condition: from (i, j) to whether i may attend to j.
+        real: for each position, whether it is a token and not padding.
+
+    Returns:
+        outputs (a vector for each i) and weights (a row for each i).
+    """
+    outputs, weights = [], []
+    for i in range(len(q)):
+        keys = [j for j in range(len(k)) if real[j] and condition(i, j)]
+        scores = {j: sum(a * b for a, b in zip(q[i], k[j], strict=True)) for j in keys}
+        top = max(scores.values(), default=0.0)
+        total = sum(math.exp(score - top) for score in scores.values())
+        row = [math.exp(scores[j] - top) / total if j in scores else 0.0 for j in range(len(k))]
+        weights.append(row)
+        outputs.append(
+            [sum(row[j] * v[j][c] for j in range(len(k))) for c in range(len(v[0]))]
+        )
+    return outputs, weights

@@ -1,0 +1,128 @@
+"""fairseq's commands and ours, run as a user runs them: each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import fairseq_hybrid_attn
+
+USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
+MODULES = {
+    "fairseq-preprocess": "fairseq_cli.preprocess",
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-hydra-train": "fairseq_cli.hydra_train",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-interactive": "fairseq_cli.interactive",
+    "fairseq-validate": "fairseq_cli.validate",
+    "fairseq-hybrid": "fairseq_hybrid_attn",
+}
+TINY_FLAGS = (
+    "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
+    "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 --share-all-embeddings "
+    "--max-source-positions 40 --max-target-positions 40"
+).split()
+TRAINING_FLAGS = (
+    "--cpu --optimizer adam --lr 1e-3 --max-tokens 400 --log-format simple "
+    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 "
+    "--skip-invalid-size-inputs-valid-test"
+).split()
+
+
+def command(name: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", MODULES[name], *map(str, arguments)]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    repository = str(Path(USER_DIR).parent)
+    paths = [repository, os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+        **variables,
+    }
+
+
+def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.CompletedProcess:
+    """Run a command to its end; its output is shown if its exit status is not ``expect``."""
+    done = subprocess.run(
+        command(name, *arguments),
+        cwd=cwd,
+        env=environment(**variables),
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode != expect:
+        raise AssertionError(
+            f"{name} ended with {done.returncode}, not {expect}\n"
+            f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
+    return done
+
+
+def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
+    return run(
+        "fairseq-train",
+        data,
+        *("--user-dir", USER_DIR, "--arch", arch, "--save-dir", save_dir),
+        *TINY_FLAGS,
+        *TRAINING_FLAGS,
+        *flags,
+        cwd=cwd,
+        expect=expect,
+        **variables,
+    )
+
+
+def generate(data, checkpoint, *flags, cwd, **variables):
+    # Unless batches may have any size, fairseq leaves out the last batch without a word.
+    return run(
+        "fairseq-generate",
+        data,
+        *("--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--max-tokens", 1000),
+        *("--required-batch-size-multiple", 1),
+        *flags,
+        cwd=cwd,
+        **variables,
+    )
+
+
+def write_corpus(folder: Path, *, hard_cases: bool) -> None:
+    """Sequences and their reversal.
+
+    With ``hard_cases`` every split has empty lines, one-word lines, and one line that is
+    longer than a tiny model takes.
+    """
+    letters = "abcdefghij"
+    choose = random.Random(0)
+    for split, size in (("train", 200), ("valid", 20), ("test", 20)):
+        lines = []
+        for number in range(size):
+            if hard_cases and number in (3, 7):
+                lines.append([])
+            elif hard_cases and number in (4, 11):
+                lines.append([choose.choice(letters)])
+            elif hard_cases and number == 5:
+                lines.append([choose.choice(letters) for _ in range(60)])
+            else:
+                lines.append([choose.choice(letters) for _ in range(choose.randint(2, 12))])
+        for side, order in (("de", 1), ("en", -1)):
+            text = "".join(" ".join(line[::order]) + "\n" for line in lines)
+            (folder / f"{split}.{side}").write_text(text)
+
+
+def binarise(folder: Path) -> Path:
+    run(
+        "fairseq-preprocess",
+        *("-s", "de", "-t", "en", "--joined-dictionary", "--destdir", "bin"),
+        *("--trainpref", "train", "--validpref", "valid", "--testpref", "test"),
+        cwd=folder,
+    )
+    return folder / "bin"

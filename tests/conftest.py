@@ -1,0 +1,18 @@
+"""Set before anything else: small models are slower with more threads than one."""
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import pytest  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+
+@pytest.fixture
+def double_softmax(monkeypatch):
+    """Let fairseq's own attention keep double precision.
+
+    It takes its softmax in single precision even in a double-precision model, which would
+    drown what the tests in double precision look for.
+    """
+    monkeypatch.setattr("fairseq.utils.softmax", lambda x, dim, onnx_trace=False: F.softmax(x, dim))

@@ -1,0 +1,48 @@
+"""The command line: ``fairseq-hybrid COMMAND`` or ``python -m fairseq_hybrid_attn COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from fairseq_hybrid_attn.commands import average, score
+
+#: Every command by its name; see :mod:`fairseq_hybrid_attn.commands`.
+COMMANDS = {"average": average, "score": score}
+
+INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command.
+
+    Args:
+        argv: the command and its arguments; those of the process if None.
+
+    Raises:
+        UserError: the user's mistake.  Uncaught, it prints its message and exits with 1.
+        SystemExit: from argparse, with status 2 for arguments that cannot be parsed.
+    """
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hybrid", description="Tools around the models of fairseq_hybrid_attn."
+    )
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in COMMANDS.items():
+        subparser = subparsers.add_parser(
+            name,
+            help=command.HELP,
+            description=command.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    args = parser.parse_args(argv)
+    try:
+        args.run(args)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+
+
+if __name__ == "__main__":
+    main()

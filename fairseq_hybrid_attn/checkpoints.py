@@ -28,7 +28,10 @@ def allow_fairseq_checkpoints() -> None:
         numpy.dtypes.Int64DType,
         numpy.dtypes.Float64DType,
         # Both names, so that checkpoints pass between numpy 1 and 2.
-        *((reconstruct, f"{core}.multiarray._reconstruct") for core in ("numpy.core", "numpy._core")),
+        *(
+            (reconstruct, f"{core}.multiarray._reconstruct")
+            for core in ("numpy.core", "numpy._core")
+        ),
         *((scalar, f"{core}.multiarray.scalar") for core in ("numpy.core", "numpy._core")),
     ]
     # When several processes resume, the first sends the others its checkpoint as it is in

@@ -36,7 +36,5 @@ def attention_head(q, k, v, condition, real):
         total = sum(math.exp(score - top) for score in scores.values())
         row = [math.exp(scores[j] - top) / total if j in scores else 0.0 for j in range(len(k))]
         weights.append(row)
-        outputs.append(
-            [sum(row[j] * v[j][c] for j in range(len(k))) for c in range(len(v[0]))]
-        )
+        outputs.append([sum(row[j] * v[j][c] for j in range(len(k))) for c in range(len(v[0]))])
     return outputs, weights

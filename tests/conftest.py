@@ -4,8 +4,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import pytest  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
+import pytest
+import torch.nn.functional as F
 
 
 @pytest.fixture

@@ -35,17 +35,13 @@ def paths_taken(done: subprocess.CompletedProcess) -> str:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_train_average_generate_score(arch, corpus, tmp_path):
     flags = [*ARCHITECTURES[arch], "--max-update", 4, "--save-interval-updates", 2]
-    trained = train(
-        corpus, "model", arch, *flags, cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1"
-    )
+    trained = train(corpus, "model", arch, *flags, cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1")
     assert "reference" in paths_taken(trained)
     averaged = ["--last-updates", 2, "--output", "average.pt", "model"]
     run("fairseq-hybrid", "average", *averaged, cwd=tmp_path)
 
     # From the checkpoint alone: no architecture, no flag of the model.
-    generated = generate(
-        corpus, "average.pt", SKIP, cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1"
-    )
+    generated = generate(corpus, "average.pt", SKIP, cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1")
     assert "reference" in paths_taken(generated)
     translated = [line for line in generated.stdout.splitlines() if line.startswith("H-")]
     assert len(translated) == 19  # 20 sentences, one of them too long
@@ -138,9 +134,7 @@ dataset: {{max_tokens: 400, skip_invalid_size_inputs_valid_test: true}}
 checkpoint: {{save_dir: {tmp_path}/model}}
 """
     (tmp_path / "config" / "small.yaml").write_text(config)
-    run(
-        "fairseq-hydra-train", *("--config-dir", "config", "--config-name", "small"), cwd=tmp_path
-    )
+    run("fairseq-hydra-train", *("--config-dir", "config", "--config-name", "small"), cwd=tmp_path)
     checkpoint = tmp_path / "model" / "checkpoint_last.pt"
     (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
     assert len(model.encoder.layers) == 2

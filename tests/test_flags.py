@@ -95,7 +95,9 @@ def test_a_user_error_is_a_value_error_and_ends_a_command():
 )
 def test_layers_are_numbered_from_one(layers, expected):
     model = build("transformer_hybrid_gate", **{**TINY, "hybrid_layers": layers})
-    hybrid = [i for i, layer in enumerate(model.encoder.layers) if len(layer.self_attn.branches) > 1]
+    hybrid = [
+        i for i, layer in enumerate(model.encoder.layers) if len(layer.self_attn.branches) > 1
+    ]
     assert hybrid == expected
 
 

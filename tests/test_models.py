@@ -217,6 +217,4 @@ def test_full_context_alignment_is_refused_by_a_patterned_decoder():
     model = build_tiny("hysan-gated")
     encoder_out = model.encoder(torch.tensor([[5, 6, 2]]))
     with pytest.raises(ValueError, match="full_context_alignment"):
-        model.decoder(
-            torch.tensor([[2, 5]]), encoder_out=encoder_out, full_context_alignment=True
-        )
+        model.decoder(torch.tensor([[2, 5]]), encoder_out=encoder_out, full_context_alignment=True)

@@ -163,8 +163,7 @@ TABLE_2 = {
 def test_hysan_table_2_increments(table):
     baseline = parameters(build_row(f"hysan/{table}/baseline"))
     increments = tuple(
-        parameters(build_row(f"hysan/{table}/{row}")) - baseline
-        for row in FUSION_ROWS
+        parameters(build_row(f"hysan/{table}/{row}")) - baseline for row in FUSION_ROWS
     )
     assert increments == TABLE_2[table]
 

@@ -78,9 +78,7 @@ def test_every_width_is_the_double_loop(n, k):
     torch.manual_seed(n * 10 + k)
     q, keys, v = (torch.randn(1, 1, n, 2, dtype=torch.float64) for _ in range(3))
     for word in (f"local{k}", f"local_past{k}"):
-        result = reference(
-            AttentionProblem(q=q, k=keys, v=v, branches=((PATTERNS[word],),))
-        )
+        result = reference(AttentionProblem(q=q, k=keys, v=v, branches=((PATTERNS[word],),)))
         expected, _ = attention_head(
             q[0, 0].tolist(), keys[0, 0].tolist(), v[0, 0].tolist(), CONDITIONS[word], [True] * n
         )

@@ -112,4 +112,3 @@ def nested_config(cfg: DictConfig) -> TransformerConfig:
 def flag(name: str) -> str:
     """The command-line flag of a setting."""
     return "--" + name.replace("_", "-")
-

@@ -62,9 +62,7 @@ class HySAN(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
-        encoder = parse_patterns(
-            "--encoder-branches", cfg.encoder_branches, HYSAN_ENCODER, faults
-        )
+        encoder = parse_patterns("--encoder-branches", cfg.encoder_branches, HYSAN_ENCODER, faults)
         decoder = parse_patterns(
             "--decoder-branches",
             cfg.decoder_branches,

@@ -30,7 +30,9 @@ def parse_layers(flag: str, value: str, layers: int, faults: Faults) -> set[int]
         first, last = int(match[1]), int(match[2] or match[1])
         if not 1 <= first <= last <= layers:
             faults.add(
-                flag, value, f"{part.strip()} is not within the layers 1 to {layers} (--encoder-layers)"
+                flag,
+                value,
+                f"{part.strip()} is not within the layers 1 to {layers} (--encoder-layers)",
             )
             continue
         chosen.update(range(first - 1, last))

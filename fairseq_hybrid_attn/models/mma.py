@@ -57,9 +57,7 @@ class MMA(PatternedTransformer):
                     "(--encoder-attention-heads)",
                 )
             return Plans(encoder=())
-        return Plans(
-            encoder=(AttentionPlan.of_heads(patterns, heads),) * cfg.encoder.layers
-        )
+        return Plans(encoder=(AttentionPlan.of_heads(patterns, heads),) * cfg.encoder.layers)
 
 
 _IWSLT = {

@@ -56,6 +56,10 @@ class Pattern(ABC):
         return self.allows(j - i)
 
 
+#: Farther than any sentence is long, and still a 64-bit number.
+_FARTHEST = 2**62
+
+
 @dataclass(frozen=True)
 class Band(Pattern):
     """Keys from ``behind`` positions before the query to ``ahead`` positions after it.
@@ -69,9 +73,9 @@ class Band(Pattern):
     def allows(self, offset: Tensor) -> Tensor:
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.behind is not None:
-            allowed &= offset >= -self.behind
+            allowed &= offset >= -min(self.behind, _FARTHEST)
         if self.ahead is not None:
-            allowed &= offset <= self.ahead
+            allowed &= offset <= min(self.ahead, _FARTHEST)
         return allowed
 
 

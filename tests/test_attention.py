@@ -1,5 +1,7 @@
 """The attention module: against stock fairseq, alone and in a batch, its parts and records."""
 
+import copy
+import math
 from functools import partial
 
 import pytest
@@ -273,7 +275,7 @@ def test_recording_changes_nothing_and_explains_the_output(name):
     with record_attention(module) as records:
         recorded = call(module, x, padding)
     assert recorded.equal(plain)
-    assert module.listener is None
+    assert module.listeners == []
     (record,) = records[""]
 
     weights = record.weights  # [l, b, h, n, m]
@@ -284,11 +286,57 @@ def test_recording_changes_nothing_and_explains_the_output(name):
             assert (got[~allowed] == 0).all()
             rows = allowed.any(-1)
             torch.testing.assert_close(got.sum(-1), rows.double(), rtol=0, atol=1e-12)
+    scores = torch.einsum(
+        "nbhc,mbhc->bhnm", *(p(x).view(6, 2, H, -1) for p in (module.q_proj, module.k_proj))
+    ) / math.sqrt(D // H)
+    if module.bias is not None:
+        scores = scores + module.bias(module.q_proj(x).transpose(0, 1), padding)
+    for branch, patterns in enumerate(PLANS[name].branches):
+        allowed = torch.stack([p.mask(6, 6) for p in patterns]) & ~padding[:, None, None, :]
+        expected = scores.masked_fill(~allowed, -math.inf).softmax(-1)
+        expected = expected.where(allowed.any(-1, keepdim=True), 0.0)
+        torch.testing.assert_close(weights[branch], expected, rtol=0, atol=1e-12)
+
     v = module.v_proj(x).view(6, 2, H, D // H)
     again = torch.einsum("lbhnm,mbhc->lnbhc", weights, v).reshape(-1, 6, 2, D)
     torch.testing.assert_close(again, record.branches, rtol=0, atol=1e-12)
     fused, _ = module.fusion(record.branches, x, module.q_proj(x) * module.scaling)
     torch.testing.assert_close(module.out_proj(fused), plain, rtol=0, atol=1e-12)
+
+
+def test_recordings_nest_and_copies_do_not_listen():
+    module = attention(PLANS["gated"])
+    x = torch.randn(5, 2, D, dtype=torch.float64)
+    with record_attention(module) as outer:
+        call(module, x)
+        with record_attention(module) as inner:
+            call(module, x)
+        call(copy.deepcopy(module), x)
+        call(module, x)
+    call(module, x)
+    assert (len(outer[""]), len(inner[""])) == (3, 1)
+
+
+def test_attention_dropout_is_for_training():
+    module = attention(PLANS["gated"], dropout=0.5)
+    x = torch.randn(5, 2, D, dtype=torch.float64)
+    assert call(module, x).equal(call(module, x))
+    module.train()
+    assert not call(module, x).equal(call(module, x))
+    module.eval()
+    module.dropout_module.apply_during_inference = True  # fairseq's --retain-dropout
+    assert not call(module, x).equal(call(module, x))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_parameter_learns_from_the_first_step(name):
+    torch.manual_seed(0)
+    module = PatternedSelfAttention(D, H, PLANS[name])  # as initialised
+    x = torch.randn(7, 2, D)
+    (call(module, x) * torch.randn(D)).sum().backward()
+    for parameter_name, parameter in module.named_parameters():
+        if parameter_name != "k_proj.bias":  # it moves all scores of a query alike
+            assert parameter.grad.abs().max() > 1e-8, parameter_name
 
 
 def test_weights_of_one_branch_come_as_fairseq_returns_them():

@@ -55,9 +55,18 @@ def test_without_positions():
     check_incremental(build_tiny("hysan-gated", no_decoder_positions=True).double())
 
 
+def test_with_other_heads_and_another_width_than_the_encoder():
+    model = build_tiny("hysan-gated", decoder_embed_dim=24, decoder_attention_heads=2).double()
+    assert model.decoder.layers[0].self_attn.num_heads == 2
+    check_incremental(model)
+
+
 def test_with_padding_at_the_start_of_some_prefixes():
-    """Prefixes of different length, padded on the left, as a forced prefix may be."""
-    model = build_tiny("hysan-gated").double()
+    """Prefixes of different length, padded on the left, as a forced prefix may be.
+
+    Without positions, which fairseq counts otherwise step by step than at once there.
+    """
+    model = build_tiny("hysan-gated", no_decoder_positions=True).double()
     padding = model.encoder.padding_idx
     encoder_out = model.encoder(torch.tensor([[5, 6, 2], [9, 4, 2]]))
     prefixes = torch.tensor([[2, 5, 6, 7, 8], [padding, padding, 2, 9, 10]])
@@ -68,4 +77,8 @@ def test_with_padding_at_the_start_of_some_prefixes():
             prefixes[:, :length], encoder_out=encoder_out, incremental_state=state
         )[0]
         assert step.isfinite().all()
-        torch.testing.assert_close(step[0, -1], whole[0, length - 1], rtol=0, atol=1e-10)
+        for row, padded in ((0, 0), (1, 2)):
+            if length > padded:
+                torch.testing.assert_close(
+                    step[row, -1], whole[row, length - 1], rtol=0, atol=1e-10
+                )

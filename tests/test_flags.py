@@ -21,6 +21,12 @@ WRONG = [
     ("transformer_hysan", {"decoder_attention_heads": 3}, "--decoder-attention-heads", "divide"),
     ("transformer_hysan", {"encoder_layers": 0}, "--encoder-layers 0", "1 or more"),
     ("transformer_hysan", {"encoder_layers_to_keep": "0,7"}, "--encoder-layers-to-keep", "0 to 2"),
+    (
+        "transformer_hysan",
+        {"encoder_layers_to_keep": "0,0"},
+        "--encoder-layers-to-keep",
+        "different",
+    ),
     ("transformer_hysan", {"decoder_layers_to_keep": "x"}, "--decoder-layers-to-keep", "0 to 1"),
     ("transformer_mma", {"head_patterns": "global,fw"}, "--head-patterns", "'fw'"),
     ("transformer_mma", {"head_patterns": ""}, "--head-patterns ''", "empty"),

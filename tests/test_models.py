@@ -1,5 +1,6 @@
 """Whole models: batches, positions, half precision, and the flags of the stock transformer."""
 
+import copy
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from omegaconf import OmegaConf
 
 from fairseq_hybrid_attn.attention import PatternedSelfAttention, record_attention
 from fairseq_hybrid_attn.models.config import nested_config
+from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 SENTENCES = [[5, 6, 7, 8, 9, 10, 11, 2], [2], [9, 4, 2], [12, 4, 4, 4, 5, 2]]
 PREFIXES = [[2, 5, 6, 7], [2], [2, 11, 10], [2, 4, 4, 4, 5, 6]]
@@ -113,7 +115,10 @@ def test_activation_checkpointing_gives_the_same_gradients(name):
     for checkpoint in (False, True):
         model = build_tiny(name, checkpoint_activations=checkpoint, dropout=0.1).train()
         torch.manual_seed(1)
-        run(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+        with record_attention(model) as records:
+            run(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+        # Each layer is computed once more for its gradient, if anything is checkpointed.
+        assert {len(calls) for calls in records.values()} == {1 + checkpoint}
         gradients.append({n: p.grad for n, p in model.named_parameters()})
     assert gradients[0].keys() == gradients[1].keys()
     for parameter in gradients[0]:
@@ -157,8 +162,84 @@ def test_cross_and_self_attention_of_a_stock_decoder(name):
 
 @pytest.mark.parametrize("name", ["mma", "hysan-concat", "gate-query"])
 def test_quantisation_noise(name):
-    model = build_tiny(name, quant_noise_pq=0.1, quant_noise_pq_block_size=4).train()
+    model = build_tiny(name, quant_noise_pq=0.5, quant_noise_pq_block_size=4).train()
+    for layer in model.encoder.layers:
+        for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            assert getattr(layer.self_attn, projection)._forward_pre_hooks  # adds the noise
     run(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+
+
+@pytest.mark.parametrize("name", ["mma", "hysan-gated", "gate-hidden", "local-s"])
+def test_each_dropout_goes_where_fairseq_has_it(name):
+    model = build_tiny(name, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1)
+    for layer in [*model.encoder.layers, *model.decoder.layers]:
+        assert layer.dropout_module.p == 0.3
+        assert layer.self_attn.dropout_module.p == 0.2
+        assert layer.activation_dropout_module.p == 0.1
+
+
+def test_a_flag_reaches_what_it_sets():
+    gate = build_tiny("gate-hidden", local_window=3).encoder.layers[0].self_attn
+    assert gate.branches == ((GLOBAL,), (local(3),))
+    (heads,) = build_tiny("mma", local_window=2).encoder.layers[0].self_attn.branches
+    assert heads[1] == local(2)
+    bias = build_tiny("local-h", gaussian_window=4.0).encoder.layers[0].self_attn.bias
+    assert bias.fixed_window == 4.0
+    squeeze = build_tiny("hysan-gated", squeeze_ratio=8).encoder.layers[0].self_attn.fusion.squeeze
+    assert squeeze.out_features == 2
+
+
+# (layers, width, FFN, heads, dropout, attention and activation dropout), from the papers.
+SIZES = {
+    "transformer_hysan_small": (2, 256, 1024, 4, 0.1, 0.0),
+    "transformer_hysan_base": (6, 512, 2048, 8, 0.1, 0.0),
+    "transformer_hysan_big": (6, 1024, 4096, 16, 0.3, 0.0),
+    "transformer_hybrid_gate_base": (6, 512, 2048, 8, 0.1, 0.1),
+    "transformer_localness_base": (6, 512, 2048, 8, 0.1, 0.1),
+    "transformer_mma_iwslt": (6, 512, 1024, 4, 0.3, 0.0),
+    "transformer_mma_base": (6, 512, 2048, 8, 0.1, 0.0),
+    "transformer_forward_encoding_mask": (6, 512, 2048, 8, 0.1, 0.0),
+    "transformer_backward_encoding_mask": (6, 512, 2048, 8, 0.1, 0.0),
+}
+
+
+@pytest.mark.parametrize("arch", SIZES)
+def test_named_sizes(arch):
+    layers, width, ffn, heads, dropout, others = SIZES[arch]
+    with torch.device("meta"):
+        model = build(arch, max_source_positions=64, max_target_positions=64)
+    for side in (model.encoder, model.decoder):
+        assert len(side.layers) == layers
+        for layer in side.layers:
+            assert tuple(layer.fc1.weight.shape) == (ffn, width)
+            assert layer.self_attn.num_heads == heads
+            assert layer.self_attn.head_dim == width // heads
+            assert layer.dropout_module.p == dropout
+            assert layer.self_attn.dropout_module.p == others
+            assert layer.activation_dropout_module.p == others
+
+
+def test_pruned_weights_load_and_keep_their_places():
+    """Layers 0 and 2 of a trained model, of which only layer 0 is hybrid; the setting stays
+    with the model, so that its own weights load again, and a side not named is kept whole."""
+    whole = build_tiny("gate-hidden")
+    pruned = build_tiny("gate-hidden", encoder_layers_to_keep="0,2")
+    pruned.load_state_dict(whole.state_dict())
+    for new, old in ((0, 0), (1, 2)):
+        mine, theirs = (m.encoder.layers[i].state_dict() for m, i in ((pruned, new), (whole, old)))
+        assert all(mine[name].equal(theirs[name]) for name in theirs)
+    again = build_tiny("gate-hidden", encoder_layers_to_keep="0,2")
+    again.load_state_dict(pruned.state_dict())
+    assert run(again, SENTENCES, PREFIXES).equal(run(pruned, SENTENCES, PREFIXES))
+
+
+def test_a_whole_model_can_be_copied_and_pickled(tmp_path):
+    model = build_tiny("hysan-gated")
+    expected = run(model, SENTENCES, PREFIXES)
+    torch.save(model, tmp_path / "model.pt")
+    again = torch.load(tmp_path / "model.pt", weights_only=False)
+    for other in (again, copy.deepcopy(model)):
+        assert run(other, SENTENCES, PREFIXES).equal(expected)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -143,5 +143,37 @@ def test_dropout_is_drawn_anew_for_each_branch():
     result = reference(problem)
     # Equal weights 1/n: an output is the share of keys that were kept, times 2.
     assert not result.outputs[0].equal(result.outputs[1])
-    assert abs(result.outputs.mean().item() - 1) < 0.1
+    for branch in result.outputs:
+        assert abs(branch.mean().item() - 1) < 0.1
+        assert branch.std() > 0.05
     assert result.weights.sum(-1).allclose(torch.ones(()))
+
+
+def test_half_precision_scores_beyond_its_range():
+    """q k = -90,000 and 90,000, where float16 ends at 65,504."""
+    q = torch.tensor([[-300.0, 0], [300.0, 0]]).half()
+    problem = AttentionProblem(
+        q=q[None, None],
+        k=torch.tensor([[300.0, 0], [300.0, 0]]).half()[None, None],
+        v=torch.ones(1, 1, 2, 1).half(),
+        branches=((PAST,), (GLOBAL,)),
+        need_weights=True,
+    )
+    result = reference(problem)
+    assert (result.outputs == 1).all()
+    with torch.autocast("cpu", dtype=torch.float16):
+        assert (reference(problem).outputs == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_softmax_of_half_precision_is_taken_in_single(dtype):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(1, 1, 50, 8).to(dtype) for _ in range(3))
+    result = reference(AttentionProblem(q=q, k=k, v=v, branches=((GLOBAL,),), need_weights=True))
+    assert result.weights.dtype == torch.float32
+    assert (result.weights.sum(-1) - 1).abs().max() < 1e-6
+    assert result.outputs.dtype == dtype
+
+
+def test_a_width_beyond_all_numbers_sees_everything():
+    assert local(10**30).mask(4, 4).all()

@@ -74,8 +74,12 @@ class PatternedSelfAttention(MultiheadAttention):
             nn.init.xavier_uniform_(projection.weight)
             nn.init.zeros_(projection.bias)
             self.out_proj = quant_noise(projection, q_noise, qn_block_size)
-        #: Set by :func:`~.recording.record_attention`; called with each call's record.
-        self.listener: Callable[[AttentionRecord], None] | None = None
+        #: Called with each call's record; see :func:`~.recording.record_attention`.
+        self.listeners: list[Callable[[AttentionRecord], None]] = []
+
+    def __getstate__(self):
+        # A copy of the module is not what somebody listens to.
+        return {**self.__dict__, "listeners": []}
 
     def forward(
         self,
@@ -124,10 +128,10 @@ class PatternedSelfAttention(MultiheadAttention):
             query,
             key_padding_mask,
             incremental_state,
-            need_weights=need_weights or self.listener is not None,
+            need_weights=need_weights or bool(self.listeners),
         )
-        if self.listener is not None:
-            self.listener(record)
+        for listener in self.listeners:
+            listener(record)
         if not need_weights:
             return record.output, None
         weights = record.weights[0].transpose(0, 1)  # [h, b, n, m]

@@ -14,7 +14,8 @@ from .multihead import AttentionRecord, PatternedSelfAttention
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[AttentionRecord]]]:
     """Record every patterned attention of ``model`` while the block runs.
 
-    Recording changes no output::
+    Recording changes no output.  In training with ``--checkpoint-activations``, which
+    computes each layer again for its gradient, calls are recorded twice::
 
         with record_attention(model) as records:
             model(src_tokens, src_lengths, prev_output_tokens)
@@ -23,17 +24,17 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[AttentionRecor
     Yields:
         a dictionary from module name to the records of its calls, in their order.
     """
-    records: dict[str, list[AttentionRecord]] = {}
     attentions = {
         name: module
         for name, module in model.named_modules()
         if isinstance(module, PatternedSelfAttention)
     }
+    records: dict[str, list[AttentionRecord]] = {name: [] for name in attentions}
+    listeners = {name: calls.append for name, calls in records.items()}
+    for name, attention in attentions.items():
+        attention.listeners.append(listeners[name])
     try:
-        for name, attention in attentions.items():
-            records[name] = []
-            attention.listener = records[name].append
         yield records
     finally:
-        for attention in attentions.values():
-            attention.listener = None
+        for name, attention in attentions.items():
+            attention.listeners.remove(listeners[name])

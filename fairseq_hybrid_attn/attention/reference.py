@@ -18,9 +18,7 @@ def reference(problem: AttentionProblem) -> AttentionResult:
     HySAN Eq. 8-12 with one pattern per branch; MMA Eq. 7-11 with one branch whose heads
     have a pattern each; hybrid gate Eq. 1-3 with a global and a local branch.
     """
-    scores = problem.q @ problem.k.transpose(-2, -1)  # [b, h, n, m]
-    # As fairseq does, the softmax of half-precision scores is taken in single precision.
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = scaled_scores(problem)  # [b, h, n, m]
     if problem.bias is not None:
         scores = scores + problem.bias
 
@@ -34,6 +32,20 @@ def reference(problem: AttentionProblem) -> AttentionResult:
         outputs=torch.stack(outputs),
         weights=torch.stack(weights) if problem.need_weights else None,
     )
+
+
+def scaled_scores(problem: AttentionProblem) -> Tensor:
+    """q k^T in at least single precision, ``[b, h, n, m]``.
+
+    float16 ends at 65,504, which a product of large queries and keys passes; so it is
+    computed in single precision from the start.  bfloat16 has the range.
+    """
+    q, k = problem.q, problem.k.transpose(-2, -1)
+    if q.dtype == torch.float16:
+        with torch.autocast(q.device.type, enabled=False):
+            return q.float() @ k.float()
+    scores = q @ k
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:

@@ -96,8 +96,7 @@ def nested_config(cfg: DictConfig) -> TransformerConfig:
 
     Settings that fairseq does not know are attributes of the result as well.
     """
-    flat = OmegaConf.to_container(cfg, resolve=True) if OmegaConf.is_config(cfg) else vars(cfg)
-    flat = dict(flat)
+    flat = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     for ours, theirs in (
         ("decoder_embed_dim", "encoder_embed_dim"),
         ("decoder_ffn_embed_dim", "encoder_ffn_embed_dim"),
@@ -107,8 +106,3 @@ def nested_config(cfg: DictConfig) -> TransformerConfig:
         if flat[ours] is None:
             flat[ours] = flat[theirs]
     return TransformerConfig.from_namespace(Namespace(**flat))
-
-
-def flag(name: str) -> str:
-    """The command-line flag of a setting."""
-    return "--" + name.replace("_", "-")

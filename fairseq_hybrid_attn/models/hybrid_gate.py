@@ -89,4 +89,11 @@ class HybridGate(PatternedTransformer):
         )
 
 
-register_size("transformer_hybrid_gate_base", HybridGate, HybridGateConfig)
+# "A dropout rate of 0.1 on all layers" (appendix A.1): of attention and activations too.
+register_size(
+    "transformer_hybrid_gate_base",
+    HybridGate,
+    HybridGateConfig,
+    attention_dropout=0.1,
+    activation_dropout=0.1,
+)

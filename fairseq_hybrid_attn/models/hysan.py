@@ -12,7 +12,8 @@ What the paper leaves open and how it is read here:
   local width on both sides (Table 1, b3 and d3).
 * A self-attention with a single branch has nothing to fuse and gets no gate, which makes
   the row "base" the plain transformer.
-* The width of FFN layers is 4 d, as in Vaswani et al. 2017; dropout is 0.1 (0.3 for big).
+* The width of FFN layers is 4 d and dropout is 0.1 (0.3 for big), as in Vaswani et al. 2017,
+  without further dropout of attention weights or activations; the paper names neither.
 
 The alignment paper's encoding masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a
 single encoder branch.

@@ -78,4 +78,11 @@ class Localness(PatternedTransformer):
         )
 
 
-register_size("transformer_localness_base", Localness, LocalnessConfig)
+# "A dropout rate of 0.1 on all layers" (appendix A.1): of attention and activations too.
+register_size(
+    "transformer_localness_base",
+    Localness,
+    LocalnessConfig,
+    attention_dropout=0.1,
+    activation_dropout=0.1,
+)

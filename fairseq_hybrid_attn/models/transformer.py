@@ -7,6 +7,7 @@ each layer's self-attention does; everything else is here, once.
 from __future__ import annotations
 
 import copy
+import re
 from dataclasses import dataclass
 
 from fairseq.distributed import fsdp_wrap
@@ -22,6 +23,7 @@ from fairseq.modules.transformer_layer import (
     TransformerDecoderLayerBase,
     TransformerEncoderLayerBase,
 )
+from omegaconf import OmegaConf
 from torch import nn
 
 from ..attention import AttentionPlan, PatternedSelfAttention
@@ -90,6 +92,24 @@ class PatternedTransformer(TransformerModelBase):
             decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
         )
         return super().build_model(cfg, task)
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """Load weights; those of a larger model are pruned to the layers that are kept.
+
+        fairseq forgets which layers were kept once it has pruned, and drops a side for
+        which nothing is said.  Here the setting stays with the model, since a layer's
+        patterns depend on its place in the model that was trained, and weights that are
+        pruned already are left alone.
+        """
+        pruning, needed = OmegaConf.create({"_name": type(self).__name__}), False
+        for side in ("encoder", "decoder"):
+            matches = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in state_dict)
+            present = sorted({int(match[1]) for match in matches if match})
+            kept = _layer_numbers(getattr(self.cfg, side).layers_to_keep)
+            prune = bool(kept) and len(present) > len(kept)
+            needed |= prune
+            pruning[f"{side}_layers_to_keep"] = ",".join(map(str, kept if prune else present))
+        return super().load_state_dict(state_dict, strict, model_cfg=pruning if needed else None)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
@@ -209,19 +229,20 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
                 part.xformers_att_config,
                 "the attention of this architecture is its own; leave the flag out",
             )
-        if part.layers_to_keep and not _layer_numbers(part.layers_to_keep) <= set(
-            range(part.layers)
-        ):
+        kept = _layer_numbers(part.layers_to_keep)
+        if not set(kept) <= set(range(part.layers)) or len(set(kept)) < len(kept):
             faults.add(
                 f"--{side}-layers-to-keep",
                 part.layers_to_keep,
-                f"give a comma list of layers of the trained model, 0 to {part.layers - 1}",
+                "give a comma list of different layers of the trained model, "
+                f"0 to {part.layers - 1}",
             )
 
 
-def _layer_numbers(layers_to_keep: str) -> set[int]:
+def _layer_numbers(layers_to_keep: str | None) -> list[int]:
     """The layers a comma list names; -1 for what is no number."""
-    return {int(n) if n.strip().isdigit() else -1 for n in layers_to_keep.split(",")}
+    words = layers_to_keep.split(",") if layers_to_keep else []
+    return [int(word) if word.strip().isdecimal() else -1 for word in words]
 
 
 def register(name: str, config: type):

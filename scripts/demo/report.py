@@ -1,0 +1,47 @@
+"""Show the score and a few translations of the test set."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from itertools import islice
+from pathlib import Path
+
+EXAMPLES = 6
+#: Examples are the first test strings of so many words; their order is random already.
+LENGTHS = range(6, 19)
+
+
+def report(score: dict, source: list[str], translation: list[str], reference: list[str]) -> str:
+    """The text to show; the three lists are parallel."""
+    blocks = (
+        f"  German     {lines[0]}\n  ours       {lines[1]}\n  reference  {lines[2]}"
+        for lines in zip(source, translation, reference, strict=True)
+        if len(lines[0].split()) in LENGTHS
+    )
+    return "\n\n".join(
+        [
+            "A few of the held-out strings:",
+            *islice(blocks, EXAMPLES),
+            f"BLEU {score['bleu']:.1f} on {score['sentences']:,} strings\n"
+            f"  sacrebleu signature {score['signature']}",
+        ]
+    )
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--score", type=Path, required=True, help="fairseq-hybrid score --json")
+    for name in ("source", "translation", "reference"):
+        parser.add_argument(f"--{name}", type=Path, required=True, help="text, one string a line")
+    arguments = parser.parse_args()
+    texts = (
+        path.read_text(encoding="utf-8").splitlines()
+        for path in (arguments.source, arguments.translation, arguments.reference)
+    )
+    print(report(json.loads(arguments.score.read_text()), *texts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+# shellcheck shell=bash
+# What the scripts share: telling what happens, and the virtual environment.
+#
+# The caller sets ROOT (the checkout) and LOGS (a folder), and may set PYTHON.
+
+VENV=$ROOT/.venv
+EXTRAS=demo,dev # all that any script wants, so that none reinstalls what another made
+
+die() {
+    printf '%s\n' "" "$@" >&2
+    exit 1
+}
+
+# begin TITLE: say which step starts.
+begin() {
+    step_start=$SECONDS
+    printf '\n== %s\n' "$1"
+}
+
+# finish: say how long the step took.
+finish() {
+    printf '   done in %s s\n' "$((SECONDS - step_start))"
+}
+
+# logged NAME COMMAND…: run a command with its output in $LOGS/NAME.log; if it fails, show
+# the end of that and exit.
+logged() {
+    local log=$LOGS/$1.log
+    shift
+    if ! "$@" >"$log" 2>&1; then
+        show_failure "$log"
+    fi
+}
+
+# What pip says when it reaches no package index.
+NO_NETWORK='ConnectionError|NewConnection|ConnectTimeout|ReadTimeout|NameResolution|ProxyError'
+NO_NETWORK+='|Connection broken|Temporary failure in name|No matching distribution'
+
+# show_failure LOG: show the end of a log, say what to do, and exit.
+show_failure() {
+    echo "   failed; the last lines of $1:" >&2
+    tail -n 15 "$1" | cut -c 1-300 | sed 's/^/   | /' >&2
+    if grep -qE "$NO_NETWORK" "$1"; then
+        die "pip could not get a package. Most likely the Python package index cannot be reached." \
+            "Check the network and pip's settings (proxy, index, PIP_... variables)," \
+            "then run this again; it goes on where it stopped."
+    fi
+    die "The whole log is $1." "Run this again when that is repaired; it goes on where it stopped."
+}
+
+# choose_python: set PYTHON to an interpreter that will do, the caller's choice if any.
+choose_python() {
+    local candidate candidates=(python3.11 python3.12 python3 python)
+    local will_do='import sys, venv, ensurepip; exit(not (3, 11) <= sys.version_info < (3, 13))'
+    [[ -z ${PYTHON:-} ]] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
+        if "$candidate" -c "$will_do" >/dev/null 2>&1; then
+            PYTHON=$candidate
+            return
+        fi
+    done
+    die "This needs Python 3.11 or 3.12 with venv, and found none as: ${candidates[*]}" \
+        "Name one: PYTHON=/path/to/python3.11 $0   (Debian and Ubuntu have venv in python3-venv)"
+}
+
+# make_environment: have a virtual environment in $VENV with this checkout installed.
+make_environment() {
+    local stamp=$VENV/fairseq-hybrid-attn.stamp wanted
+    choose_python
+    wanted=$(
+        cd "$ROOT" || exit
+        "$PYTHON" - "$EXTRAS" constraints.txt pyproject.toml setup.py <<'PYTHON'
+import hashlib, os, sys
+
+digest = hashlib.sha256(f"{sys.version} {os.getcwd()} {sys.argv[1]}".encode())
+for name in sys.argv[2:]:
+    digest.update(open(name, "rb").read())
+print(digest.hexdigest())
+PYTHON
+    )
+    if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
+        echo "   $VENV is up to date"
+        return
+    fi
+    if [[ -e $VENV && ! -f $stamp ]]; then
+        die "$VENV exists, but was not made by this script. Move it away, then run this again."
+    fi
+    rm -rf "$VENV"
+    mkdir "$VENV"
+    echo unfinished >"$stamp" # tells our own half-made environment from a stranger's
+    echo "   $("$PYTHON" --version) in $VENV; this takes a minute or more (see $LOGS/install.log)"
+    logged venv "$PYTHON" -m venv "$VENV"
+    (
+        cd "$ROOT" || exit
+        logged install "$VENV/bin/python" -m pip install --disable-pip-version-check \
+            --no-input --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS]"
+    )
+    echo "$wanted" >"$stamp.new"
+    mv "$stamp.new" "$stamp"
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# See usage() below, or: scripts/test.sh --help
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+    cat <<'HELP'
+scripts/test.sh: linter, formatter and all tests, in some six minutes on two cores.
+
+It makes a virtual environment in .venv, the one that scripts/demo.sh uses as well. Arguments
+are passed on to pytest, for instance:
+  scripts/test.sh tests/test_attention.py -k gate
+
+Environment variables:
+  PYTHON   Python 3.11 or 3.12 to make the virtual environment with
+  WORKERS  processes that run tests side by side (one for each core)
+and those of pip; see scripts/demo.sh --help for torch without CUDA.
+HELP
+}
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+    usage
+    exit 0
+fi
+
+LOGS=$ROOT/build/logs
+mkdir -p "$LOGS"
+# shellcheck source=scripts/lib/common.sh
+source "$ROOT/scripts/lib/common.sh"
+
+begin "Virtual environment"
+make_environment
+finish
+
+cd "$ROOT"
+export PATH=$VENV/bin:$PATH OMP_NUM_THREADS=1
+unset PYTHONPATH PYTHONHOME
+
+begin "Linter and formatter"
+ruff check .
+ruff format --check .
+finish
+
+begin "Tests"
+python -m pytest --numprocesses "${WORKERS:-auto}" "$@"
+finish

@@ -1,0 +1,5 @@
+"""For tools that still look for this file; everything is said in pyproject.toml."""
+
+from setuptools import setup
+
+setup()

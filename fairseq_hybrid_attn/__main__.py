@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 
 from fairseq_hybrid_attn.commands import average, score
@@ -42,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.run(args)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import platform
 from importlib import metadata
 
@@ -22,6 +23,8 @@ def check_fairseq() -> None:
     Raises:
         UserError: if it is missing, does not import, or bypasses custom attention.
     """
+    # Imported, fairseq recommends a package for speech to everyone.
+    logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
         from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
     except Exception as error:  # whatever an unfit fairseq raises while it is imported

@@ -15,7 +15,7 @@ them. All else lies in one folder. Stopped, it goes on where it was when run aga
 finished run shows its result again.
 
 Environment variables:
-  ARCH         architecture (transformer_mma); any of this package's or fairseq's own, e.g.
+  ARCH         architecture (transformer_mma); any of this package's or a transformer of fairseq's, e.g.
                transformer, transformer_hysan, transformer_hybrid_gate
   DEMO_DIR     where everything goes (demo/ in the checkout); text and subwords are shared
                by all architectures, models are in models/ there
@@ -38,6 +38,11 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     exit 0
 fi
 
+if (($# > 0)); then
+    echo "$*: this takes no arguments; settings are environment variables, see --help" >&2
+    exit 1
+fi
+
 ARCH=${ARCH:-transformer_mma}
 DEMO_DIR=${DEMO_DIR:-$ROOT/demo}
 MAX_UPDATES=${MAX_UPDATES:-$DEFAULT_UPDATES}
@@ -45,8 +50,7 @@ MINUTES=${MINUTES:-}
 SEED=${SEED:-1}
 THREADS=${THREADS:-2}
 
-mkdir -p "$DEMO_DIR/logs"
-DEMO_DIR=$(cd "$DEMO_DIR" && pwd)
+[[ $DEMO_DIR == /* ]] || DEMO_DIR=$PWD/$DEMO_DIR
 LOGS=$DEMO_DIR/logs
 USER_DIR=$ROOT/fairseq_hybrid_attn
 WHEELS=$DEMO_DIR/wheels
@@ -62,6 +66,7 @@ source "$ROOT/scripts/lib/common.sh"
 
 main() {
     check_settings
+    mkdir -p "$LOGS"
     trap 'printf "\nStopped. Run the same again to go on from here.\n" >&2; exit 130' INT TERM
     lock
 

@@ -81,7 +81,7 @@ def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
     )
 
 
-def generate(data, checkpoint, *flags, cwd, **variables):
+def generate(data, checkpoint, *flags, cwd, expect=0, **variables):
     # Unless batches may have any size, fairseq leaves out the last batch without a word.
     return run(
         "fairseq-generate",
@@ -90,6 +90,7 @@ def generate(data, checkpoint, *flags, cwd, **variables):
         *("--required-batch-size-multiple", 1),
         *flags,
         cwd=cwd,
+        expect=expect,
         **variables,
     )
 

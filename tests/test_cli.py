@@ -2,13 +2,18 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
+import zipfile
 
+import numpy
 import pytest
 import torch
 from cli import USER_DIR, binarise, environment, generate, run, train, write_corpus
 from fairseq import checkpoint_utils
+
+from fairseq_hybrid_attn.patterns import PAST, local
 
 ARCHITECTURES = {
     "transformer_mma": [],
@@ -16,6 +21,7 @@ ARCHITECTURES = {
     "transformer_hybrid_gate": [],
     "transformer_localness": [],
     "transformer_forward_encoding_mask": [],
+    "transformer_backward_encoding_mask": [],
 }
 SKIP = "--skip-invalid-size-inputs-valid-test"
 
@@ -68,11 +74,24 @@ def hysan(corpus, tmp_path_factory):
     return folder / "model" / "checkpoint_last.pt"
 
 
-def test_a_new_process_computes_the_same_probabilities(hysan, corpus, tmp_path):
+@pytest.fixture(scope="session")
+def mma(corpus, tmp_path_factory):
+    """A small MMA checkpoint, whose patterns are nowhere but in its settings."""
+    folder = tmp_path_factory.mktemp("mma")
+    flags = ["--head-patterns", "backward,local", "--local-window", 2]
+    train(corpus, "model", "transformer_mma", *flags, "--max-update", 3, cwd=folder)
+    return folder / "model" / "checkpoint_last.pt"
+
+
+@pytest.mark.parametrize("name", ["hysan", "mma"])
+def test_a_new_process_computes_the_same_probabilities(name, corpus, tmp_path, request):
     """fairseq-generate in a process of its own scores the references as the trained model
     does here, and does so with our attention."""
+    checkpoint = request.getfixturevalue(name)
     scored = generate(
-        *(corpus, hysan, SKIP, "--score-reference"), cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1"
+        *(corpus, checkpoint, SKIP, "--score-reference"),
+        cwd=tmp_path,
+        FAIRSEQ_HYBRID_ATTN_REPORT="1",
     )
     assert "reference" in paths_taken(scored)
     printed = {}
@@ -81,7 +100,10 @@ def test_a_new_process_computes_the_same_probabilities(hysan, corpus, tmp_path):
             number, scores = line[2:].split("\t")
             printed[int(number)] = [float(score) for score in scores.split()]
 
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(hysan)])
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
+    if name == "mma":
+        heads = (PAST, PAST, local(2), local(2))
+        assert all(layer.self_attn.branches == (heads,) for layer in model.encoder.layers)
     model.eval()
     letters = [line.split() for line in (corpus.parent / "test.de").read_text().split("\n")[:-1]]
     words = task.source_dictionary
@@ -119,28 +141,72 @@ def test_validate_and_interactive_from_the_checkpoint_alone(hysan, corpus, tmp_p
     ]
 
 
-def test_named_sizes_under_hydra(corpus, tmp_path):
-    """fairseq-hydra-train builds the named size, and the checkpoint serves generation."""
-    (tmp_path / "config").mkdir()
+def train_under_hydra(corpus, branches, *, cwd, expect=0):
+    (cwd / "config").mkdir()
+    model = f'{{_name: transformer_hysan_small, encoder_branches: "{branches}"}}'
     config = f"""
 common: {{user_dir: {USER_DIR}, cpu: true}}
 task: {{_name: translation, data: {corpus}, max_source_positions: 40, max_target_positions: 40}}
-model: {{_name: transformer_hysan_small, share_all_embeddings: true, encoder_branches: "bw,l3"}}
+model: {model}
 criterion: {{_name: cross_entropy}}
 optimizer: {{_name: adam}}
 lr_scheduler: {{_name: fixed}}
 optimization: {{max_update: 1, lr: [0.001]}}
 dataset: {{max_tokens: 400, skip_invalid_size_inputs_valid_test: true}}
-checkpoint: {{save_dir: {tmp_path}/model}}
+checkpoint: {{save_dir: {cwd}/model}}
 """
-    (tmp_path / "config" / "small.yaml").write_text(config)
-    run("fairseq-hydra-train", *("--config-dir", "config", "--config-name", "small"), cwd=tmp_path)
+    (cwd / "config" / "small.yaml").write_text(config)
+    arguments = ["--config-dir", "config", "--config-name", "small"]
+    return run("fairseq-hydra-train", *arguments, cwd=cwd, expect=expect)
+
+
+def test_named_sizes_under_hydra(corpus, tmp_path):
+    """fairseq-hydra-train builds the named size, and the checkpoint serves generation."""
+    train_under_hydra(corpus, "bw,l3", cwd=tmp_path)
     checkpoint = tmp_path / "model" / "checkpoint_last.pt"
     (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
     assert len(model.encoder.layers) == 2
     assert model.encoder.embed_tokens.embedding_dim == 256
     assert len(model.encoder.layers[0].self_attn.branches) == 2
     generate(corpus, checkpoint, SKIP, "--beam", 2, cwd=tmp_path)
+
+
+def test_wrong_settings_under_hydra_end_with_a_message(corpus, tmp_path):
+    done = train_under_hydra(corpus, "gobal,l0", cwd=tmp_path, expect=1)
+    assert "'gobal' is no pattern" in done.stderr and "'l0' has width 0" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+class RunsCode:
+    """Pickled, it would make a file wherever it is loaded."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_a_checkpoint_that_would_run_code_is_not_loaded(hysan, corpus, tmp_path):
+    state = torch.load(hysan, weights_only=True)
+    torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
+    done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
+    assert "weights_only" in done.stderr.lower()
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("core", ["numpy.core", "numpy._core"])
+def test_checkpoints_pass_between_numpy_1_and_2(core, tmp_path):
+    """Each names the function that makes an array after its own module."""
+    changed = tmp_path / "other-numpy.pt"
+    array = {"array": numpy.arange(3), "number": numpy.float64(0.5)}
+    torch.save(array, tmp_path / "this-numpy.pt")
+    with zipfile.ZipFile(tmp_path / "this-numpy.pt") as old, zipfile.ZipFile(changed, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            new.writestr(entry.filename, re.sub(rb"numpy\._?core", core.encode(), content))
+    loaded = torch.load(changed, weights_only=True)
+    assert loaded["array"].tolist() == [0, 1, 2] and loaded["number"] == 0.5
 
 
 def test_a_checkpoint_holds_every_setting_of_a_named_size(hysan):

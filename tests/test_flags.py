@@ -28,6 +28,13 @@ WRONG = [
         "different",
     ),
     ("transformer_hysan", {"decoder_layers_to_keep": "x"}, "--decoder-layers-to-keep", "0 to 1"),
+    (
+        "transformer_mma",
+        {"share_all_embeddings": True, "decoder_embed_dim": 32},
+        "--share-all-embeddings",
+        "--decoder-embed-dim",
+    ),
+    ("transformer_mma", {"encoder_embed_path": "/no/such"}, "/no/such", "No such file"),
     ("transformer_mma", {"head_patterns": "global,fw"}, "--head-patterns", "'fw'"),
     ("transformer_mma", {"head_patterns": ""}, "--head-patterns ''", "empty"),
     ("transformer_mma", {"head_patterns": "global,local,local"}, "--head-patterns", "4 heads"),

@@ -15,6 +15,7 @@ from cli import run
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.__main__ import main
 from fairseq_hybrid_attn.commands.generated import join_subwords
+from fairseq_hybrid_attn.commands.score import language
 
 REFERENCE = [
     "It's a small dog, isn't it?",
@@ -395,3 +396,16 @@ def test_help_names_every_command(capsys):
     assert ended.value.code == 0
     out = capsys.readouterr().out
     assert "average" in out and "score" in out
+
+
+@pytest.mark.parametrize(
+    "code, expected", [("en", "en"), ("JA", "ja"), ("zh-CN", "zh"), ("zh_CN", "zh"), ("deu", "deu")]
+)
+def test_language_codes(code, expected):
+    assert language(code) == expected
+
+
+@pytest.mark.parametrize("code", ["", "e", "english", "e1", "-en"])
+def test_no_language_codes(code):
+    with pytest.raises(UserError, match="--target-lang"):
+        language(code)

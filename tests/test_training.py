@@ -93,7 +93,5 @@ def test_two_processes_are_one_with_double_the_batches(corpus, tmp_path):
     train_in_two_processes(corpus, "two", *flags, 2, cwd=tmp_path)
     train_in_two_processes(corpus, "two", *flags, 4, cwd=tmp_path)
     one, two = (weights(tmp_path / name / "checkpoint_last.pt") for name in ("one", "two"))
-    start = max((tensor - 0).abs().max() for tensor in one.values())
-    assert start > 0
     for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=0, atol=2e-6, msg=name)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -77,6 +78,7 @@ def run(args: argparse.Namespace) -> None:
             written.
     """
     check_arguments(args)
+    args.target_lang = language(args.target_lang)
     references = read_lines(args.reference)
     translations, missing = read_translations(args, len(references))
 
@@ -93,6 +95,18 @@ def run(args: argparse.Namespace) -> None:
         with atomic_write(args.json) as file:
             file.write(f"{json.dumps(report, indent=2, ensure_ascii=False)}\n".encode())
     print_scores(bleu, tokenised, len(references), missing)
+
+
+def language(code: str) -> str:
+    """The language of a code such as en, JA or zh_CN: two or three letters, lower case.
+
+    Raises:
+        UserError: if it is none; sacrebleu would silently take its tokenisation for English.
+    """
+    match = re.fullmatch(r"([a-z]{2,3})([-_].+)?", code.lower())
+    if not match:
+        raise UserError(f"--target-lang {code!r}: use a language code such as en, de or zh")
+    return match[1]
 
 
 def check_arguments(args: argparse.Namespace) -> None:

@@ -23,6 +23,7 @@ from fairseq.modules.transformer_layer import (
     TransformerDecoderLayerBase,
     TransformerEncoderLayerBase,
 )
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from torch import nn
 
@@ -74,6 +75,16 @@ class PatternedTransformer(TransformerModelBase):
         Raises:
             UserError: listing everything that is wrong with the settings.
         """
+        try:
+            return cls._build_model(cfg, task)
+        except UserError as error:
+            # Hydra shows a traceback for any Exception, but lets a plain SystemExit pass.
+            if HydraConfig.initialized():
+                raise SystemExit(error.code) from None
+            raise
+
+    @classmethod
+    def _build_model(cls, cfg, task):
         name = getattr(cfg, "_name", None) or cls.__name__
         cfg = nested_config(cfg)
         faults = Faults(name)
@@ -91,7 +102,11 @@ class PatternedTransformer(TransformerModelBase):
             encoder=_kept(plans.encoder, cfg.encoder.layers_to_keep),
             decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
         )
-        return super().build_model(cfg, task)
+        try:
+            return super().build_model(cfg, task)
+        except (ValueError, OSError) as error:
+            # fairseq's own refusals: embeddings that cannot be shared, files that are not there.
+            raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Load weights; those of a larger model are pruned to the layers that are kept.

@@ -1,0 +1,55 @@
+"""The shell scripts on what can be tested without installing and training for minutes."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parent.parent / "scripts"
+
+
+def run(script, *arguments, cwd, **variables):
+    return subprocess.run(
+        [SCRIPTS / script, *arguments],
+        cwd=cwd,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("script", ["demo.sh", "test.sh"])
+def test_help_says_what_it_does_and_does_nothing(script, tmp_path):
+    done = run(script, "--help", cwd=tmp_path, DEMO_DIR=str(tmp_path / "demo"))
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"scripts/{script}: ")
+    assert "PYTHON" in done.stdout
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "variables, arguments, said",
+    [
+        ({"MAX_UPDATES": "many"}, [], "MAX_UPDATES=many"),
+        ({"SEED": "0"}, [], "SEED=0"),
+        ({"MINUTES": "-1"}, [], "MINUTES=-1"),
+        ({"ARCH": "../up"}, [], "ARCH=../up"),
+        ({}, ["transformer_hysan"], "takes no arguments"),
+        ({}, ["ARCH=transformer_hysan"], "takes no arguments"),
+    ],
+)
+def test_demo_refuses_wrong_settings_before_it_makes_anything(variables, arguments, said, tmp_path):
+    folder = tmp_path / "demo"
+    done = run("demo.sh", *arguments, cwd=tmp_path, DEMO_DIR=str(folder), **variables)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert not folder.exists()
+
+
+def test_every_script_stops_at_its_first_failure():
+    scripts = [path for path in SCRIPTS.glob("*.sh")]
+    assert scripts
+    for path in scripts:
+        assert "set -euo pipefail" in path.read_text()

@@ -71,6 +71,7 @@ class Band(Pattern):
     ahead: int | None = None
 
     def allows(self, offset: Tensor) -> Tensor:
+        """-behind <= j - i <= ahead; shapes as in :meth:`Pattern.allows`."""
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.behind is not None:
             allowed &= offset >= -min(self.behind, _FARTHEST)

@@ -64,6 +64,7 @@ class HybridGate(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
+        """Global and local branches, or the local one alone, in the chosen layers (Eq. 1-5)."""
         if cfg.local_window < 1:
             faults.add("--local-window", cfg.local_window, "use 1 or more")
         if cfg.hybrid_fusion not in FUSIONS:

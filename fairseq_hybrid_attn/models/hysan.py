@@ -63,6 +63,7 @@ class HySAN(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
+        """The branches of each side in each of its layers (Eq. 12), fused (Eq. 13)."""
         encoder = parse_patterns("--encoder-branches", cfg.encoder_branches, HYSAN_ENCODER, faults)
         decoder = parse_patterns(
             "--decoder-branches",

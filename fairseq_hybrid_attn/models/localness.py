@@ -56,6 +56,7 @@ class Localness(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
+        """A Gaussian bias on the scores of the chosen layers."""
         if cfg.localness not in LOCALNESS:
             faults.add("--localness", cfg.localness, f"use one of {', '.join(LOCALNESS)}")
         if not cfg.gaussian_window > 0:

@@ -42,6 +42,7 @@ class MMA(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
+        """A pattern for each head of each encoder layer (Eq. 7-11)."""
         if cfg.local_window < 1:
             faults.add("--local-window", cfg.local_window, "use 1 or more")
         patterns = parse_patterns(

@@ -171,6 +171,11 @@ class PatternedDecoder(TransformerDecoderBase):
         return _wrap(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
 
     def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
+        """fairseq's, but that it refuses to look at future tokens.
+
+        Raises:
+            UserError: if ``full_context_alignment`` is asked for.
+        """
         full_context = kwargs.get("full_context_alignment", args[1] if len(args) > 1 else False)
         if full_context:
             raise UserError(

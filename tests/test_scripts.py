@@ -49,7 +49,7 @@ def test_demo_refuses_wrong_settings_before_it_makes_anything(variables, argumen
 
 
 def test_every_script_stops_at_its_first_failure():
-    scripts = [path for path in SCRIPTS.glob("*.sh")]
+    scripts = list(SCRIPTS.rglob("*.sh"))
     assert scripts
     for path in scripts:
         assert "set -euo pipefail" in path.read_text()

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+set -euo pipefail
 # What the scripts share: telling what happens, and the virtual environment.
 #
 # The caller sets ROOT (the checkout) and LOGS (a folder), and may set PYTHON.

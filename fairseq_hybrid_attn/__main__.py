@@ -7,10 +7,28 @@ import os
 import sys
 from collections.abc import Sequence
 
-from fairseq_hybrid_attn.commands import average, score
+from fairseq_hybrid_attn.commands import (
+    average,
+    prepare,
+    reproduce,
+    runs,
+    score,
+    show,
+    table,
+    train,
+)
 
 #: Every command by its name; see :mod:`fairseq_hybrid_attn.commands`.
-COMMANDS = {"average": average, "score": score}
+COMMANDS = {
+    "prepare": prepare,
+    "reproduce": reproduce,
+    "table": table,
+    "runs": runs,
+    "show": show,
+    "train": train,
+    "average": average,
+    "score": score,
+}
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it
 

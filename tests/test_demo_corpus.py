@@ -389,7 +389,8 @@ def test_progress_shows_training_and_the_last_validation():
 
 
 def test_the_report_shows_some_translations_and_the_signature():
-    score = {"bleu": 12.34, "signature": "nrefs:1|case:mixed", "sentences": 1000}
+    bleu = {"value": 12.34, "signature": "nrefs:1|case:mixed"}
+    score = {"scores": {"bleu": bleu}, "sentences": 1000}
     source = ["zu kurz", *(f"das hat genug Worte für ein Beispiel {i}" for i in range(9))]
     text = report(score, source, ["t"] * 10, ["r"] * 10)
     assert text.count("  German     ") == 6

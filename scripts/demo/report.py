@@ -14,6 +14,7 @@ LENGTHS = range(6, 19)
 
 def report(score: dict, source: list[str], translation: list[str], reference: list[str]) -> str:
     """The text to show; the three lists are parallel."""
+    bleu = score["scores"]["bleu"]
     blocks = (
         f"  German     {lines[0]}\n  ours       {lines[1]}\n  reference  {lines[2]}"
         for lines in zip(source, translation, reference, strict=True)
@@ -23,8 +24,8 @@ def report(score: dict, source: list[str], translation: list[str], reference: li
         [
             "A few of the held-out strings:",
             *islice(blocks, EXAMPLES),
-            f"BLEU {score['bleu']:.1f} on {score['sentences']:,} strings\n"
-            f"  sacrebleu signature {score['signature']}",
+            f"BLEU {bleu['value']:.1f} on {score['sentences']:,} strings\n"
+            f"  sacrebleu signature {bleu['signature']}",
         ]
     )
 

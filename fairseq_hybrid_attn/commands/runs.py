@@ -1,0 +1,71 @@
+"""List all runs of a folder: how far each is, its score, and what is stale, and why.
+
+A result is stale when its configuration, its data or the code that numbers depend on has
+changed since.  Runs of other profiles and texts in the same folder are listed as well; whether
+they are stale is only told for the profile and text that the arguments name.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tabulate import tabulate
+
+from ..errors import UserError
+from ..experiments.planning import status
+from ..experiments.results import read_json
+from ..experiments.tables import load_table
+from ..experiments.workspace import Workspace
+from .experiment_arguments import add_workspace, workspace
+
+HELP = "list runs, and what is stale"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the index.
+
+    Raises:
+        UserError: if there are no runs.
+    """
+    place = workspace(args)
+    folder = place.root / "runs"
+    found = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
+    if not found:
+        raise UserError(f"{folder}: there are no runs")
+    rows = []
+    for path in found:
+        label, *name = path.relative_to(folder).parts
+        result = read_json(path / "result.json")
+        scores = result["scores"] if result else {}
+        rows.append(
+            [
+                label,
+                "/".join(name),
+                f"{scores['bleu']['value']:.2f}" if "bleu" in scores else "",
+                result["updates"] if result else "",
+                result["finished"][:16] if result else "",
+                state(place, label, name, result),
+            ]
+        )
+    headers = ["profile", "run", "BLEU", "updates", "finished (UTC)", "state"]
+    print(tabulate(rows, headers, disable_numparse=True))
+
+
+def state(place: Workspace, label: str, name: list[str], result: dict | None) -> str:
+    """A run's state in words."""
+    if label != place.label:
+        return "has a result" if result else "unfinished"
+    paper, table, row, column, seed = name
+    try:
+        found = load_table(f"{paper}/{table}", place.configs)
+        cell = next(
+            cell for cell in found.cells() if (cell.row.name, cell.column.name) == (row, column)
+        )
+        return str(status(place.run(cell, int(seed.removeprefix("seed")))))
+    except (UserError, StopIteration):
+        return "stale (no such row in the configurations any more)"

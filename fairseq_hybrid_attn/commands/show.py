@@ -1,0 +1,53 @@
+"""Print a run's exact command lines, as a shell script.
+
+  fairseq-hybrid show hysan/table1/e1 --column nopos
+  fairseq-hybrid show mma/table4/local --settings     # its settings as YAML instead
+
+The corpus need not be there.  The commands are those that "reproduce" runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import yaml
+
+from ..experiments.command_lines import shell
+from ..experiments.devices import Devices, slots
+from ..experiments.results import command_texts
+from .experiment_arguments import add_devices, add_workspace, positive
+from .train import add_row, the_run
+
+HELP = "print a run's exact command lines"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_row(parser)
+    parser.add_argument("--settings", action="store_true", help="print the settings as YAML")
+    add_workspace(parser)
+    add_devices(parser)
+    parser.add_argument(
+        "--devices", type=positive, metavar="N", help="as if the run had so many (default: one)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print.
+
+    Raises:
+        UserError: if the run cannot be named.
+    """
+    found = the_run(args)
+    if args.settings:
+        print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
+        return
+    if args.devices:
+        precision = "fp32" if args.precision == "auto" else args.precision
+        devices = Devices("cpu" if args.device == "cpu" else "cuda", args.devices, (), 1, precision)
+    else:
+        devices = slots(args.device, 1, 1, 1, args.precision)[0]
+    corpus = f"fairseq-hybrid prepare {found.settings.corpus} --output {found.corpus_folder}"
+    print(f"# {found.name} ({found.workspace.label}); its corpus: {corpus}")
+    for command in command_texts(found, devices).values():
+        print(f"\n{shell(command)}")

@@ -1,0 +1,12 @@
+"""From the archives of a corpus, or one's own text, to data that fairseq trains on.
+
+:func:`load_corpus` reads a recipe, :func:`own_corpus` puts one's own text in its place,
+:func:`prepare` makes everything, :func:`read_manifest` tells what was made.
+"""
+
+from .definition import Corpus, load_corpus
+from .manifest import Manifest, read_manifest
+from .own import own_corpus
+from .pipeline import prepare
+
+__all__ = ["Corpus", "Manifest", "load_corpus", "own_corpus", "prepare", "read_manifest"]

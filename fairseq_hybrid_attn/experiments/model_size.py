@@ -1,0 +1,54 @@
+"""How large a run's model is, before anything is trained."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from types import SimpleNamespace
+
+from ..corpora import read_manifest
+from .command_lines import words
+from .workspace import Run
+
+
+def parameter_count(run: Run) -> int:
+    """The number of parameters, shared ones counted once.
+
+    The vocabulary is that of the prepared corpus, or of the size that its recipe asks for.
+
+    Raises:
+        UserError: if the model cannot be built from the run's flags.
+    """
+    import torch
+    from fairseq import options
+    from fairseq.data import Dictionary
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from fairseq.models import build_model
+
+    flags = [word for flag, value in run.settings.train.items() for word in words(flag, value)]
+    logging.getLogger("hydra").setLevel(logging.WARNING)
+    with warnings.catch_warnings():  # hydra's, about how fairseq calls it
+        warnings.simplefilter("ignore")
+        args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+        cfg = convert_namespace_to_omegaconf(args)
+    source, target = (Dictionary() for _ in range(2))
+    for dictionary, size in zip((source, target), _vocabulary(run), strict=True):
+        for number in range(size - len(dictionary)):
+            dictionary.add_symbol(f"word{number}")
+    if run.recipe.subwords.joint:
+        target = source
+    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    with torch.device("meta"):  # shapes alone, no memory
+        model = build_model(cfg.model, task)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def _vocabulary(run: Run) -> tuple[int, int]:
+    folder = run.corpus_folder / "bin"
+    treatment = run.treatment
+    if read_manifest(run.corpus_folder) is None:
+        return (run.recipe.subwords.size,) * 2
+    return tuple(
+        len((folder / f"dict.{language}.txt").read_text(encoding="utf-8").split("\n")) + 3
+        for language in (treatment.source, treatment.target)
+    )

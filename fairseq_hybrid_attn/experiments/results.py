@@ -1,0 +1,133 @@
+"""A run's result file: its numbers, and all that is needed to trace and to repeat them."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from ..commands.files import atomic_write
+from ..corpora import read_manifest
+from ..errors import UserError
+from . import provenance
+from .command_lines import (
+    RunFolder,
+    average_command,
+    generate_command,
+    score_command,
+    train_command,
+)
+from .devices import Devices
+from .training_log import parameters
+from .workspace import Run
+
+
+def read_json(path: Path) -> dict | None:
+    """A JSON file; None if there is none.
+
+    Raises:
+        UserError: if it is none.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"{path} cannot be read ({error}); delete it, then run this again"
+        ) from None
+
+
+def write_json(path: Path, content: dict) -> None:
+    """Write a JSON file, whole or not at all."""
+    with atomic_write(path) as file:
+        file.write(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode())
+
+
+def identity(run: Run) -> dict:
+    """What decides a run's numbers, as digests: settings, corpus (its recipe, and what came of
+    it once it is prepared) and code."""
+    manifest = read_manifest(run.corpus_folder)
+    return {
+        "settings": run.settings.digest,
+        "recipe": run.recipe.digest,
+        "corpus": manifest.digest if manifest else None,
+        "code": provenance.code_digest(),
+    }
+
+
+def changes(run: Run, made_with: dict) -> list[str]:
+    """What has changed since a run was begun or made: of configuration, data and code."""
+    now = identity(run)
+    words = {"settings": "configuration", "recipe": "data", "corpus": "data", "code": "code"}
+    changed = [word for key, word in words.items() if now[key] != made_with[key]]
+    return list(dict.fromkeys(changed))
+
+
+def make_result(run: Run, devices: Devices) -> dict:
+    """The result of a run whose steps are done."""
+    folder = run.folder
+    trained = read_json(folder.trained)
+    score = read_json(folder.score)
+    manifest = read_manifest(run.corpus_folder)
+    paper, table, row, column = run.cell.run_name.split("/")
+    return {
+        "name": run.name,
+        "paper": paper,
+        "table": table,
+        "row": row,
+        "column": column,
+        "seed": run.seed,
+        "profile": run.workspace.profile.name,
+        "label": run.workspace.label,
+        "identity": read_json(folder.begun)["identity"],
+        "corpus": {
+            "name": manifest.corpus,
+            "source": manifest.source,
+            "target": manifest.target,
+            "counts": manifest.counts,
+            "archives": manifest.archives,
+            "digest": manifest.digest,
+        },
+        "settings": run.settings.as_dict(),
+        "commands": command_texts(run, devices),
+        "updates": trained["updates"],
+        "epoch": trained["epoch"],
+        "training_seconds": trained["training_seconds"],
+        "parameters": parameters(folder.log("train")),
+        "scores": score["scores"],
+        "sentences": score["sentences"],
+        "devices": trained["devices"],
+        "hardware": provenance.hardware(),
+        "versions": provenance.versions(),
+        "code": provenance.code(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
+    """The run's commands by step."""
+    folder, corpus, settings = run.folder, run.treatment, run.settings
+    return {
+        "train": train_command(settings, corpus, folder, devices, run.seed),
+        "average": average_command(settings, folder),
+        "generate": generate_command(settings, corpus, folder, devices, folder.translation),
+        "score": score_command(corpus, folder),
+    }
+
+
+def training_summary(folder: RunFolder, devices: Devices) -> dict:
+    """How far a finished training came, from its last checkpoint.
+
+    ``training_seconds`` is fairseq's own count, over all its interruptions.
+    """
+    path = folder.checkpoints / "checkpoint_last.pt"
+    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return {
+        "updates": state["optimizer_history"][-1]["num_updates"],
+        "epoch": state["extra_state"]["train_iterator"]["epoch"],
+        "training_seconds": round(state["extra_state"]["previous_training_time"], 1),
+        "devices": str(devices),
+    }

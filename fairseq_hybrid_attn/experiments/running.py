@@ -1,0 +1,441 @@
+"""Doing runs: their steps one after the other, several runs side by side.
+
+Every step leaves a file or folder under its final name when it is done, so that a run which was
+stopped, by whatever means, goes on with the first step that is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from zipfile import is_zipfile
+
+from ..commands.files import atomic_write
+from ..errors import UserError
+from .command_lines import (
+    RunFolder,
+    average_command,
+    generate_command,
+    score_command,
+    train_command,
+)
+from .devices import Devices
+from .results import changes, identity, make_result, read_json, training_summary, write_json
+from .training_log import last_record
+from .workspace import Run
+
+#: Programs by the modules that they are, so that they run in this very environment.
+MODULES = {
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-hybrid": "fairseq_hybrid_attn",
+}
+SECONDS_BETWEEN_LINES = 30
+SECONDS_TO_END = 10
+SHOWN_LINES = 12
+
+
+class StepFailed(Exception):
+    """A program of a run ended with an error."""
+
+
+class Stopped(Exception):
+    """The user has stopped the runs."""
+
+
+@dataclass
+class Console:
+    """What the user sees; lines of several runs do not mix."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def say(self, *lines: str) -> None:
+        """Print lines together."""
+        with self.lock:
+            print(*lines, sep="\n", flush=True)
+
+
+class Programs:
+    """Starts programs and ends them when the user stops the runs."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def run(
+        self,
+        command: list[str],
+        environment: dict[str, str],
+        log: Path,
+        lock: int | None = None,
+        while_running: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run a program to its end, with its output appended to a log.
+
+        Args:
+            command: the program and its arguments.
+            environment: of the program.
+            log: appended to.
+            lock: a file descriptor that the program holds as well, so that one which
+                outlives its killed parent is waited for.
+            while_running: called every second.
+
+        Raises:
+            StepFailed: if it fails, with the end of the log.
+            Stopped: if the user has stopped the runs; the program is ended first.
+        """
+        if self.stopped.is_set():
+            raise Stopped
+        log.parent.mkdir(parents=True, exist_ok=True)
+        arguments = [sys.executable, "-m", MODULES[command[0]], *command[1:]]
+        with open(log, "ab") as output:
+            start = output.tell()
+            # A session of its own: Ctrl-C reaches it through us alone, with all its children.
+            process = subprocess.Popen(
+                arguments,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=() if lock is None else (lock,),
+            )
+            try:
+                while True:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        status = process.wait(timeout=1)
+                        break
+                    if self.stopped.is_set():
+                        raise Stopped
+                    while_running()
+            finally:
+                _end(process)
+        if status != 0:
+            raise StepFailed(
+                f"{command[0]} ended with status {status}; the end of {log}:\n{_tail(log, start)}"
+            )
+
+    def stop(self) -> None:
+        """End all that runs."""
+        self.stopped.set()
+
+
+def stop_at_sigterm() -> None:
+    """Have ``kill`` and a cluster's notice end our programs with us, as Ctrl-C does."""
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a program and its children, if it is still there."""
+    if process.poll() is not None:
+        return
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=SECONDS_TO_END)
+            return
+
+
+def _tail(log: Path, start: int) -> str:
+    with open(log, "rb") as file:
+        file.seek(start)
+        lines = file.read().decode("utf-8", errors="replace").rstrip().split("\n")
+    return "\n".join(f"   | {line[:300]}" for line in lines[-SHOWN_LINES:])
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a run: what it is called, whether it is done, and how to do it."""
+
+    name: str
+    done: Callable[[], bool]
+    do: Callable[[], None]
+
+
+class RunInProgress:
+    """A run at work on its devices.
+
+    Args:
+        run: what to do.
+        devices: on what.
+        programs: starts programs.
+        console: for the user.
+        keep_checkpoints: leave the checkpoints when the result is written.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        devices: Devices,
+        programs: Programs,
+        console: Console,
+        keep_checkpoints: bool = False,
+    ):
+        self.keep_checkpoints = keep_checkpoints
+        self.run = run
+        self.devices = devices
+        self.programs = programs
+        self.console = console
+        self.folder: RunFolder = run.folder
+        self.environment = devices.environment(os.environ)
+        self.lock: int | None = None
+        self.launch_flags: list[str] = []  # how its processes find each other, on many nodes
+        self.shown = time.monotonic()
+        self.shown_record: dict | None = None
+
+    def steps(self) -> list[Step]:
+        """All steps, in order."""
+        folder = self.folder
+        return [
+            Step("train", folder.trained.exists, self.train),
+            Step("average", folder.model.exists, self.average),
+            Step("translate", folder.translation.exists, self.translate),
+            Step("score", folder.score.exists, self.score),
+            Step("result", folder.result.exists, self.write_result),
+        ]
+
+    def complete(self) -> None:
+        """Do all steps that are not done.
+
+        Raises:
+            UserError: if the run was begun with other settings or data.
+            StepFailed: if a program fails.
+            Stopped: if the user has stopped the runs.
+        """
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        with locked(self.folder.lock, self.programs, self._say) as self.lock:
+            begin(self.run)
+            for step in self.steps():
+                if not step.done():
+                    started = time.monotonic()
+                    step.do()
+                    self._say(f"{step.name}: done in {_duration(time.monotonic() - started)}")
+
+    def train(self) -> None:
+        """Train to the end, from the last whole checkpoint if there is one."""
+        self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
+        for removed in repair(self.folder.checkpoints):
+            self._say(f"{removed} was cut off; removed")
+        self.train_here()
+        write_json(self.folder.trained, training_summary(self.folder, self.devices))
+
+    def train_here(self, log: str = "train") -> None:
+        """Run fairseq-train, perhaps as one process of many."""
+        run = self.run
+        command = train_command(run.settings, run.treatment, self.folder, self.devices, run.seed)
+        command += self.launch_flags
+        self.programs.run(
+            command, self.environment, self.folder.log(log), self.lock, self._show_progress
+        )
+
+    def average(self) -> None:
+        """Average the last checkpoints, or take the best."""
+        self._command("average", average_command(self.run.settings, self.folder))
+
+    def translate(self) -> None:
+        """Translate the test set."""
+        partial = self.folder.path / "translation.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        run = self.run
+        self._command(
+            "translate",
+            generate_command(run.settings, run.treatment, self.folder, self.devices, partial),
+        )
+        partial.rename(self.folder.translation)
+
+    def score(self) -> None:
+        """Score the translation."""
+        self._command("score", score_command(self.run.treatment, self.folder))
+
+    def write_result(self) -> None:
+        """Write the result file; then the checkpoints have served, unless they are kept."""
+        write_json(self.folder.result, make_result(self.run, self.devices))
+        if not self.keep_checkpoints:
+            shutil.rmtree(self.folder.checkpoints, ignore_errors=True)
+
+    def _command(self, name: str, command: list[str]) -> None:
+        self.programs.run(command, self.environment, self.folder.log(name), self.lock)
+
+    def _show_progress(self) -> None:
+        if time.monotonic() - self.shown < SECONDS_BETWEEN_LINES:
+            return
+        self.shown = time.monotonic()
+        record = last_record(self.folder.log("train"))
+        if record is not None and record != self.shown_record:
+            self.shown_record = record
+            self._say(progress_line(record, self.run.settings.train.get("max-update")))
+
+    def _say(self, line: str) -> None:
+        self.console.say(f"   {self.run.name}: {line}")
+
+
+def progress_line(record: dict, updates: object) -> str:
+    """A record of the training's log, for people."""
+    done, speed = int(record["num_updates"]), float(record["ups"])
+    line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
+    line += f", loss {float(record['loss']):.3f}"
+    if updates and speed:
+        line += f", {_duration(max(0, int(updates) - done) / speed)} of training left"
+    return line
+
+
+def _duration(seconds: float) -> str:
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
+    return f"{seconds // 60}:{seconds % 60:02} min"
+
+
+@contextlib.contextmanager
+def locked(path: Path, programs: Programs, say: Callable[[str], None]) -> Iterator[int]:
+    """Hold a run's folder; wait while another process, perhaps on another node, holds it.
+
+    Yields:
+        the descriptor of the lock; a process that has it holds the folder.
+    """
+    with open(path, "a") as file:
+        told = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    say("another process is at work on it; waiting for its end")
+                    told = True
+                if programs.stopped.wait(1):
+                    raise Stopped from None
+        yield file.fileno()
+
+
+def begin(run: Run) -> None:
+    """Note what a run is begun with, or see to it that this has not changed.
+
+    Raises:
+        UserError: if it has.
+    """
+    folder = run.folder
+    begun = read_json(folder.begun)
+    if begun is None:
+        write_json(folder.begun, {"identity": identity(run), "settings": run.settings.as_dict()})
+        return
+    changed = [what for what in changes(run, begun["identity"]) if what != "code"]
+    if changed and not folder.result.exists():
+        raise UserError(
+            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). "
+            "With --redo-stale it is done again from its beginning"
+        )
+
+
+def forget(run: Run) -> None:
+    """Delete a run, so that it can be done again from its beginning."""
+    shutil.rmtree(run.folder.path, ignore_errors=True)
+
+
+def repair(checkpoints: Path) -> list[Path]:
+    """Remove checkpoints that a kill has cut off, and have checkpoint_last.pt be a whole one.
+
+    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
+    meanwhile, it leaves half a file under that name.
+
+    Returns:
+        what was removed.
+    """
+    for temporary in checkpoints.glob("*.tmp"):
+        temporary.unlink()
+    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
+    for path in broken:
+        path.unlink()
+    last = checkpoints / "checkpoint_last.pt"
+    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
+    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
+    if not last.exists() and whole:
+        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
+            shutil.copyfileobj(newest, file)
+    return broken
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended; ``problem`` is None if it is done."""
+
+    run: Run
+    problem: str | None
+
+
+def run_all(
+    runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
+) -> list[Outcome]:
+    """Do runs side by side, one on each slot; a failed one does not keep others from going on.
+
+    Args:
+        runs: what to do, in this order.
+        slots: on what.
+        console: for the user.
+        keep_checkpoints: leave the checkpoints of finished runs.
+
+    Returns:
+        how each ended, in the order of their ends.
+
+    Raises:
+        KeyboardInterrupt: if the user stops them; their programs are ended first.
+    """
+    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    for run in runs:
+        waiting.put(run)
+    programs = Programs()
+    outcomes: list[Outcome] = []
+
+    def work(devices: Devices, ended: threading.Event) -> None:
+        try:
+            while True:
+                do_one(waiting.get_nowait(), devices)
+        except (queue.Empty, Stopped):
+            pass
+        finally:
+            ended.set()
+
+    def do_one(run: Run, devices: Devices) -> None:
+        try:
+            RunInProgress(run, devices, programs, console, keep_checkpoints).complete()
+            problem = None
+        except (UserError, StepFailed) as error:
+            problem = str(error)
+        except Stopped:
+            raise
+        except Exception as error:  # one run's defect must not cost the others
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            console.say(f"   {run.name}: FAILED: {problem}")
+        outcomes.append(Outcome(run, problem))
+
+    # Events rather than Thread.join, which before Python 3.13 takes a thread for ended when
+    # Ctrl-C interrupts the wait for it.
+    ends = []
+    for slot in slots[: len(runs)]:
+        ends.append(threading.Event())
+        threading.Thread(target=work, args=(slot, ends[-1])).start()
+    try:
+        for end in ends:
+            while not end.wait(0.5):  # a wait without limit would not notice Ctrl-C
+                pass
+    finally:
+        programs.stop()
+        for end in ends:
+            end.wait()
+    return outcomes

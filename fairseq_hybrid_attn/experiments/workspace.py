@@ -1,0 +1,127 @@
+"""Where things are: the folder in which corpora are prepared and runs are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ..corpora import Corpus, load_corpus, own_corpus
+from .command_lines import RunFolder, Treatment
+from .settings import Profile, Settings
+from .tables import Cell
+
+
+@dataclass(frozen=True)
+class OwnText:
+    """One's own text in place of the papers' corpora.
+
+    Attributes:
+        folder: with train, valid and test files, or one pair of files.
+        source_lang: None to tell the direction from the papers' (see ``prepare``).
+        target_lang: likewise.
+    """
+
+    folder: Path
+    source_lang: str | None = None
+    target_lang: str | None = None
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder of corpora and runs, at a scale, on the papers' or one's own text.
+
+    Attributes:
+        root: the folder.
+        configs: the folder of configurations.
+        profile: the scale.
+        own: one's own text, if any.
+    """
+
+    root: Path
+    configs: Path
+    profile: Profile
+    own: OwnText | None = None
+
+    @property
+    def label(self) -> str:
+        """Names scale and text; what differs in one of them never shares a folder."""
+        return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether levels can be compared with the papers' numbers."""
+        return self.profile.is_full and self.own is None
+
+    def recipe(self, settings: Settings) -> Corpus:
+        """The recipe of a corpus, applied to one's own text if there is any."""
+        corpus = load_corpus(settings.corpus, self.configs)
+        if self.own is None:
+            return corpus
+        return own_corpus(
+            corpus,
+            self.own.folder,
+            source_lang=self.own.source_lang,
+            target_lang=self.own.target_lang,
+            pairs=settings.pairs,
+            subword_size=settings.subword_size,
+        )
+
+    def corpus_folder(self, settings: Settings) -> Path:
+        """Where the corpus of these settings is, or will be, prepared."""
+        folder = self.root / "corpora"
+        return (folder / self.label if self.own else folder) / settings.corpus
+
+    def run(self, cell: Cell, seed: int) -> Run:
+        """The run that gives a cell's number."""
+        return Run(self, cell.owner, seed)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A system trained with one seed."""
+
+    workspace: Workspace
+    cell: Cell
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """``paper/table/row/column/seedN``; unique in a workspace of one label."""
+        return f"{self.cell.run_name}/seed{self.seed}"
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Its settings, at the workspace's scale."""
+        return self.cell.settings(self.workspace.profile)
+
+    @cached_property
+    def recipe(self) -> Corpus:
+        """The recipe of its corpus."""
+        return self.workspace.recipe(self.settings)
+
+    @property
+    def corpus_folder(self) -> Path:
+        """Where its corpus is prepared."""
+        return self.workspace.corpus_folder(self.settings)
+
+    @property
+    def treatment(self) -> Treatment:
+        """What its commands must know of the corpus."""
+        recipe = self.recipe
+        return Treatment(
+            folder=self.corpus_folder,
+            source=recipe.source,
+            target=recipe.target,
+            subwords=recipe.subwords.kind.split("-")[0]
+            if recipe.subwords.kind.startswith("sentencepiece")
+            else recipe.subwords.kind,
+            tokenizer=recipe.tokenizer[recipe.target],
+            lowercase=recipe.lowercase,
+            scores=tuple(recipe.scores),
+        )
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where it is made."""
+        return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)

@@ -1,0 +1,82 @@
+# shellcheck shell=bash
+set -euo pipefail
+# What the scripts in scripts/prepare share: from their settings to "fairseq-hybrid prepare".
+#
+# The caller sets ROOT (the checkout) and defines usage.
+
+LOGS=$ROOT/build/logs
+# shellcheck source=scripts/lib/common.sh
+source "$ROOT/scripts/lib/common.sh"
+
+# The settings that all of them have, for the end of usage.
+settings() {
+    cat <<'HELP'
+Environment variables:
+  DATA       where results go, each in a folder of its own (data/ in the checkout)
+  DOWNLOADS  where archives are or go (downloads/ in DATA); what is there is not downloaded,
+             and with all of them there no network is needed
+  WORKERS    processes that work side by side (one for each core)
+  PYTHON     Python 3.11 or 3.12 to make the virtual environment with
+and those of pip; see scripts/demo.sh --help for torch without CUDA.
+
+Further options are those of "fairseq-hybrid prepare", such as --pairs N. Stopped, it goes on
+where it was when run again; run again when finished, it changes nothing.
+HELP
+}
+
+# help_if_asked ARGUMENT…: show usage and exit if that is what is wanted.
+help_if_asked() {
+    local argument
+    for argument in "$@"; do
+        if [[ $argument == -h || $argument == --help ]]; then
+            usage
+            printf '\n'
+            settings
+            exit 0
+        fi
+    done
+}
+
+# prepare RECIPE FOLDER ARGUMENT…: make the environment, then RECIPE's corpus in DATA/FOLDER.
+prepare() {
+    local recipe=$1 folder=$2
+    shift 2
+    DATA=${DATA:-$ROOT/data}
+    DOWNLOADS=${DOWNLOADS:-$DATA/downloads}
+    WORKERS=${WORKERS:-}
+    [[ -z $WORKERS || $WORKERS =~ ^[1-9][0-9]{0,3}$ ]] ||
+        die "WORKERS=$WORKERS: use a whole number above 0"
+    local options=(--output "$DATA/$folder" --downloads "$DOWNLOADS")
+    [[ -z $WORKERS ]] || options+=(--workers "$WORKERS")
+
+    mkdir -p "$LOGS"
+    begin "Virtual environment"
+    make_environment
+    finish
+    unset PYTHONPATH PYTHONHOME
+
+    begin "$recipe, to $DATA/$folder"
+    # The user's own options come last and win. One thread each: the work is in processes.
+    OMP_NUM_THREADS=1 "$VENV/bin/fairseq-hybrid" prepare "$recipe" "${options[@]}" "$@"
+    finish
+}
+
+# variant FALLBACK NAME… -- ARGUMENT…: set VARIANT to the first argument if that is one of the
+# names, to FALLBACK if it is an option or there is none, and ARGUMENTS to the rest.
+variant() {
+    local names=()
+    VARIANT=$1
+    shift
+    while [[ $1 != -- ]]; do
+        names+=("$1")
+        shift
+    done
+    shift
+    if (($# > 0)) && [[ $1 != -* ]]; then
+        VARIANT=$1
+        shift
+        [[ " ${names[*]} " == *" $VARIANT "* ]] || die "$VARIANT: use one of ${names[*]}"
+    fi
+    # shellcheck disable=SC2034 # the caller passes them on
+    ARGUMENTS=("$@")
+}

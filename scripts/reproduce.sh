@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# See usage() below, or: scripts/reproduce.sh --help
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+    cat <<'HELP'
+scripts/reproduce.sh: tables of the papers, from raw text to the printed table.
+
+  scripts/reproduce.sh PAPER/TABLE [ROW ...] [PAPER/TABLE [ROW ...]] ... [options]
+
+  scripts/reproduce.sh mma/table4 --seeds 3
+  scripts/reproduce.sh hysan/table1 base e1 --dry-run
+  scripts/reproduce.sh hysan/table1 base e1 --profile small --data my-text/
+
+It makes the virtual environment of the other scripts in .venv, then runs "fairseq-hybrid
+reproduce" with the arguments. Everything goes to reproduction/ in the checkout unless --output
+names another folder. Stopped, it goes on where it was when run again.
+
+Environment variables:
+  DOWNLOADS  folder with archives that are already there (as --downloads)
+  PYTHON     Python 3.11 or 3.12 to make the virtual environment with
+and those of pip; see scripts/demo.sh --help for torch without CUDA.
+
+All options:
+
+HELP
+}
+
+LOGS=$ROOT/build/logs
+# shellcheck source=scripts/lib/common.sh
+source "$ROOT/scripts/lib/common.sh"
+
+for argument in "$@"; do
+    if [[ $argument == -h || $argument == --help ]]; then
+        usage
+        if [[ -x $VENV/bin/fairseq-hybrid ]]; then
+            "$VENV/bin/fairseq-hybrid" reproduce --help
+        else
+            echo "(made when .venv is: $VENV/bin/fairseq-hybrid reproduce --help)"
+        fi
+        exit 0
+    fi
+done
+if (($# == 0)); then
+    usage >&2
+    echo "Name a table; configs/ has a folder for each: $(cd "$ROOT/configs" &&
+        printf '%s ' */*/table.yaml | sed 's|/table.yaml||g')" >&2
+    exit 2
+fi
+
+mkdir -p "$LOGS"
+begin "Virtual environment"
+make_environment
+finish
+printf '\n'
+
+unset PYTHONPATH PYTHONHOME
+# First, so that the user's own come after and win.
+options=(--output "$ROOT/reproduction")
+[[ -z ${DOWNLOADS:-} ]] || options+=(--downloads "$DOWNLOADS")
+exec "$VENV/bin/fairseq-hybrid" reproduce "${options[@]}" "$@"

@@ -1,0 +1,69 @@
+"""An update's batch is one number, whatever shares it out."""
+
+import pytest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.devices import Devices, of_environment, share_out, slots
+from fairseq_hybrid_attn.experiments.settings import Batch
+
+
+@pytest.mark.parametrize(
+    "tokens, per_device, world, expected",
+    [
+        (4096, 8192, 1, (4096, 1)),
+        (32768, 8192, 1, (8192, 4)),
+        (32768, 8192, 8, (4096, 1)),
+        (32768, 8192, 16, (2048, 1)),
+        (25000, 8192, 1, (6250, 4)),
+        (25000, 8192, 2, (6250, 2)),
+        (25000, 4096, 4, (3125, 2)),
+        (1000, 300, 3, (166, 2)),
+    ],
+)
+def test_shares_of_a_batch(tokens, per_device, world, expected):
+    assert share_out(Batch(tokens, per_device), world) == expected
+
+
+def test_shares_make_the_batch_within_one_token_a_share():
+    for tokens in (1000, 4096, 25000, 32768):
+        for per_device in (512, 1024, 8192):
+            for world in range(1, 33):
+                at_once, times = share_out(Batch(tokens, per_device), world)
+                assert at_once <= per_device
+                assert tokens - world * times < at_once * times * world <= tokens
+
+
+def test_half_precision_is_refused_on_cpu():
+    with pytest.raises(UserError, match="fp32 only"):
+        slots("cpu", 1, None, 1, "fp16")
+
+
+def test_gpus_that_are_not_there_are_refused():
+    with pytest.raises(UserError, match="1000 GPUs"):
+        slots("cuda", 1000, None, 1, "auto")
+
+
+def test_jobs_limits_the_slots():
+    assert len(slots("cpu", 1, 1, 1, "auto")) == 1
+    assert slots("cpu", 1, 1000, 1, "auto") == slots("cpu", 1, None, 1, "auto")
+
+
+@pytest.mark.parametrize(
+    "variables, world",
+    [
+        ({}, None),
+        ({"WORLD_SIZE": "1"}, None),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, 2),
+        ({"SLURM_NTASKS": "16"}, 16),
+    ],
+)
+def test_world_of_torchrun_and_slurm(variables, world):
+    devices = of_environment(variables, "cpu", "auto")
+    assert (devices and devices.world) == world
+
+
+def test_environment_of_a_run():
+    cpu = Devices("cpu", threads=2).environment({"PATH": "/bin"})
+    assert cpu["OMP_NUM_THREADS"] == "2" and cpu["PATH"] == "/bin"
+    gpus = Devices("cuda", 2, (4, 5)).environment({"PATH": "/bin"})
+    assert gpus == {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "4,5"}

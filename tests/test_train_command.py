@@ -106,7 +106,6 @@ def test_show_for_several_devices_keeps_the_batch(place):
 @pytest.mark.parametrize(
     "row, said",
     [
-        ("toy/table1/mixed", "which --column"),
         ("toy/table1/others", "cited by the paper"),
         ("toy/table1/later", "an LSTM on top"),
         ("mixed", "no such table"),
@@ -117,3 +116,11 @@ def test_a_row_that_is_no_run_is_refused(place, row, said):
     done = run("fairseq-hybrid", "show", row, *where, cwd=folder, expect=1)
     assert said in done.stderr and "Traceback" not in done.stderr
     assert not (Path(folder) / "reproduction").exists()
+
+
+def test_a_row_with_several_runs_needs_a_column(tmp_path):
+    done = run("fairseq-hybrid", "show", "hysan/table1/e1", cwd=tmp_path, expect=1)
+    assert "which --column? bleu, nopos" in done.stderr
+    nopos = ("hysan/table1/e1", "--column", "nopos")
+    shown = run("fairseq-hybrid", "show", *nopos, cwd=tmp_path).stdout
+    assert "--no-encoder-positions" in shown and "--no-decoder-positions" in shown

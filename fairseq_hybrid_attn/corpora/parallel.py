@@ -18,6 +18,7 @@ from pathlib import Path
 from ..errors import UserError
 
 _KILLED = "a process was ended from outside, perhaps for want of memory"
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
 
 
@@ -38,7 +39,22 @@ def follow_parent() -> None:
     _end_with_parent()
 
 
+@contextlib.contextmanager
+def _no_signals() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait.
+
+    While Python forks it runs functions (of the logging module, for one) whose exceptions it
+    ignores: that of a signal would be lost.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _end_with_parent() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)  # blocked while we were forked
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -57,7 +73,8 @@ def in_order(function: Callable, tasks: Iterator, workers: int) -> Iterator:
     pool = ProcessPoolExecutor(workers, initializer=follow_parent)
     try:
         for task in tasks:
-            waiting.append(pool.submit(function, task))
+            with _no_signals():
+                waiting.append(pool.submit(function, task))
             if len(waiting) > 2 * workers:
                 yield waiting.popleft().result()
         while waiting:
@@ -80,15 +97,17 @@ def in_child(function: Callable, *arguments: object) -> object:
     """
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_call, args=(sender, function, arguments))
-    process.start()
-    sender.close()
     try:
+        with _no_signals():
+            process.start()
+        sender.close()
         good, result = receiver.recv()
     except EOFError:
         raise UserError(_KILLED) from None
     finally:
-        process.kill()  # done already, unless we are interrupted
-        process.join()
+        if process.pid:
+            process.kill()  # done already, unless we are interrupted
+            process.join()
     if not good:
         raise result
     return result
@@ -110,17 +129,20 @@ def run_program(command: Sequence[str], log: Path) -> int:
         its exit status.
     """
     with open(log, "wb") as file:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C reaches us alone, and a signal all of them
-            preexec_fn=_end_with_parent,
-        )
+        process = None
         try:
+            with _no_signals():
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,  # Ctrl-C reaches us alone, and a signal all of them
+                    preexec_fn=_end_with_parent,
+                )
             return process.wait()
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            if process:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()

@@ -128,6 +128,7 @@ def training_summary(folder: RunFolder, devices: Devices) -> dict:
     return {
         "updates": state["optimizer_history"][-1]["num_updates"],
         "epoch": state["extra_state"]["train_iterator"]["epoch"],
-        "training_seconds": round(state["extra_state"]["previous_training_time"], 1),
+        # A tensor where several processes trained.
+        "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
         "devices": str(devices),
     }

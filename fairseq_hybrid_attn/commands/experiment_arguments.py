@@ -122,10 +122,18 @@ def plans(args: argparse.Namespace) -> list[Plan]:
         else:
             tables[-1][1].append(name)
     place = workspace(args)
-    return [
-        make_plan(load_table(name, place.configs), place, rows, args.columns, args.seeds)
-        for name, rows in tables
-    ]
+    loaded = [(load_table(name, place.configs), rows) for name, rows in tables]
+    asked = []
+    for table, rows in loaded:
+        # A column is of one table or another.
+        columns = [name for name in args.columns if name in {c.name for c in table.columns}]
+        if args.columns and not columns:
+            table.column(args.columns[0])  # says which there are
+        asked.append(make_plan(table, place, rows, columns, args.seeds))
+    for name in args.columns:
+        if not any(column.name == name for table, _ in loaded for column in table.columns):
+            raise UserError(f"--columns {name}: none of these tables has it")
+    return asked
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:

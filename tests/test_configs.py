@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.experiments.command_lines import words
 from fairseq_hybrid_attn.experiments.settings import KEYS, load_profile
 from fairseq_hybrid_attn.experiments.tables import load_table, table_names
-from fairseq_hybrid_attn.experiments.yaml_files import merge
+from fairseq_hybrid_attn.yaml_files import merge
 
 # --- settings -------------------------------------------------------------------------------
 

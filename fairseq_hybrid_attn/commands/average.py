@@ -21,8 +21,8 @@ from pathlib import Path
 import torch
 
 from ..errors import UserError
+from ..files import atomic_write, check_outputs, file_identity
 from .averaging import average_checkpoints
-from .files import atomic_write, check_outputs, file_identity
 
 HELP = "average the weights of checkpoints"
 

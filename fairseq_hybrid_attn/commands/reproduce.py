@@ -25,7 +25,9 @@ from ..experiments.devices import Devices, cores, slots
 from ..experiments.plan_text import describe
 from ..experiments.planning import Plan, State, status
 from ..experiments.printing import as_terminal
-from ..experiments.running import Console, forget, run_all, stop_at_sigterm
+from ..experiments.programs import stop_at_sigterm
+from ..experiments.run_folders import forget
+from ..experiments.running import Console, run_all
 from ..experiments.workspace import Run, Workspace
 from .experiment_arguments import add_cells, add_devices, add_workspace, plans, positive
 

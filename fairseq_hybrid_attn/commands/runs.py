@@ -13,9 +13,9 @@ from tabulate import tabulate
 
 from ..errors import UserError
 from ..experiments.planning import status
-from ..experiments.results import read_json
 from ..experiments.tables import load_table
 from ..experiments.workspace import Workspace
+from ..files import read_json
 from .experiment_arguments import add_workspace, workspace
 
 HELP = "list runs, and what is stale"

@@ -17,14 +17,13 @@ by itself, and so is the same whatever the tokenisation of the training data.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from pathlib import Path
 
 from ..errors import UserError
+from ..files import atomic_write, check_outputs, read_lines, write_json
 from ..scoring import METRICS, Metric, Score, build_metric, default_scores
-from .files import atomic_write, check_outputs, read_lines
 from .generated import in_order, join_subwords, read_hypotheses
 
 HELP = "BLEU of a translation, detokenised and tokenised"
@@ -97,8 +96,7 @@ def run(args: argparse.Namespace) -> None:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
         report = as_dict(args, metrics, scores, len(references), missing)
-        with atomic_write(args.json) as file:
-            file.write(f"{json.dumps(report, indent=2, ensure_ascii=False)}\n".encode())
+        write_json(args.json, report)
     print_scores(scores, len(references), missing)
     if args.scores is None and "tokenised_bleu" not in scores:
         print("no tokenised BLEU: sacrebleu segments this language by itself")

@@ -18,15 +18,9 @@ from ..corpora import read_manifest
 from ..errors import UserError
 from ..experiments.devices import Devices, of_environment, slots
 from ..experiments.planning import make_plan
-from ..experiments.running import (
-    Console,
-    Programs,
-    RunInProgress,
-    StepFailed,
-    begin,
-    locked,
-    stop_at_sigterm,
-)
+from ..experiments.programs import Programs, StepFailed, stop_at_sigterm
+from ..experiments.run_folders import begin, locked
+from ..experiments.running import Console, RunInProgress
 from ..experiments.tables import load_table
 from ..experiments.workspace import Run
 from .experiment_arguments import add_devices, add_workspace, positive, workspace

@@ -7,9 +7,8 @@ import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
-import yaml
-
 from ..errors import UserError
+from ..yaml_files import read_mapping
 
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
@@ -150,13 +149,7 @@ def load_corpus(name: str, configs: Path) -> Corpus:
         UserError: if there is no such recipe, or it is no good; with all its faults.
     """
     path = recipe_path(name, configs)
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read: {error}") from error
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is not YAML: {error}") from error
-    return parse(data, path)
+    return parse(read_mapping(path), path)
 
 
 def recipe_path(name: str, configs: Path) -> Path:

@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from .. import __version__
-from ..commands.files import atomic_write
+from ..files import atomic_write
 from .definition import Corpus, digest
 from .stages import as_json
 

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..commands.files import atomic_write
 from ..errors import UserError
+from ..files import atomic_write
 from .definition import digest
 from .download import sha256
 

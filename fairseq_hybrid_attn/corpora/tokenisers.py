@@ -32,8 +32,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import BinaryIO
 
-from ..commands.files import atomic_write
 from ..errors import UserError
+from ..files import atomic_write
 from .formats import reading
 from .parallel import in_order
 from .text import decode

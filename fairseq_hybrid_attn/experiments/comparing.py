@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from scipy.stats import t as student
 
-from ..commands.files import read_lines
 from ..errors import UserError
+from ..files import read_json, read_lines
 from ..scoring.significance import confidence_interval, paired_bootstrap
 from .planning import Plan, State, status
-from .results import read_json
 from .tables import Cell, Column
 from .workspace import Run
 

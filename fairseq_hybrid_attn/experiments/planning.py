@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..corpora import read_manifest
+from ..files import read_json
 from .devices import Devices
-from .results import changes, read_json
+from .results import changes
 from .tables import Cell, Table
 from .training_log import last_record
 from .workspace import Run, Workspace

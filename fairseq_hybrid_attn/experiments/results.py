@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import torch
 
-from ..commands.files import atomic_write
 from ..corpora import read_manifest
-from ..errors import UserError
+from ..files import read_json
 from . import provenance
 from .command_lines import (
     RunFolder,
@@ -22,28 +19,6 @@ from .command_lines import (
 from .devices import Devices
 from .training_log import parameters
 from .workspace import Run
-
-
-def read_json(path: Path) -> dict | None:
-    """A JSON file; None if there is none.
-
-    Raises:
-        UserError: if it is none.
-    """
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path} cannot be read ({error}); delete it, then run this again"
-        ) from None
-
-
-def write_json(path: Path, content: dict) -> None:
-    """Write a JSON file, whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode())
 
 
 def identity(run: Run) -> dict:

@@ -6,23 +6,16 @@ stopped, by whatever means, goes on with the first step that is missing.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import os
 import queue
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from zipfile import is_zipfile
 
-from ..commands.files import atomic_write
 from ..errors import UserError
+from ..files import write_json
 from .command_lines import (
     RunFolder,
     average_command,
@@ -31,27 +24,13 @@ from .command_lines import (
     train_command,
 )
 from .devices import Devices
-from .results import changes, identity, make_result, read_json, training_summary, write_json
+from .programs import Programs, StepFailed, Stopped
+from .results import make_result, training_summary
+from .run_folders import begin, locked, repair
 from .training_log import last_record
 from .workspace import Run
 
-#: Programs by the modules that they are, so that they run in this very environment.
-MODULES = {
-    "fairseq-train": "fairseq_cli.train",
-    "fairseq-generate": "fairseq_cli.generate",
-    "fairseq-hybrid": "fairseq_hybrid_attn",
-}
 SECONDS_BETWEEN_LINES = 30
-SECONDS_TO_END = 10
-SHOWN_LINES = 12
-
-
-class StepFailed(Exception):
-    """A program of a run ended with an error."""
-
-
-class Stopped(Exception):
-    """The user has stopped the runs."""
 
 
 @dataclass
@@ -64,98 +43,6 @@ class Console:
         """Print lines together."""
         with self.lock:
             print(*lines, sep="\n", flush=True)
-
-
-class Programs:
-    """Starts programs and ends them when the user stops the runs."""
-
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-
-    def run(
-        self,
-        command: list[str],
-        environment: dict[str, str],
-        log: Path,
-        lock: int | None = None,
-        while_running: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Run a program to its end, with its output appended to a log.
-
-        Args:
-            command: the program and its arguments.
-            environment: of the program.
-            log: appended to.
-            lock: a file descriptor that the program holds as well, so that one which
-                outlives its killed parent is waited for.
-            while_running: called every second.
-
-        Raises:
-            StepFailed: if it fails, with the end of the log.
-            Stopped: if the user has stopped the runs; the program is ended first.
-        """
-        if self.stopped.is_set():
-            raise Stopped
-        log.parent.mkdir(parents=True, exist_ok=True)
-        arguments = [sys.executable, "-m", MODULES[command[0]], *command[1:]]
-        with open(log, "ab") as output:
-            start = output.tell()
-            # A session of its own: Ctrl-C reaches it through us alone, with all its children.
-            process = subprocess.Popen(
-                arguments,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=() if lock is None else (lock,),
-            )
-            try:
-                while True:
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        status = process.wait(timeout=1)
-                        break
-                    if self.stopped.is_set():
-                        raise Stopped
-                    while_running()
-            finally:
-                _end(process)
-        if status != 0:
-            raise StepFailed(
-                f"{command[0]} ended with status {status}; the end of {log}:\n{_tail(log, start)}"
-            )
-
-    def stop(self) -> None:
-        """End all that runs."""
-        self.stopped.set()
-
-
-def stop_at_sigterm() -> None:
-    """Have ``kill`` and a cluster's notice end our programs with us, as Ctrl-C does."""
-
-    def stop(number, frame):
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, stop)
-
-
-def _end(process: subprocess.Popen) -> None:
-    """End a program and its children, if it is still there."""
-    if process.poll() is not None:
-        return
-    for how in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, how)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=SECONDS_TO_END)
-            return
-
-
-def _tail(log: Path, start: int) -> str:
-    with open(log, "rb") as file:
-        file.seek(start)
-        lines = file.read().decode("utf-8", errors="replace").rstrip().split("\n")
-    return "\n".join(f"   | {line[:300]}" for line in lines[-SHOWN_LINES:])
 
 
 @dataclass(frozen=True)
@@ -299,75 +186,6 @@ def _duration(seconds: float) -> str:
     if seconds >= 3600:
         return f"{seconds // 3600} h {seconds % 3600 // 60} min"
     return f"{seconds // 60}:{seconds % 60:02} min"
-
-
-@contextlib.contextmanager
-def locked(path: Path, programs: Programs, say: Callable[[str], None]) -> Iterator[int]:
-    """Hold a run's folder; wait while another process, perhaps on another node, holds it.
-
-    Yields:
-        the descriptor of the lock; a process that has it holds the folder.
-    """
-    with open(path, "a") as file:
-        told = False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    say("another process is at work on it; waiting for its end")
-                    told = True
-                if programs.stopped.wait(1):
-                    raise Stopped from None
-        yield file.fileno()
-
-
-def begin(run: Run) -> None:
-    """Note what a run is begun with, or see to it that this has not changed.
-
-    Raises:
-        UserError: if it has.
-    """
-    folder = run.folder
-    begun = read_json(folder.begun)
-    if begun is None:
-        write_json(folder.begun, {"identity": identity(run), "settings": run.settings.as_dict()})
-        return
-    changed = [what for what in changes(run, begun["identity"]) if what != "code"]
-    if changed and not folder.result.exists():
-        raise UserError(
-            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). "
-            "With --redo-stale it is done again from its beginning"
-        )
-
-
-def forget(run: Run) -> None:
-    """Delete a run, so that it can be done again from its beginning."""
-    shutil.rmtree(run.folder.path, ignore_errors=True)
-
-
-def repair(checkpoints: Path) -> list[Path]:
-    """Remove checkpoints that a kill has cut off, and have checkpoint_last.pt be a whole one.
-
-    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
-    meanwhile, it leaves half a file under that name.
-
-    Returns:
-        what was removed.
-    """
-    for temporary in checkpoints.glob("*.tmp"):
-        temporary.unlink()
-    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
-    for path in broken:
-        path.unlink()
-    last = checkpoints / "checkpoint_last.pt"
-    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
-    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
-    if not last.exists() and whole:
-        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
-            shutil.copyfileobj(newest, file)
-    return broken
 
 
 @dataclass(frozen=True)

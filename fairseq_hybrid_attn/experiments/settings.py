@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from ..corpora.definition import digest
 from ..errors import UserError
-from .yaml_files import check_keys, merge, read_mapping
+from ..yaml_files import check_keys, merge, read_mapping
 
 #: Flags that other settings or the command line decide; a file must not give them as well.
 DERIVED = {
@@ -85,7 +84,7 @@ class Settings:
     @property
     def digest(self) -> str:
         """Equal for equal settings."""
-        return digest_of(self.as_dict())
+        return digest(self.as_dict())
 
 
 #: The keys of a settings file, and of the same in tables, rows, columns and profiles.
@@ -110,11 +109,6 @@ class Profile:
     def is_full(self) -> bool:
         """Whether results can be set beside the papers' numbers as such."""
         return not self.settings
-
-
-def digest_of(data: object) -> str:
-    """A sha256 of plain data; independent of the order of keys."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
 def load_profile(name: str, configs: Path) -> Profile:

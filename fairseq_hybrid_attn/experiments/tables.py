@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from ..errors import UserError
+from ..yaml_files import check_keys, merge, read_mapping
 from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
-from .yaml_files import check_keys, merge, read_mapping
 
 TABLE_KEYS = ("title", "baseline", "columns", "rows", "notes", "extends", *KEYS)
 ROW_KEYS = ("system", "paper", "run", "cited", "planned", "notes", "extends", *KEYS)

@@ -1,14 +1,15 @@
-"""The files of the commands: text is read line by line, results are written whole or not."""
+"""Files: text is read line by line, results are written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from ..errors import UserError
+from .errors import UserError
 
 
 def read_lines(path: Path) -> list[str]:
@@ -94,3 +95,27 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     finally:
         with contextlib.suppress(OSError):  # there is none after os.replace
             temporary.unlink()
+
+
+def read_json(path: Path) -> dict | None:
+    """A JSON file; None if there is none.
+
+    Raises:
+        UserError: if it cannot be read or is no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read ({error}); delete it and run again") from None
+
+
+def write_json(path: Path, content: dict) -> None:
+    """Write a JSON file, whole or not at all.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    with atomic_write(path) as file:
+        file.write(f"{json.dumps(content, indent=2, ensure_ascii=False)}\n".encode())

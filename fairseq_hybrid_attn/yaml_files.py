@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from ..errors import UserError
+from .errors import UserError
 
 
 def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:

@@ -1,0 +1,85 @@
+"""The folder of a run: held by one process, begun once, repaired after a kill."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from zipfile import is_zipfile
+
+from ..errors import UserError
+from ..files import atomic_write, read_json, write_json
+from .programs import Programs, Stopped
+from .results import changes, identity
+from .workspace import Run
+
+
+@contextlib.contextmanager
+def locked(path: Path, programs: Programs, say: Callable[[str], None]) -> Iterator[int]:
+    """Hold a run's folder; wait while another process, perhaps on another node, holds it.
+
+    Yields:
+        the descriptor of the lock; a process that has it holds the folder.
+    """
+    with open(path, "a") as file:
+        told = False
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not told:
+                    say("another process is at work on it; waiting for its end")
+                    told = True
+                if programs.stopped.wait(1):
+                    raise Stopped from None
+        yield file.fileno()
+
+
+def begin(run: Run) -> None:
+    """Note what a run is begun with, or see to it that this has not changed.
+
+    Raises:
+        UserError: if it has.
+    """
+    folder = run.folder
+    begun = read_json(folder.begun)
+    if begun is None:
+        write_json(folder.begun, {"identity": identity(run), "settings": run.settings.as_dict()})
+        return
+    changed = [what for what in changes(run, begun["identity"]) if what != "code"]
+    if changed and not folder.result.exists():
+        raise UserError(
+            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). "
+            "With --redo-stale it is done again from its beginning"
+        )
+
+
+def forget(run: Run) -> None:
+    """Delete a run, so that it can be done again from its beginning."""
+    shutil.rmtree(run.folder.path, ignore_errors=True)
+
+
+def repair(checkpoints: Path) -> list[Path]:
+    """Remove checkpoints that a kill has cut off, and have checkpoint_last.pt be a whole one.
+
+    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
+    meanwhile, it leaves half a file under that name.
+
+    Returns:
+        what was removed.
+    """
+    for temporary in checkpoints.glob("*.tmp"):
+        temporary.unlink()
+    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
+    for path in broken:
+        path.unlink()
+    last = checkpoints / "checkpoint_last.pt"
+    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
+    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
+    if not last.exists() and whole:
+        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
+            shutil.copyfileobj(newest, file)
+    return broken

@@ -27,10 +27,17 @@ def test_shares_of_a_batch(tokens, per_device, world, expected):
 def test_shares_make_the_batch_within_one_token_a_share():
     for tokens in (1000, 4096, 25000, 32768):
         for per_device in (512, 1024, 8192):
-            for world in range(1, 33):
+            for world in range(1, 1 + tokens // 512):
                 at_once, times = share_out(Batch(tokens, per_device), world)
                 assert at_once <= per_device
                 assert tokens - world * times < at_once * times * world <= tokens
+
+
+def test_so_many_devices_that_a_sentence_would_not_fit_are_refused():
+    assert share_out(Batch(4096), 8) == (512, 1)
+    with pytest.raises(UserError, match="8 devices at most"):
+        share_out(Batch(4096), 9)
+    assert share_out(Batch(400), 2) == (200, 1)  # toys are let pass
 
 
 def test_half_precision_is_refused_on_cpu():

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -246,14 +247,18 @@ def test_what_has_changed_is_stale(reproduced, tmp_path):
         tmp_path / "configs",
         **{"settings/toy.yaml": {**SETTINGS, "generate": {**SETTINGS["generate"], "beam": 3}}},
     )
-    shown = hybrid("runs", place, "--configs", configs, output="out").stdout
-    # --configs is given twice; argparse takes the last, which is the unchanged one.
-    assert "stale" not in shown
     where = ("--configs", configs, "--data", place / "text", "--output", place / "out")
     shown = run("fairseq-hybrid", "runs", *where, cwd=place).stdout
     assert re.search(r"mixed/bleu/seed1 .* stale \(configuration changed\)", shown)
     printed = run("fairseq-hybrid", "table", "toy/table1", *where, cwd=place).stdout
     assert "†" in printed and "configuration changed" in printed
+    # Another text in a folder of the same name.
+    shutil.copytree(place / "text", tmp_path / "text")
+    (tmp_path / "text/train.de").write_text((place / "text/train.de").read_text().upper())
+    other = ("--configs", place / "configs", "--data", tmp_path / "text", "--output", place / "out")
+    shown = run("fairseq-hybrid", "runs", *other, cwd=place).stdout
+    assert re.search(r"mixed/bleu/seed1 .* stale \(data changed\)", shown)
+
     refused = run(
         *("fairseq-hybrid", "reproduce", "toy/table1", "mixed", *where),
         cwd=place,

@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cells(parser)
     parser.add_argument("--dry-run", action="store_true", help="say what would be done; do nothing")
     parser.add_argument(
+        "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
+    )
+    parser.add_argument(
         "--redo-stale",
         action="store_true",
         help="delete runs whose configuration, data or code has changed, and do them again",
@@ -82,11 +85,11 @@ def run(args: argparse.Namespace) -> None:
         return
     stop_at_sigterm()
     problems = do(asked, where, args)
-    for plan in asked:
+    for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(plan, compare(plan)), end="", flush=True)
     if problems:
         raise UserError(
-            "\n".join(["", "Not all was done:", *problems, "Run the same again to go on."])
+            "\n".join(["", "Not all was done:", *problems, "Mended, the same command goes on."])
         )
 
 
@@ -99,6 +102,8 @@ def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> lis
     runs, problems = wanted(asked, args.redo_stale)
     ready, unprepared = prepare_corpora(runs, asked[0].workspace, args.downloads)
     problems += unprepared
+    if args.prepare_only:
+        return problems
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
     outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
@@ -128,7 +133,8 @@ def prepare_corpora(
     Returns:
         the runs whose corpus is ready, and what went wrong with others.
     """
-    problems: dict[Path, str] = {}
+    failed: set[Path] = set()
+    said: set[str] = set()
     folders = dict.fromkeys(run.corpus_folder for run in runs)
     for folder in folders:
         run = next(run for run in runs if run.corpus_folder == folder)
@@ -141,7 +147,10 @@ def prepare_corpora(
                 workers=cores(),
             )
         except UserError as error:
-            problems[folder] = str(error)
-            print(f"   {error}", flush=True)
-    ready = [run for run in runs if run.corpus_folder not in problems]
-    return ready, [f"  corpus {folder.name}: {problem}" for folder, problem in problems.items()]
+            failed.add(folder)
+            # Corpora of one licence say the same; once is enough.
+            licence = run.recipe.licence or str(error)
+            print(f"   {error}" if licence not in said else "   as above", flush=True)
+            said.add(licence)
+    ready = [run for run in runs if run.corpus_folder not in failed]
+    return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]

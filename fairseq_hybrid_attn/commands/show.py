@@ -15,6 +15,7 @@ import yaml
 from ..experiments.command_lines import shell
 from ..experiments.devices import Devices, slots
 from ..experiments.results import command_texts
+from ..experiments.workspace import Run
 from .experiment_arguments import add_devices, add_workspace, positive
 from .train import add_row, the_run
 
@@ -32,6 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def preparing(found: Run) -> str:
+    """The command that prepares a run's corpus, but for the options that say where."""
+    cell = found.cell
+    names = f"{cell.table.name} {cell.row.name} --columns {cell.column.name}"
+    return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
+
+
 def run(args: argparse.Namespace) -> None:
     """Print.
 
@@ -47,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         devices = Devices("cpu" if args.device == "cpu" else "cuda", args.devices, (), 1, precision)
     else:
         devices = slots(args.device, 1, 1, 1, args.precision)[0]
-    corpus = f"fairseq-hybrid prepare {found.settings.corpus} --output {found.corpus_folder}"
-    print(f"# {found.name} ({found.workspace.label}); its corpus: {corpus}")
+    print(f"# {found.name} ({found.workspace.label})")
+    print(f"# Its corpus is prepared by: {preparing(found)}")
     for command in command_texts(found, devices).values():
         print(f"\n{shell(command)}")

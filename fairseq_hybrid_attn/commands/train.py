@@ -19,7 +19,7 @@ from ..errors import UserError
 from ..experiments.devices import Devices, of_environment, slots
 from ..experiments.planning import make_plan
 from ..experiments.programs import Programs, StepFailed, stop_at_sigterm
-from ..experiments.run_folders import begin, locked
+from ..experiments.run_folders import begin, check_begun, locked
 from ..experiments.running import Console, RunInProgress
 from ..experiments.tables import load_table
 from ..experiments.workspace import Run
@@ -52,28 +52,31 @@ def run(args: argparse.Namespace) -> None:
         UserError: if the run cannot be named, its corpus is not prepared, or it fails.
     """
     found = the_run(args)
+    # All processes look before any of them starts: one that stopped here alone would leave
+    # the others waiting for it.
     if read_manifest(found.corpus_folder) is None:
         raise UserError(
-            f"its corpus is not prepared in {found.corpus_folder}; on one node, run\n"
-            f"  fairseq-hybrid prepare {found.settings.corpus} --output {found.corpus_folder}"
+            f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
+            '"fairseq-hybrid reproduce" with --prepare-only for this row'
         )
+    check_begun(found)
+    if found.folder.trained.exists():
+        print(f"{found.name} is trained already")
+        return
     devices = of_environment(os.environ, args.device, args.precision)
     devices = devices or slots(args.device, 1, 1, 1, args.precision)[0]
     stop_at_sigterm()
     work = RunInProgress(found, devices, Programs(), Console())
     work.launch_flags = launch_flags(devices, os.environ, args.port)
+    rank = rank_of(os.environ)
     try:
-        rank = rank_of(os.environ)
         if rank != 0:
             work.train_here(log=f"train-rank{rank}")
             return
         found.folder.path.mkdir(parents=True, exist_ok=True)
         with locked(found.folder.lock, work.programs, print) as work.lock:
             begin(found)
-            if found.folder.trained.exists():
-                print(f"{found.name} is trained already")
-            else:
-                work.train()
+            work.train()
     except StepFailed as error:
         raise UserError(str(error)) from None
 

@@ -179,12 +179,14 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
             *words("save-interval", checkpoints.every),
             *words("keep-last-epochs", checkpoints.average),
         ]
+    # By epochs at the end alone, so that the last updates count as well.
+    epochs = settings.train.get("max-epoch", NEVER)
     return [
         *words("save-interval-updates", checkpoints.every),
         *words("keep-interval-updates", checkpoints.average),
         "--no-epoch-checkpoints",
-        *words("save-interval", NEVER),
-        *words("validate-interval", NEVER),
+        *words("save-interval", epochs),
+        *words("validate-interval", epochs),
     ]
 
 

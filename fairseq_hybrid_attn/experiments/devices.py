@@ -21,6 +21,10 @@ CPU_TUNING = {
 }
 
 
+#: Tokens that a device must be able to take at once, lest a long sentence stop the training.
+SMALLEST_SHARE = 512
+
+
 @dataclass(frozen=True)
 class Devices:
     """The devices of one run.
@@ -61,9 +65,18 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
         tokens of a device at once (``--max-tokens``), and how many such batches it accumulates
         for an update (``--update-freq``); their product with ``world`` is the update's size,
         but for rounding down to whole tokens.
+
+    Raises:
+        UserError: if the devices are so many that a long sentence would not fit in a share.
     """
     update_freq = math.ceil(batch.tokens / (world * batch.per_device))
-    return batch.tokens // (world * update_freq), update_freq
+    share = batch.tokens // (world * update_freq)
+    if world > 1 and update_freq == 1 and share < SMALLEST_SHARE <= batch.tokens:
+        raise UserError(
+            f"a batch of {batch.tokens} tokens leaves {share} for each of {world} devices, less "
+            f"than a long sentence; use {batch.tokens // SMALLEST_SHARE} devices at most"
+        )
+    return share, update_freq
 
 
 def slots(

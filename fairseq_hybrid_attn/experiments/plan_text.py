@@ -66,7 +66,7 @@ def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
     left = 0
     for run in runs:
         state = status(run)
-        key = (run.settings.corpus, run.settings.train.get("arch"))
+        key = (run.settings.corpus, *_sizing(run))
         if key not in sizes:
             sizes[key] = _parameters(run)
         work = _work(run, devices)
@@ -86,8 +86,8 @@ def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
                 f"   about {_hours(total / side_by_side)} in all, {side_by_side} side by side: a "
                 "rough guess from the number of operations, not measured"
             )
-        largest = max(filter(None, sizes.values()), default=0)
-        lines.append(f"   disk while a run trains: about {_disk(runs[0], largest)}")
+        largest = max(_disk(run, sizes[run.settings.corpus, *_sizing(run)]) for run in runs)
+        lines.append(f"   disk while a run trains: at most about {largest / 1e9:.1f} GB")
     return lines
 
 
@@ -109,10 +109,16 @@ def _parameters(run: Run) -> int | None:
         return None
 
 
-def _disk(run: Run, parameters: int) -> str:
-    """Checkpoints hold weights and two moments in single precision; three more are about."""
-    checkpoints = run.settings.checkpoints.average + 3
-    return f"{checkpoints * 12 * parameters / 1e9:.1f} GB"
+def _sizing(run: Run) -> tuple:
+    """The flags that decide how large a model is, but for what makes next to no difference."""
+    decisive = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
+    train = run.settings.train
+    return tuple((flag, train[flag]) for flag in train if any(word in flag for word in decisive))
+
+
+def _disk(run: Run, parameters: int | None) -> float:
+    """Bytes.  Checkpoints hold weights and two moments in fp32; three more are about."""
+    return (run.settings.checkpoints.average + 3) * 12.0 * (parameters or 0)
 
 
 def _about(seconds: float) -> str:

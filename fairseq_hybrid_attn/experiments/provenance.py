@@ -84,7 +84,7 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict:
-    """Processor, cores, memory and GPUs of this machine."""
+    """Processor, cores and GPUs of this machine."""
     import torch
 
     return {

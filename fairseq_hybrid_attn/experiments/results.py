@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import torch
 
 from ..corpora import read_manifest
+from ..errors import UserError
 from ..files import read_json
 from . import provenance
 from .command_lines import (
@@ -22,12 +23,13 @@ from .workspace import Run
 
 
 def identity(run: Run) -> dict:
-    """What decides a run's numbers, as digests: settings, corpus (its recipe, and what came of
-    it once it is prepared) and code."""
+    """What decides a run's numbers, as digests: settings, corpus (its recipe, one's own text, and
+    what came of them once they are prepared) and code."""
     manifest = read_manifest(run.corpus_folder)
     return {
         "settings": run.settings.digest,
         "recipe": run.recipe.digest,
+        "text": run.text_digest,
         "corpus": manifest.digest if manifest else None,
         "code": provenance.code_digest(),
     }
@@ -36,8 +38,14 @@ def identity(run: Run) -> dict:
 def changes(run: Run, made_with: dict) -> list[str]:
     """What has changed since a run was begun or made: of configuration, data and code."""
     now = identity(run)
-    words = {"settings": "configuration", "recipe": "data", "corpus": "data", "code": "code"}
-    changed = [word for key, word in words.items() if now[key] != made_with[key]]
+    words = {
+        "settings": "configuration",
+        "recipe": "data",
+        "text": "data",
+        "corpus": "data",
+        "code": "code",
+    }
+    changed = [word for key, word in words.items() if now[key] != made_with.get(key)]
     return list(dict.fromkeys(changed))
 
 
@@ -99,6 +107,8 @@ def training_summary(folder: RunFolder, devices: Devices) -> dict:
     ``training_seconds`` is fairseq's own count, over all its interruptions.
     """
     path = folder.checkpoints / "checkpoint_last.pt"
+    if not path.is_file():
+        raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
     state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     return {
         "updates": state["optimizer_history"][-1]["num_updates"],

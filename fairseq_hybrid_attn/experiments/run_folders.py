@@ -44,10 +44,22 @@ def begin(run: Run) -> None:
     Raises:
         UserError: if it has.
     """
+    check_begun(run)
+    if not run.folder.begun.exists():
+        content = {"identity": identity(run), "settings": run.settings.as_dict()}
+        write_json(run.folder.begun, content)
+
+
+def check_begun(run: Run) -> None:
+    """See to it that a run that was begun is gone on with as it was begun.
+
+    Raises:
+        UserError: if its settings or its data have changed; its code may have, which the
+            result will tell.
+    """
     folder = run.folder
     begun = read_json(folder.begun)
     if begun is None:
-        write_json(folder.begun, {"identity": identity(run), "settings": run.settings.as_dict()})
         return
     changed = [what for what in changes(run, begun["identity"]) if what != "code"]
     if changed and not folder.result.exists():

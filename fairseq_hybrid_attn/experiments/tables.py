@@ -87,25 +87,24 @@ class Table:
         """The row of that name.
 
         Raises:
-            UserError: if there is none.
+            UserError: if there is none, naming those that there are.
         """
-        for row in self.rows:
-            if row.name == name:
-                return row
-        known = " ".join(row.name for row in self.rows)
-        raise UserError(f"{self.name} has no row {name}; its rows are: {known}")
+        return self._named("row", self.rows, name)
 
     def column(self, name: str) -> Column:
         """The column of that name.
 
         Raises:
-            UserError: if there is none.
+            UserError: if there is none, naming those that there are.
         """
-        for column in self.columns:
-            if column.name == name:
-                return column
-        known = " ".join(column.name for column in self.columns)
-        raise UserError(f"{self.name} has no column {name}; its columns are: {known}")
+        return self._named("column", self.columns, name)
+
+    def _named(self, kind: str, items: tuple, name: str):
+        for item in items:
+            if item.name == name:
+                return item
+        known = " ".join(item.name for item in items)
+        raise UserError(f"{self.name} has no {kind} {name}; its {kind}s are: {known}")
 
     def cells(self) -> list[Cell]:
         """All cells that have a place in the table, row by row.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from ..corpora import Corpus, load_corpus, own_corpus
+from ..corpora.definition import digest
+from ..corpora.download import sha256
 from .command_lines import RunFolder, Treatment
 from .settings import Profile, Settings
 from .tables import Cell
@@ -45,7 +47,11 @@ class Workspace:
 
     @property
     def label(self) -> str:
-        """Names scale and text; what differs in one of them never shares a folder."""
+        """Names scale and text.
+
+        Two texts in folders of the same name share a label; a run knows which of them it was
+        made of (see ``results.identity``).
+        """
         return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
 
     @property
@@ -101,6 +107,13 @@ class Run:
         return self.workspace.recipe(self.settings)
 
     @property
+    def text_digest(self) -> str | None:
+        """A digest of one's own text as it is now; None without such."""
+        if self.workspace.own is None:
+            return None
+        return digest({item.file: _checksum(item.path) for item in self.recipe.archives})
+
+    @property
     def corpus_folder(self) -> Path:
         """Where its corpus is prepared."""
         return self.workspace.corpus_folder(self.settings)
@@ -125,3 +138,13 @@ class Run:
     def folder(self) -> RunFolder:
         """Where it is made."""
         return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)
+
+
+def _checksum(path: Path) -> str:
+    status = path.stat()
+    return _checksum_of_state(path, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _checksum_of_state(path: Path, size: int, changed: int) -> str:
+    return sha256(path)

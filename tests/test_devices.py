@@ -3,7 +3,13 @@
 import pytest
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.experiments.devices import Devices, of_environment, share_out, slots
+from fairseq_hybrid_attn.experiments.devices import (
+    Devices,
+    of_environment,
+    share_out,
+    slots,
+    without_launcher,
+)
 from fairseq_hybrid_attn.experiments.settings import Batch
 
 
@@ -61,7 +67,7 @@ def test_jobs_limits_the_slots():
         ({}, None),
         ({"WORLD_SIZE": "1"}, None),
         ({"WORLD_SIZE": "2", "RANK": "0"}, 2),
-        ({"SLURM_NTASKS": "16"}, 16),
+        ({"SLURM_NTASKS": "16", "SLURM_PROCID": "3"}, 16),
     ],
 )
 def test_world_of_torchrun_and_slurm(variables, world):
@@ -69,8 +75,22 @@ def test_world_of_torchrun_and_slurm(variables, world):
     assert (devices and devices.world) == world
 
 
+@pytest.mark.parametrize("variables", [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}])
+def test_half_a_launchers_environment_is_refused(variables):
+    with pytest.raises(UserError, match="WORLD_SIZE"):
+        of_environment(variables, "cpu", "auto")
+
+
+def test_runs_do_not_take_themselves_for_a_launchers_processes():
+    theirs = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1", "SLURM_NTASKS": "2"}
+    assert without_launcher({**theirs, "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
 def test_environment_of_a_run():
     cpu = Devices("cpu", threads=2).environment({"PATH": "/bin"})
     assert cpu["OMP_NUM_THREADS"] == "2" and cpu["PATH"] == "/bin"
     gpus = Devices("cuda", 2, (4, 5)).environment({"PATH": "/bin"})
     assert gpus == {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "4,5"}
+    # A cluster gave us these four; ours are the second and third of them.
+    given = Devices("cuda", 2, (1, 2)).environment({"CUDA_VISIBLE_DEVICES": "4,5,GPU-ab,7"})
+    assert given["CUDA_VISIBLE_DEVICES"] == "5,GPU-ab"

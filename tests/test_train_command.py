@@ -30,7 +30,10 @@ def test_two_processes_train_what_one_does(place):
     folder, where = place
     row = ("toy/table1/plain", "--column", "bleu")
     refused = run("fairseq-hybrid", "train", *row, *where, cwd=folder, expect=1)
-    assert "fairseq-hybrid prepare toy" in refused.stderr
+    assert "--prepare-only" in refused.stderr
+    run("fairseq-hybrid", "reproduce", "toy/table1", "plain", "--prepare-only", *where, cwd=folder)
+    assert (folder / "out/corpora/full@text/toy/manifest.json").exists()
+    assert not (folder / "out/runs").exists()
 
     run(
         "fairseq-hybrid",

@@ -25,7 +25,7 @@ from ..experiments.devices import Devices, cores, slots
 from ..experiments.plan_text import describe
 from ..experiments.planning import Plan, State, status
 from ..experiments.printing import as_terminal
-from ..experiments.programs import stop_at_sigterm
+from ..experiments.programs import stop_at_signals
 from ..experiments.run_folders import forget
 from ..experiments.running import Console, run_all
 from ..experiments.workspace import Run, Workspace
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> None:
     print("\n\n".join(describe(plan, where) for plan in asked), flush=True)
     if args.dry_run:
         return
-    stop_at_sigterm()
+    stop_at_signals()
     problems = do(asked, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(plan, compare(plan)), end="", flush=True)

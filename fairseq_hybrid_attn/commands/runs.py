@@ -13,9 +13,9 @@ from tabulate import tabulate
 
 from ..errors import UserError
 from ..experiments.planning import status
+from ..experiments.results import read_result
 from ..experiments.tables import load_table
 from ..experiments.workspace import Workspace
-from ..files import read_json
 from .experiment_arguments import add_workspace, workspace
 
 HELP = "list runs, and what is stale"
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     rows = []
     for path in found:
         label, *name = path.relative_to(folder).parts
-        result = read_json(path / "result.json")
+        result = read_result(path / "result.json")
         scores = result["scores"] if result else {}
         rows.append(
             [

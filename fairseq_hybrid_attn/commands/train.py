@@ -18,7 +18,7 @@ from ..corpora import read_manifest
 from ..errors import UserError
 from ..experiments.devices import Devices, of_environment, slots
 from ..experiments.planning import make_plan
-from ..experiments.programs import Programs, StepFailed, stop_at_sigterm
+from ..experiments.programs import Programs, StepFailed, stop_at_signals
 from ..experiments.run_folders import begin, check_begun, locked
 from ..experiments.running import Console, RunInProgress
 from ..experiments.tables import load_table
@@ -59,14 +59,15 @@ def run(args: argparse.Namespace) -> None:
             f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
             '"fairseq-hybrid reproduce" with --prepare-only for this row'
         )
-    check_begun(found)
     if found.folder.trained.exists():
         print(f"{found.name} is trained already")
         return
     devices = of_environment(os.environ, args.device, args.precision)
     devices = devices or slots(args.device, 1, 1, 1, args.precision)[0]
-    stop_at_sigterm()
+    check_begun(found, devices.world)
+    stop_at_signals()
     work = RunInProgress(found, devices, Programs(), Console())
+    work.environment = devices.environment(os.environ)  # by which its processes find each other
     work.launch_flags = launch_flags(devices, os.environ, args.port)
     rank = rank_of(os.environ)
     try:
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
             return
         found.folder.path.mkdir(parents=True, exist_ok=True)
         with locked(found.folder.lock, work.programs, print) as work.lock:
-            begin(found)
+            begin(found, devices.world)
             work.train()
     except StepFailed as error:
         raise UserError(str(error)) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import statistics
@@ -10,9 +11,10 @@ from dataclasses import dataclass
 from scipy.stats import t as student
 
 from ..errors import UserError
-from ..files import read_json, read_lines
+from ..files import read_lines
 from ..scoring.significance import confidence_interval, paired_bootstrap
 from .planning import Plan, State, status
+from .results import read_result
 from .tables import Cell, Column
 from .workspace import Run
 
@@ -90,6 +92,9 @@ def compare(plan: Plan, significance: bool = True) -> list[Section]:
             continue
         lines = [_line(plan, cell, significance) for cell in cells]
         baseline = next((line for line in lines if line.row == plan.table.baseline), None)
+        if baseline is None and plan.table.baseline is not None:  # compared with, but not shown
+            row = plan.table.row(plan.table.baseline)
+            baseline = _line(plan, Cell(plan.table, row, column), significance=False)
         sections.append(Section(column, baseline, tuple(lines)))
     return sections
 
@@ -113,7 +118,7 @@ def _line(plan: Plan, cell: Cell, significance: bool) -> Line:
 
 def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | None, str]:
     runs = [plan.workspace.run(cell, seed) for seed in plan.seeds]
-    results = [(run, read_json(run.folder.result)) for run in runs]
+    results = [(run, read_result(run.folder.result)) for run in runs]
     done = [(run, result) for run, result in results if result is not None]
     if not done:
         return None, _why_not(runs)
@@ -124,11 +129,15 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
     if lacking:
         return None, f"{lacking[0]} has no {score}"
     values = [result["scores"][score]["value"] for _, result in done]
-    interval, over = _over_seeds(values), "seeds"
+    interval, over, p_values = _over_seeds(values), "seeds", ()
     if interval is None:
         over = "test set"
-        if significance:
-            interval = _over_test_set(*done[0], score)
+    if significance:
+        # A number stands without them, where the test set cannot be resampled.
+        with contextlib.suppress(UserError):
+            p_values = _p_values(plan, cell, done, score)
+            if interval is None:
+                interval = _over_test_set(*done[0], score)
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}
     return (
         Measured(
@@ -138,7 +147,7 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
             over=over,
             seeds=tuple(run.seed for run, _ in done),
             signature=done[0][1]["scores"][score]["signature"],
-            p_values=_p_values(plan, cell, done, score) if significance else (),
+            p_values=p_values,
             stale="; ".join(sorted(stale)),
             updates=statistics.fmean(result["updates"] for _, result in done),
             parameters=done[0][1]["parameters"],

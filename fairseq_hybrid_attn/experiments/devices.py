@@ -49,7 +49,11 @@ class Devices:
         if self.kind == "cpu":
             environment |= {"OMP_NUM_THREADS": str(self.threads), **CPU_TUNING}
         elif self.visible:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, self.visible))
+            # Of those that the user, or a cluster, has let us have.
+            given = base.get("CUDA_VISIBLE_DEVICES")
+            names = given.split(",") if given else None
+            ids = [names[i].strip() if names else str(i) for i in self.visible]
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
         return environment
 
     def __str__(self) -> str:
@@ -116,14 +120,37 @@ def slots(
     return [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups][:jobs]
 
 
+def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what torchrun or SLURM tell their processes.
+
+    fairseq would take a run of ours for one of theirs, and wait for others.
+    """
+    theirs = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in theirs and not name.startswith("SLURM_")
+    }
+
+
 def of_environment(environment: Mapping[str, str], kind: str, precision: str) -> Devices | None:
     """The devices of a process that torchrun or SLURM has started, one process a device.
 
     Returns:
         None if neither has.
+
+    Raises:
+        UserError: if the variables are no numbers, or there is a world without a rank.
     """
-    for variable in ("WORLD_SIZE", "SLURM_NTASKS"):
-        if int(environment.get(variable) or 1) > 1:
+    for variable, rank in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
+        world = environment.get(variable) or "1"
+        if not world.isdecimal():
+            raise UserError(f"{variable}={world} is no number of processes; unset it")
+        if int(world) > 1:
+            if rank not in environment:
+                raise UserError(
+                    f"{variable}={world} but no {rank}: use torchrun or srun, or unset it"
+                )
             on_gpu = kind == "cuda" or (kind == "auto" and cuda_count() > 0)
             if not on_gpu:
                 threads = int(environment.get("OMP_NUM_THREADS") or 1)

@@ -8,7 +8,7 @@ from enum import Enum
 from ..corpora import read_manifest
 from ..files import read_json
 from .devices import Devices
-from .results import changes
+from .results import changes, read_result
 from .tables import Cell, Table
 from .training_log import last_record
 from .workspace import Run, Workspace
@@ -43,7 +43,7 @@ class Status:
 def status(run: Run) -> Status:
     """How far a run is."""
     folder = run.folder
-    result = read_json(folder.result)
+    result = read_result(folder.result)
     made_with = result or read_json(folder.begun)
     if made_with is None:
         return Status(State.NOT_BEGUN)

@@ -76,9 +76,11 @@ def paper_difference(section: Section, line: Line) -> float | None:
 
 
 def our_difference(section: Section, line: Line) -> float | None:
-    """Our number less our baseline's."""
+    """Our number less our baseline's, over the same seeds."""
     base = section.baseline
     if base is None or base is line or base.ours is None or line.ours is None:
+        return None
+    if base.ours.seeds != line.ours.seeds:  # means over other seeds differ by that as well
         return None
     return line.ours.value - base.ours.value
 

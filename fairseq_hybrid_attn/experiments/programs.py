@@ -93,13 +93,18 @@ class Programs:
         self.stopped.set()
 
 
-def stop_at_sigterm() -> None:
-    """Have ``kill`` and a cluster's notice end our programs with us, as Ctrl-C does."""
+def stop_at_signals() -> None:
+    """Have ``kill``, a cluster's notice and a closed terminal end our programs with us.
+
+    As Ctrl-C does.  Under nohup, a closed terminal is not heeded.
+    """
 
     def stop(number, frame):
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
 
 
 def _end(process: subprocess.Popen) -> None:

@@ -21,10 +21,17 @@ NUMBERS_DEPEND_ON = (
     "attention",
     "models",
     "scoring",
+    "checkpoints.py",
+    "files.py",
+    "corpora/tokenisers.py",
+    "commands/average.py",
     "commands/averaging.py",
     "commands/generated.py",
     "commands/score.py",
     "experiments/command_lines.py",
+    "experiments/devices.py",
+    "experiments/run_folders.py",
+    "experiments/running.py",
 )
 
 PACKAGES = (

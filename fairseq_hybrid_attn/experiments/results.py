@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 
 import torch
 
@@ -45,6 +46,8 @@ def changes(run: Run, made_with: dict) -> list[str]:
         "corpus": "data",
         "code": "code",
     }
+    if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
+        del words["corpus"]
     changed = [word for key, word in words.items() if now[key] != made_with.get(key)]
     return list(dict.fromkeys(changed))
 
@@ -75,7 +78,7 @@ def make_result(run: Run, devices: Devices) -> dict:
             "digest": manifest.digest,
         },
         "settings": run.settings.as_dict(),
-        "commands": command_texts(run, devices),
+        "commands": {**command_texts(run, devices), "train": trained["command"]},
         "updates": trained["updates"],
         "epoch": trained["epoch"],
         "training_seconds": trained["training_seconds"],
@@ -83,7 +86,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         "scores": score["scores"],
         "sentences": score["sentences"],
         "devices": trained["devices"],
-        "hardware": provenance.hardware(),
+        "hardware": trained["hardware"],
         "versions": provenance.versions(),
         "code": provenance.code(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -101,10 +104,28 @@ def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
     }
 
 
-def training_summary(folder: RunFolder, devices: Devices) -> dict:
-    """How far a finished training came, from its last checkpoint.
+def read_result(path: Path) -> dict | None:
+    """A result file; None if there is none.
+
+    Raises:
+        UserError: if it is none, or not a whole one.
+    """
+    result = read_json(path)
+    if result is not None:
+        wanted = {"scores", "identity", "corpus", "updates", "parameters", "finished"}
+        lacking = wanted - (result.keys() if isinstance(result, dict) else set())
+        if lacking:
+            raise UserError(f"{path} is no result (no {', '.join(sorted(lacking))}); delete it")
+    return result
+
+
+def training_summary(folder: RunFolder) -> dict:
+    """How far a training came, from its last checkpoint.
 
     ``training_seconds`` is fairseq's own count, over all its interruptions.
+
+    Raises:
+        UserError: if there is no checkpoint.
     """
     path = folder.checkpoints / "checkpoint_last.pt"
     if not path.is_file():
@@ -115,5 +136,4 @@ def training_summary(folder: RunFolder, devices: Devices) -> dict:
         "epoch": state["extra_state"]["train_iterator"]["epoch"],
         # A tensor where several processes trained.
         "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
-        "devices": str(devices),
     }

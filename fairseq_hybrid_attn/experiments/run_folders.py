@@ -38,20 +38,28 @@ def locked(path: Path, programs: Programs, say: Callable[[str], None]) -> Iterat
         yield file.fileno()
 
 
-def begin(run: Run) -> None:
+def begin(run: Run, world: int) -> None:
     """Note what a run is begun with, or see to it that this has not changed.
 
     Raises:
         UserError: if it has.
     """
-    check_begun(run)
+    check_begun(run, world)
     if not run.folder.begun.exists():
-        content = {"identity": identity(run), "settings": run.settings.as_dict()}
+        content = {
+            "identity": identity(run),
+            "world": world,
+            "settings": run.settings.as_dict(),
+        }
         write_json(run.folder.begun, content)
 
 
-def check_begun(run: Run) -> None:
+def check_begun(run: Run, world: int) -> None:
     """See to it that a run that was begun is gone on with as it was begun.
+
+    Args:
+        run: the run.
+        world: processes that are to train together.
 
     Raises:
         UserError: if its settings or its data have changed; its code may have, which the
@@ -67,11 +75,34 @@ def check_begun(run: Run) -> None:
             f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). "
             "With --redo-stale it is done again from its beginning"
         )
+    if begun["world"] != world and not folder.trained.exists() and folder.checkpoints.exists():
+        raise UserError(
+            f"{run.name} was begun on {begun['world']} devices. A checkpoint counts what each of "
+            f"them has read, so it cannot go on on {world}; use as many again, or delete "
+            f"{folder.path}"
+        )
 
 
 def forget(run: Run) -> None:
-    """Delete a run, so that it can be done again from its beginning."""
-    shutil.rmtree(run.folder.path, ignore_errors=True)
+    """Delete a run, so that it can be done again from its beginning.
+
+    Raises:
+        UserError: if another process is at work on it.
+    """
+    if not run.folder.path.exists():
+        return
+    with open(run.folder.lock, "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{run.name}: another process is at work on it") from None
+        for path in run.folder.path.iterdir():
+            if path == run.folder.lock:  # who waits for it holds this very file
+                continue
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
 
 def repair(checkpoints: Path) -> list[Path]:

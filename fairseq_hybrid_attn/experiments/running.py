@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from ..errors import UserError
 from ..files import write_json
+from . import provenance
 from .command_lines import (
     RunFolder,
     average_command,
@@ -23,7 +24,7 @@ from .command_lines import (
     score_command,
     train_command,
 )
-from .devices import Devices
+from .devices import Devices, without_launcher
 from .programs import Programs, StepFailed, Stopped
 from .results import make_result, training_summary
 from .run_folders import begin, locked, repair
@@ -79,7 +80,7 @@ class RunInProgress:
         self.programs = programs
         self.console = console
         self.folder: RunFolder = run.folder
-        self.environment = devices.environment(os.environ)
+        self.environment = devices.environment(without_launcher(os.environ))
         self.lock: int | None = None
         self.launch_flags: list[str] = []  # how its processes find each other, on many nodes
         self.shown = time.monotonic()
@@ -94,6 +95,7 @@ class RunInProgress:
             Step("translate", folder.translation.exists, self.translate),
             Step("score", folder.score.exists, self.score),
             Step("result", folder.result.exists, self.write_result),
+            Step("tidy", self.is_tidy, self.tidy),
         ]
 
     def complete(self) -> None:
@@ -106,7 +108,7 @@ class RunInProgress:
         """
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with locked(self.folder.lock, self.programs, self._say) as self.lock:
-            begin(self.run)
+            begin(self.run, self.devices.world)
             for step in self.steps():
                 if not step.done():
                     started = time.monotonic()
@@ -118,16 +120,45 @@ class RunInProgress:
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for removed in repair(self.folder.checkpoints):
             self._say(f"{removed} was cut off; removed")
-        self.train_here()
-        write_json(self.folder.trained, training_summary(self.folder, self.devices))
+        if not self.is_trained():
+            self.train_here()
+        write_json(
+            self.folder.trained,
+            {
+                **training_summary(self.folder),
+                "command": self.train_command(),
+                "devices": str(self.devices),
+                "hardware": provenance.hardware(),
+            },
+        )
+
+    def is_trained(self) -> bool:
+        """Whether all updates are made, if a kill kept us from noting it.
+
+        Asked for one more time, fairseq-train makes an update before it looks how many there are.
+        """
+        last = self.folder.checkpoints / "checkpoint_last.pt"
+        updates = self.run.settings.train.get("max-update")
+        if updates is None or not last.exists():
+            return False
+        return training_summary(self.folder)["updates"] >= int(updates)
+
+    def train_command(self) -> list[str]:
+        """fairseq-train as it is run here."""
+        run = self.run
+        return [
+            *train_command(run.settings, run.treatment, self.folder, self.devices, run.seed),
+            *self.launch_flags,
+        ]
 
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
-        run = self.run
-        command = train_command(run.settings, run.treatment, self.folder, self.devices, run.seed)
-        command += self.launch_flags
         self.programs.run(
-            command, self.environment, self.folder.log(log), self.lock, self._show_progress
+            self.train_command(),
+            self.environment,
+            self.folder.log(log),
+            self.lock,
+            self._show_progress,
         )
 
     def average(self) -> None:
@@ -150,10 +181,16 @@ class RunInProgress:
         self._command("score", score_command(self.run.treatment, self.folder))
 
     def write_result(self) -> None:
-        """Write the result file; then the checkpoints have served, unless they are kept."""
+        """Write the result file."""
         write_json(self.folder.result, make_result(self.run, self.devices))
-        if not self.keep_checkpoints:
-            shutil.rmtree(self.folder.checkpoints, ignore_errors=True)
+
+    def is_tidy(self) -> bool:
+        """Whether there is nothing left to remove."""
+        return self.keep_checkpoints or not self.folder.checkpoints.exists()
+
+    def tidy(self) -> None:
+        """Remove the checkpoints, which have served."""
+        shutil.rmtree(self.folder.checkpoints)
 
     def _command(self, name: str, command: list[str]) -> None:
         self.programs.run(command, self.environment, self.folder.log(name), self.lock)

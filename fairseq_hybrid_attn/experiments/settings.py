@@ -204,6 +204,15 @@ def resolve(raw: dict, where: str) -> Settings:
             raise UserError(f"{where}: {name}: {number} is no whole number above 0")
     if settings.checkpoints.unit == "best" and settings.checkpoints.average != 1:
         raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
+    numbered = settings.checkpoints.every * settings.checkpoints.average
+    last = settings.train.get(
+        {"update": "max-update", "epoch": "max-epoch"}.get(settings.checkpoints.unit, "")
+    )
+    if last is not None and int(last) < numbered:
+        raise UserError(
+            f"{where}: {settings.checkpoints.average} checkpoints {settings.checkpoints.every} "
+            f"{settings.checkpoints.unit}s apart are more than there will be by {last}"
+        )
     if not {"max-update", "max-epoch"} & settings.train.keys():
         raise UserError(f"{where}: train: give max-update or max-epoch")
     return settings

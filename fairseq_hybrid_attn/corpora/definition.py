@@ -73,6 +73,7 @@ class Corpus:
     Args:
         valid_every: if given, the reader supplies no validation set; every so many-th of the
             cleaned training pairs becomes one.
+        expect: sizes that are checked; ``about``: those that are roughly known, for plans.
         replace_in_test: characters to replace in the test text that the model sees.
         pairs: if given, use so many of the cleaned training pairs.
         own: this is the user's own text, with the treatment of the recipe ``name``.
@@ -91,6 +92,7 @@ class Corpus:
     valid_every: int | None = None
     replace_in_test: dict[str, str] = field(default_factory=dict)
     expect: dict[str, int] = field(default_factory=dict)
+    about: dict[str, int] = field(default_factory=dict)
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None
     notes: str | None = None
@@ -120,7 +122,7 @@ class Corpus:
     def treatment(self) -> dict:
         """What of the recipe the result depends on."""
         recipe = self.resolved()
-        for key in ("expect", "scores", "licence", "notes"):
+        for key in ("expect", "about", "scores", "licence", "notes"):
             del recipe[key]
         recipe["archives"] = [archive["file"] for archive in recipe["archives"]]
         del recipe["subwords"]["exact"]

@@ -68,6 +68,7 @@ def own_corpus(
         },
         valid_every=None,
         expect={},
+        about={},
         scores=("bleu",) if target in UNSPACED else ("bleu", "tokenised_bleu"),
         licence=None,
     )

@@ -139,7 +139,8 @@ def tokens(run: Run) -> tuple[float, bool]:
         numbers.append(int(settings.train["max-update"]) * settings.batch.tokens)
     if "max-epoch" in settings.train:
         manifest = read_manifest(run.corpus_folder)
-        counts = manifest.counts if manifest else run.recipe.expect or {}
+        recipe = run.recipe
+        counts = manifest.counts if manifest else {**recipe.about, **recipe.expect}
         pairs = counts.get("train")
         if pairs:
             numbers.append(int(settings.train["max-epoch"]) * pairs * TOKENS_A_SENTENCE)

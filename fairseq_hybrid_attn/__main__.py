@@ -8,6 +8,9 @@ import sys
 from collections.abc import Sequence
 
 from fairseq_hybrid_attn.commands import (
+    aer,
+    align,
+    align_training,
     average,
     prepare,
     reproduce,
@@ -28,6 +31,9 @@ COMMANDS = {
     "train": train,
     "average": average,
     "score": score,
+    "align": align,
+    "aer": aer,
+    "align-training": align_training,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

@@ -1,0 +1,5 @@
+"""Word alignments: read from attention, scored against gold, made by an aligner to train on.
+
+The alignment of a sentence is a ``frozenset[tuple[int, int]]``, the links between its words:
+pairs (source word, target word), both counted from 0.
+"""

@@ -1,0 +1,455 @@
+"""Word alignments out of a model: its cross-attention while it is made to say a given translation.
+
+Forced decoding (Ma & Zhao 2020, section 2.1): the decoder is fed the reference, and each target
+word is linked with the source word that it attends to most.
+
+Which row belongs to which word: at step t the decoder reads target piece t - 1 (at step 0 the end
+symbol) and predicts piece t.  The attention of step t is that of piece t, the one *predicted*, as
+in fairseq's ``--print-alignment``.  The other choice, the step at which a piece is *read*, is one
+later (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation",
+SHIFT-ATT).
+
+Layers and heads: fairseq's ``alignment_heads`` averages the first so many heads of one layer, and
+cannot return a single head.  Here the cross-attention modules themselves are asked for the weights
+of every head, of all layers in one pass.  A decoder without such modules (LSTM, convolutional)
+counts as one layer with one head: the attention that it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
+from fairseq.modules import MultiheadAttention
+from torch import Tensor, nn
+
+from ..errors import UserError
+from .files import Links, split_words
+from .words import text_of, word_attention, words_of
+
+#: Differences of attention below this count as none: rounding depends on the batch.
+_TIE = 1e-5
+
+#: Sentences that are sorted by length together: enough for full batches, few enough for memory.
+_WINDOW = 5_000
+
+_SHOWN = 5  # sentences that an error message names
+
+#: A layer or a head: its number from 1, from the last one if negative, or the mean of all.
+Choice = int | str
+AVERAGE = "average"
+
+
+@dataclass
+class AlignedSentence:
+    """What a model attends to while it says a translation.
+
+    Attributes:
+        source: the words.
+        target: the words.
+        attention: of target words to source words and, in the last column, to the end symbol of
+            the source: ``[layers, heads, target words, source words + 1]``.
+    """
+
+    source: list[str]
+    target: list[str]
+    attention: np.ndarray
+
+    def of(self, layer: Choice, head: Choice) -> np.ndarray:
+        """The attention of a layer and head, ``[target words, source words + 1]``.
+
+        Raises:
+            UserError: if there is no such layer or head.
+        """
+        chosen = self.attention
+        chosen = _choose(chosen, layer, axis=0, flag="--layer", what="decoder layers")
+        return _choose(chosen, head, axis=0, flag="--head", what="heads")
+
+    def links(self, layer: Choice, head: Choice, *, end_symbol: bool = False) -> Links:
+        """Each target word linked with the source word that it attends to most.
+
+        Args:
+            layer: which.
+            head: which.
+            end_symbol: let the source's end symbol compete; a target word that attends to it
+                most has no link.
+
+        Raises:
+            UserError: if there is no such layer or head.
+        """
+        return strongest(self.of(layer, head), end_symbol=end_symbol)
+
+
+def _choose(values: np.ndarray, choice: Choice, axis: int, flag: str, what: str) -> np.ndarray:
+    if choice == AVERAGE:
+        return values.mean(axis)
+    count = values.shape[axis]
+    if not isinstance(choice, int) or choice == 0 or abs(choice) > count:
+        raise UserError(
+            f"{flag} {choice}: there are {count} {what} with cross-attention; use 1 to {count}, "
+            f"-1 for the last one, or {AVERAGE}"
+        )
+    return values.take(choice - 1 if choice > 0 else count + choice, axis)
+
+
+def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
+    """The source word with the most attention, for each target word; of several, the first.
+
+    Args:
+        attention: ``[target words, source words + 1]``, the end symbol in the last column.
+        end_symbol: let the end symbol compete; where it wins, there is no link.
+    """
+    words = attention.shape[1] - 1
+    if not words:
+        return frozenset()
+    weights = attention if end_symbol else attention[:, :words]
+    first = (weights >= weights.max(axis=1, keepdims=True) - _TIE).argmax(axis=1)
+    return frozenset((int(i), j) for j, i in enumerate(first) if i < words)
+
+
+@contextmanager
+def _head_weights(decoder: nn.Module) -> Iterator[list[Tensor]]:
+    """Have the cross-attention of each decoder layer give the weights of its heads.
+
+    The modules are found and asked themselves, which no ``need_attn``, normalisation or
+    activation checkpointing in the layers around them can prevent; what the layers get is what
+    they asked for.
+
+    Yields:
+        receives a tensor ``[h, b, t, s]`` of each layer, lowest first, when the decoder runs;
+        stays empty if it has no such layers.
+    """
+    recorded: list[Tensor] = []
+    asked: list[tuple[bool, bool]] = []
+
+    def ask(module, args, kwargs):
+        asked.append((kwargs.get("need_weights", True), kwargs.get("need_head_weights", False)))
+        return args, {**kwargs, "need_weights": True, "need_head_weights": True}
+
+    def take(module, args, kwargs, output):
+        weights, need_heads = asked.pop()
+        recorded.append(output[1])
+        if need_heads:
+            return output
+        return output[0], output[1].mean(dim=0) if weights else None
+
+    hooks = []
+    for layer in getattr(decoder, "layers", ()):
+        attention = getattr(layer, "encoder_attn", None)
+        if isinstance(attention, MultiheadAttention):
+            hooks.append(attention.register_forward_pre_hook(ask, with_kwargs=True))
+            hooks.append(attention.register_forward_hook(take, with_kwargs=True))
+    try:
+        yield recorded
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@torch.no_grad()
+def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = False) -> list[Tensor]:
+    """The cross-attention in a batch, of all layers and heads.
+
+    Args:
+        model: a fairseq encoder-decoder in evaluation mode.
+        sample: a batch from fairseq, its target padded on the right.
+        full_context: let the decoder see the whole target (Garg et al. 2019), for a model that
+            has learned to align so.
+
+    Returns:
+        of each sentence of the batch ``[layers, heads, t, s]``, without padding; t and s count
+        the end symbols.
+
+    Raises:
+        UserError: if the model has no cross-attention, or cannot do what is asked.
+    """
+    inputs = sample["net_input"]
+    source, target = inputs["src_tokens"], sample["target"]
+    encoder_out = model.encoder(source, src_lengths=inputs["src_lengths"])
+    settings = {"encoder_out": encoder_out}
+    if full_context:
+        settings["full_context_alignment"] = True
+    with _head_weights(model.decoder) as layers:
+        try:
+            try:
+                output = model.decoder.extract_features(inputs["prev_output_tokens"], **settings)
+            except NotImplementedError:  # then there is but the way through the vocabulary
+                output = model.decoder(inputs["prev_output_tokens"], **settings)
+        except TypeError as error:
+            if full_context and "full_context_alignment" in str(error):
+                raise UserError("--full-context: this model's decoder cannot do that") from None
+            raise
+    if layers:
+        weights = torch.stack(layers).permute(2, 0, 1, 3, 4)  # [b, l, h, t, s]
+    else:
+        returned = _returned(output)
+        if returned is None:
+            raise UserError("this model's decoder has no cross-attention, or does not return it")
+        weights = returned[:, None, None]
+    rows = target.ne(model.decoder.dictionary.pad())
+    columns = _source_columns(model, encoder_out, source)
+    weights, rows, columns = weights.float().cpu(), rows.cpu(), columns.cpu()
+    sums = weights.masked_fill(~columns[:, None, None, None], 0).sum(-1)
+    sums = sums.masked_fill(~rows[:, None, None], 1)
+    if not torch.allclose(sums, torch.ones_like(sums), atol=1e-2):  # false for NaN as well
+        raise UserError(
+            "the attention that this model returns does not add up to 1 over the source sentence"
+        )
+    return [
+        sentence[:, :, row][:, :, :, column]
+        for sentence, row, column in zip(weights, rows, columns, strict=True)
+    ]
+
+
+def _returned(output) -> Tensor | None:
+    """The attention ``[b, t, s]`` in what a decoder returns, as fairseq's generator finds it."""
+    extra = output[1] if len(output) > 1 else None
+    if isinstance(extra, dict):
+        extra = extra.get("attn")
+    if isinstance(extra, (list, tuple)):
+        extra = extra[0] if extra else None
+    return extra
+
+
+def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
+    """Which columns of the attention are source pieces, ``[b, s]``."""
+    if isinstance(encoder_out, (tuple, list)):
+        # fairseq's LSTM encoder moves left padding to the right: its own mask [s, b] knows.
+        return ~encoder_out[3].t().bool()
+    return source.ne(model.encoder.dictionary.pad())
+
+
+def load_model(path: Path, data: Path, **overrides):
+    """Load a checkpoint to align with.
+
+    Args:
+        path: a fairseq checkpoint of a model that this package or fairseq registers.
+        data: the folder with its dictionaries.
+        overrides: settings of the task in place of those in the checkpoint; None leaves them.
+
+    Returns:
+        the model, in evaluation mode, and its task.
+
+    Raises:
+        UserError: if it cannot be loaded.
+    """
+    if not path.is_file():
+        raise UserError(f"--path {path}: there is no such file")
+    settings = {key: value for key, value in overrides.items() if value is not None}
+    # What only training needs, and might not be there.
+    settings |= {"data": str(data), "eval_bleu": False, "load_alignments": False}
+    settings["truncate_source"] = False  # words would be missing without a word
+    try:
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path)], arg_overrides=settings
+        )
+    except UserError:
+        raise
+    except Exception as error:  # of many kinds, from torch, omegaconf and fairseq
+        message = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UserError(
+            f"--path {path} with the dictionaries in {data} cannot be loaded: {message}"
+        ) from error
+    return models[0].eval(), task
+
+
+def load_split(task, split: str) -> LanguagePairDataset:
+    """A binarised part of the data folder, such as ``test``.
+
+    Raises:
+        UserError: if there is none, or it has no target side.
+    """
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError as error:
+        raise UserError(f"--gen-subset {split}: {error}") from error
+    dataset = task.dataset(split)
+    if not isinstance(dataset, LanguagePairDataset) or dataset.tgt is None:
+        raise UserError(f"--gen-subset {split}: it is no set of sentences and their translations")
+    dataset.left_pad_target = False  # padding before the target would be read as the past
+    return dataset
+
+
+def text_dataset(
+    task, source: Sequence[str], target: Sequence[str]
+) -> tuple[LanguagePairDataset, tuple[list[list[str]], list[list[str]]]]:
+    """Sentences in subwords as a data set.
+
+    Args:
+        task: has the dictionaries, and on which side to pad.
+        source: sentences, their subwords separated by spaces.
+        target: the same.
+
+    Returns:
+        the data set, and the subwords of both sides.
+    """
+    sides, tokens = [], []
+    for lines, dictionary in (
+        (source, task.source_dictionary),
+        (target, task.target_dictionary),
+    ):
+        pieces = [split_words(line) for line in lines]
+        encoded = [
+            torch.tensor([dictionary.index(piece) for piece in line] + [dictionary.eos()])
+            for line in pieces
+        ]
+        sides += [encoded, [len(line) for line in encoded], dictionary]
+        tokens.append(pieces)
+    dataset = LanguagePairDataset(
+        *sides,
+        left_pad_source=getattr(task.cfg, "left_pad_source", True),
+        left_pad_target=False,
+        shuffle=False,
+    )
+    return dataset, tuple(tokens)
+
+
+def tokens_of(ids: Tensor, dictionary: Dictionary) -> list[str]:
+    """The subwords of a sentence of a data set, without end symbol."""
+    return [dictionary[int(i)] for i in ids if int(i) != dictionary.eos()]
+
+
+class Aligner:
+    """Aligns the sentences of a data set by the attention of a model.
+
+    Args:
+        model: from :func:`load_model`.
+        task: likewise.
+        subwords: how words are split, one of ``words.SUBWORDS``.
+        max_tokens: of a batch: its sentences times the longer side of the longest one.
+        device: where to compute.
+        read_step: the attention of a target piece is that of the step that reads it, not of
+            the one that predicts it.
+        full_context: let the decoder see the whole target.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task,
+        subwords: str,
+        *,
+        max_tokens: int = 4000,
+        device: str = "cpu",
+        read_step: bool = False,
+        full_context: bool = False,
+    ):
+        self.model = model.to(device).eval()
+        self.task = task
+        self.subwords = subwords
+        self.max_tokens = max_tokens
+        self.device = device
+        self.read_step = read_step
+        self.full_context = full_context
+
+    def too_long(self, dataset: LanguagePairDataset) -> list[int]:
+        """The sentences, from 0, that are longer than the model takes."""
+        limits = utils.resolve_max_positions(self.task.max_positions(), self.model.max_positions())
+        if not isinstance(limits, (tuple, list)):
+            limits = (limits, limits)
+        return [
+            number
+            for number, lengths in enumerate(_lengths(dataset))
+            if any(
+                limit is not None and n > limit for n, limit in zip(lengths, limits, strict=True)
+            )
+        ]
+
+    def align(
+        self,
+        dataset: LanguagePairDataset,
+        tokens: tuple[Sequence[list[str]], Sequence[list[str]]] | None = None,
+        *,
+        use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
+        skip: Sequence[int] = (),
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> Iterator:
+        """Align.
+
+        Args:
+            dataset: pairs of sentences.
+            tokens: their subwords, source and target; from the dictionaries if None, where an
+                unknown subword does not show whether its word goes on.
+            use: makes of a sentence what is wanted of it; the sentences themselves, with all
+                layers and heads, are large.
+            skip: sentences (from 0) to leave out.
+            progress: is told how many more sentences are done.
+
+        Yields:
+            of each sentence what ``use`` made of it, in the order of the data set; None of one
+            that is left out.
+
+        Raises:
+            UserError: if the model has no cross-attention.
+        """
+        left_out = frozenset(skip)
+        lengths = _lengths(dataset)
+        numbers = iter(range(len(lengths)))
+        while window := list(islice(numbers, _WINDOW)):
+            wanted = [number for number in window if number not in left_out]
+            done: dict[int, object] = {}
+            for batch in _batches(wanted, lengths, self.max_tokens):
+                for number, sentence in self._align_batch(dataset, batch, tokens):
+                    done[number] = use(sentence)
+                progress(len(batch))
+            progress(len(window) - len(wanted))
+            yield from (done.get(number) for number in window)
+
+    def _align_batch(
+        self, dataset: FairseqDataset, batch: list[int], tokens
+    ) -> Iterator[tuple[int, AlignedSentence]]:
+        sample = dataset.collater([dataset[number] for number in batch])
+        sample = utils.move_to_cuda(sample) if self.device != "cpu" else sample
+        attention = cross_attention(self.model, sample, full_context=self.full_context)
+        for number, weights in zip(sample["id"].tolist(), attention, strict=True):
+            pieces = tuple(
+                side[number] if tokens else tokens_of(ids, dictionary)
+                for side, ids, dictionary in zip(
+                    tokens or (None, None),
+                    (dataset.src[number], dataset.tgt[number]),
+                    (dataset.src_dict, dataset.tgt_dict),
+                    strict=True,
+                )
+            )
+            yield number, self._sentence(weights.numpy(), *pieces)
+
+    def _sentence(
+        self, weights: np.ndarray, source: list[str], target: list[str]
+    ) -> AlignedSentence:
+        source_words = words_of(source, self.subwords)
+        target_words = words_of(target, self.subwords)
+        if self.read_step:
+            weights = weights[:, :, 1:]  # the step that reads a piece is the one after
+        ends = list(range(len(source), weights.shape[-1]))  # the end symbol
+        return AlignedSentence(
+            source=[text_of(word, source, self.subwords) for word in source_words],
+            target=[text_of(word, target, self.subwords) for word in target_words],
+            attention=word_attention(weights, [*source_words, ends], target_words),
+        )
+
+
+def _lengths(dataset: LanguagePairDataset) -> list[tuple[int, int]]:
+    """Of each sentence, its source and target pieces with end symbols."""
+    return [(int(n), int(m)) for n, m in zip(dataset.src_sizes, dataset.tgt_sizes, strict=True)]
+
+
+def _batches(
+    sentences: list[int], lengths: list[tuple[int, int]], max_tokens: int
+) -> Iterator[list[int]]:
+    """Sentences of like length together, however long: none is left out."""
+    batch: list[int] = []
+    # Longest first: what does not fit in memory fails at once.
+    for number in sorted(sentences, key=lambda n: (max(lengths[n]), lengths[n]), reverse=True):
+        if batch and (len(batch) + 1) * max(lengths[batch[0]]) > max_tokens:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

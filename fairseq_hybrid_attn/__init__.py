@@ -1,14 +1,14 @@
 """Attention-pattern Transformers for fairseq: HySAN, hybrid gate, mixed multi-head attention.
 
 Give this folder to a fairseq command as ``--user-dir``, or import it in a program; either
-registers the architectures and the task, and makes fairseq's checkpoints loadable.
+registers the architectures, the tasks and the criterion, and makes fairseq's checkpoints loadable.
 """
 
 from .fairseq_check import check_fairseq
 
 check_fairseq()
 
-from . import generation, models, resuming  # noqa: E402, F401
+from . import criterions, generation, models, resuming  # noqa: E402, F401
 from .attention import record_attention  # noqa: E402
 from .checkpoints import allow_fairseq_checkpoints  # noqa: E402
 from .errors import UserError  # noqa: E402

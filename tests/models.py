@@ -44,6 +44,11 @@ CONFIGURATIONS = {
     "local-s": ("transformer_localness", {"localness": "local-s"}),
     "past-only": ("transformer_forward_encoding_mask", {}),
     "future-only": ("transformer_backward_encoding_mask", {}),
+    "lstm-on-top": ("transformer_lstm_on_top", {}),
+    "lstm-on-top-prenorm": (
+        "transformer_lstm_on_top",
+        {"encoder_normalize_before": True, "decoder_normalize_before": True},
+    ),
 }
 
 

@@ -86,6 +86,7 @@ MODELS = {
     "past-only": (build_tiny, {"name": "past-only"}),
     "mma": (build_tiny, {"name": "mma"}),
     "gate": (build_tiny, {"name": "gate-hidden"}),
+    "lstm-on-top": (build_tiny, {"name": "lstm-on-top"}),
     "lstm": (legacy, {"arch": "lstm", **_LSTM, "decoder_hidden_size": 24}),
     "lstm-bidirectional": (
         legacy,

@@ -141,6 +141,8 @@ RNN = MA | {
     "clipping": 5.0,
 }
 
+SUPERVISED = {"loss": ("label_smoothed_cross_entropy_with_supervised_attention", 0.1)}
+
 #: Of tables, of rows or of columns; the most exact name counts.
 PAPERS = {
     "hysan/table1": SMALL,
@@ -167,7 +169,8 @@ PAPERS = {
     "mma/figure3": MMA_WAT,
     "alignment": MA,
     "alignment/table1/rnn_nmt": RNN,
-    "alignment/table4/rnn_nmt_supervised": RNN,
+    "alignment/table4/rnn_nmt_supervised": RNN | SUPERVISED,
+    "alignment/table4/transformer_supervised": MA | SUPERVISED,
     "alignment/figure1/rnn_nmt": RNN,
     "alignment/figure2/rnn_nmt": RNN,
     **{f"alignment/table3/heads{h}_last": MA | {"heads": (h, h)} for h in (1, 2, 4, 16)},
@@ -445,9 +448,9 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
         "alignment/table1": {aer, thu},
         "alignment/table2": {aer},
         "alignment/table3": {aer, thu},
-        "alignment/table4": {"supervised attention", "alignments of a statistical word aligner"},
+        "alignment/table4": {aer, thu, "alignments of a statistical word aligner"},
         "alignment/table5": {aer, thu},
-        "alignment/table6": {"LSTM layers on top of the encoder or decoder"},
+        "alignment/table6": {aer, thu},
         "alignment/figure1": {"attention matrices beside the word alignment"},
         "alignment/figure2": {
             "learning curves of the alignment error rate",
@@ -510,7 +513,7 @@ def test_nopos_attention_maps_are_of_the_model_without_positions():
 
 def test_nothing_is_trained_twice():
     digests = Counter(settings(name).digest for name in RUNS)
-    assert len(digests) == len(RUNS) == 89
+    assert len(digests) == len(RUNS) == 96
 
 
 def test_the_files_say_nothing_that_their_table_could_say():

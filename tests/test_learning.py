@@ -34,6 +34,10 @@ LEARNERS = {
     "hysan-nopos": ("transformer_hysan", {"no_encoder_positions": True}),
     "gate": ("transformer_hybrid_gate", {}),
     "local-s": ("transformer_localness", {}),
+    "lstm-on-top": (
+        "transformer_lstm_on_top",
+        {"encoder_lstm_layers": 1, "decoder_lstm_layers": 1},
+    ),
 }
 BAG_OF_WORDS = ("transformer_mma", {"no_encoder_positions": True, "head_patterns": "global"})
 

@@ -52,7 +52,7 @@ def test_every_run_is_tested_below():
     columns = [f"hysan/table1/{row}/{column}" for row in HYSAN_TABLE_1 for column in NOPOS]
     assert sorted(RUNS) == sorted(
         [*columns, *HYSAN_FUSIONS, *HYBRID_GATE, *MMA_HEADS, *ALIGNMENT_HEADS, *ENCODING_MASKS]
-        + ["alignment/table1/rnn_nmt/nist02"]
+        + [*RNN_NMT, *LSTM_ON_TOP]
     )
 
 
@@ -186,6 +186,7 @@ def test_mma_rows_of_table_2(name, heads):
 
 ALIGNMENT_HEADS = {
     "alignment/table1/transformer/nist02": 8,
+    "alignment/table4/transformer_supervised/nist02": 8,
     **{f"alignment/table3/heads{h}_last/nist02": h for h in (1, 2, 4, 16)},
 }
 
@@ -212,8 +213,31 @@ def test_encoding_masks(name):
     assert branches(model.decoder.layers) == [((PAST,),)] * 6
 
 
-def test_rnn_nmt():
-    model = build_cell("alignment/table1/rnn_nmt/nist02")
+# LSTM layers on top of the encoder and the decoder.
+LSTM_ON_TOP = {
+    "alignment/table6/encoder_lstm1/nist02": (1, 0),
+    "alignment/table6/encoder_lstm2/nist02": (2, 0),
+    "alignment/table6/decoder_lstm1/nist02": (0, 1),
+    "alignment/table6/decoder_lstm2/nist02": (0, 2),
+    "alignment/table6/both_lstm2/nist02": (2, 2),
+}
+
+
+@pytest.mark.parametrize("name", LSTM_ON_TOP)
+def test_lstm_on_top(name):
+    model = build_cell(name)
+    for side, expected in zip((model.encoder, model.decoder), LSTM_ON_TOP[name], strict=True):
+        assert len(side.layers) == 6
+        assert not any(isinstance(m, PatternedSelfAttention) for m in side.modules())
+        assert (side.top.lstm.num_layers if hasattr(side, "top") else 0) == expected
+
+
+RNN_NMT = ("alignment/table1/rnn_nmt/nist02", "alignment/table4/rnn_nmt_supervised/nist02")
+
+
+@pytest.mark.parametrize("name", RNN_NMT)
+def test_rnn_nmt(name):
+    model = build_cell(name)
     assert type(model) is LSTMModel
     assert (model.encoder.lstm.num_layers, model.encoder.lstm.bidirectional) == (2, True)
     assert len(model.decoder.layers) == 2

@@ -37,11 +37,11 @@ class Plans:
     """The self-attentions of a model, lowest layer first.
 
     Attributes:
-        encoder: a plan for each encoder layer.
-        decoder: a plan for each decoder layer, or None: the decoder is fairseq's own.
+        encoder: a plan for each encoder layer, or None: the layers are fairseq's own.
+        decoder: likewise.
     """
 
-    encoder: tuple[AttentionPlan, ...]
+    encoder: tuple[AttentionPlan, ...] | None = None
     decoder: tuple[AttentionPlan, ...] | None = None
 
 
@@ -99,7 +99,7 @@ class PatternedTransformer(TransformerModelBase):
             )
         faults.raise_if_any()
         cfg.plans = Plans(
-            encoder=_kept(plans.encoder, cfg.encoder.layers_to_keep),
+            encoder=plans.encoder and _kept(plans.encoder, cfg.encoder.layers_to_keep),
             decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
         )
         try:
@@ -127,13 +127,24 @@ class PatternedTransformer(TransformerModelBase):
         return super().load_state_dict(state_dict, strict, model_cfg=pruning if needed else None)
 
     @classmethod
+    def encoder_type(cls, cfg: TransformerConfig) -> type[TransformerEncoderBase]:
+        """The class of the encoder; for models that change more of it than its layers."""
+        return TransformerEncoderBase if cfg.plans.encoder is None else PatternedEncoder
+
+    @classmethod
+    def decoder_type(cls, cfg: TransformerConfig) -> type[TransformerDecoderBase]:
+        """The class of the decoder, likewise."""
+        return TransformerDecoderBase if cfg.plans.decoder is None else PatternedDecoder
+
+    @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):
+        encoder = cls.encoder_type(cfg)
         cfg = _without_positions(cfg) if cfg.no_encoder_positions else cfg
-        return PatternedEncoder(cfg, src_dict, embed_tokens)
+        return encoder(cfg, src_dict, embed_tokens)
 
     @classmethod
     def build_decoder(cls, cfg, tgt_dict, embed_tokens):
-        decoder = TransformerDecoderBase if cfg.plans.decoder is None else PatternedDecoder
+        decoder = cls.decoder_type(cfg)
         cfg = _without_positions(cfg) if cfg.no_decoder_positions else cfg
         return decoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
 
@@ -146,7 +157,7 @@ class PatternedEncoder(TransformerEncoderBase):
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
 
     def build_encoder_layer(self, cfg):
-        return _wrap(PatternedEncoderLayer(cfg, next(self._plans), self.return_fc), cfg)
+        return wrapped(PatternedEncoderLayer(cfg, next(self._plans), self.return_fc), cfg)
 
 
 class PatternedEncoderLayer(TransformerEncoderLayerBase):
@@ -168,7 +179,7 @@ class PatternedDecoder(TransformerDecoderBase):
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return _wrap(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
+        return wrapped(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
 
     def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
         """fairseq's, but that it refuses to look at future tokens.
@@ -207,8 +218,8 @@ def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:
     )
 
 
-def _wrap(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """Activation checkpointing and sharding, as fairseq wraps its own layers."""
+def wrapped(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
+    """A layer with activation checkpointing and sharding, as fairseq wraps its own."""
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     return fsdp_wrap(
@@ -289,4 +300,5 @@ __all__ = [
     "Plans",
     "register",
     "register_size",
+    "wrapped",
 ]

@@ -1,0 +1,244 @@
+"""LSTM on top (Ma & Zhao 2020, section 3.2): recurrence above the last layer of a Transformer.
+
+The output O of the last encoder or decoder layer goes through Eq. 16,
+
+    Õ = PFN(LSTM(FFNN(O) + O)), here normalised,
+
+and Õ takes its place: the decoder's cross-attentions look at Õ of the source, the output
+layer at Õ of the target.  Everything below is fairseq's own Transformer, the cross-attention
+that alignments are read from included.
+
+What the paper leaves open and how it is read here:
+
+* O is what the side would hand on without the LSTM: of post-norm layers the output of the
+  last one, of pre-norm layers (``--encoder-normalize-before``) that after the final layer
+  norm.  What it hands on instead is normalised again: a layer norm follows PFN.  Eq. 16 shows
+  none, but neither do the paper's equations of the Transformer itself (Eq. 7-12), which has
+  them.  Without it, Õ is small and nearly the same at all positions, and a tiny model with an
+  LSTM on its encoder did not learn to reverse sequences in as many updates as it took others.
+* FFNN and PFN are two-layer networks like those within the Transformer's layers, of the same
+  width and activation, each with its own parameters.  O has been through the last layer's
+  own FFN already (Eq. 9, 10), so FFNN is a further one.
+* The encoder's LSTM runs in both directions, each half as wide as the model; their states are
+  concatenated.  This is how OpenNMT, with which the paper was made, merges directions, and
+  it leaves the width of the model as it is.
+* The decoder's LSTM runs forward only.  The paper calls it bidirectional as well, which would
+  show a position the words that it is to predict.
+* Dropout: of the output of FFNN and PFN, as in the Transformer's layers, and between the
+  layers of the LSTM.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+
+import torch
+from fairseq import utils
+from fairseq.incremental_decoding_utils import with_incremental_state
+from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
+from fairseq.modules import FairseqDropout, LayerNorm
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from ..errors import Faults
+from .transformer import (
+    PatternedTransformer,
+    PatternedTransformerConfig,
+    Plans,
+    register,
+    wrapped,
+)
+
+
+@dataclass
+class LSTMOnTopConfig(PatternedTransformerConfig):
+    """Settings of ``transformer_lstm_on_top``; base size by default."""
+
+    encoder_lstm_layers: int = field(
+        default=2,
+        metadata={"help": "layers of the bidirectional LSTM on top of the encoder; 0: none"},
+    )
+    decoder_lstm_layers: int = field(
+        default=2, metadata={"help": "layers of the LSTM on top of the decoder; 0: none"}
+    )
+
+
+@register("transformer_lstm_on_top", LSTMOnTopConfig)
+class LSTMOnTop(PatternedTransformer):
+    """Transformer with LSTMs on top of the encoder, the decoder or both."""
+
+    @classmethod
+    def plan(cls, cfg, faults: Faults) -> Plans:
+        """All layers are fairseq's own; what is on top of them is checked."""
+        for side in ("encoder", "decoder"):
+            layers = getattr(cfg, f"{side}_lstm_layers")
+            if layers < 0:
+                faults.add(f"--{side}-lstm-layers", layers, "use 1 or more, or 0 for no LSTM")
+        if cfg.encoder_lstm_layers > 0 and cfg.encoder.embed_dim % 2:
+            faults.add(
+                "--encoder-embed-dim",
+                cfg.encoder.embed_dim,
+                "each direction of --encoder-lstm-layers takes a half; use an even width",
+            )
+        return Plans()
+
+    @classmethod
+    def encoder_type(cls, cfg):
+        return EncoderUnderLSTM if cfg.encoder_lstm_layers else super().encoder_type(cfg)
+
+    @classmethod
+    def decoder_type(cls, cfg):
+        return DecoderUnderLSTM if cfg.decoder_lstm_layers else super().decoder_type(cfg)
+
+
+class EncoderUnderLSTM(TransformerEncoderBase):
+    """fairseq's encoder; what it returns as ``encoder_out`` is Õ."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
+        super().__init__(cfg, dictionary, embed_tokens, return_fc)
+        top = LSTMTop(
+            cfg.encoder.embed_dim,
+            cfg.encoder.ffn_embed_dim,
+            cfg.encoder_lstm_layers,
+            cfg,
+            bidirectional=True,
+        )
+        self.top = wrapped(top, cfg)
+
+    def forward(self, src_tokens, *args, **kwargs):
+        """As fairseq's."""
+        out = super().forward(src_tokens, *args, **kwargs)
+        states, padding = out["encoder_out"][0], out["encoder_padding_mask"][0]
+        return {**out, "encoder_out": [self.top(states, padding)]}
+
+
+class DecoderUnderLSTM(TransformerDecoderBase):
+    """fairseq's decoder; its features are Õ."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
+        super().__init__(cfg, dictionary, embed_tokens, **kwargs)
+        # Where --decoder-output-dim differs, fairseq's features have that width.
+        width = self.embed_dim if self.project_out_dim is None else self.output_embed_dim
+        top = LSTMTop(
+            width, cfg.decoder.ffn_embed_dim, cfg.decoder_lstm_layers, cfg, bidirectional=False
+        )
+        self.top = wrapped(top, cfg)
+
+    def extract_features(
+        self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs
+    ):
+        """As fairseq's."""
+        features, extra = super().extract_features(
+            prev_output_tokens, encoder_out, incremental_state, *args, **kwargs
+        )
+        if incremental_state is not None:
+            prev_output_tokens = prev_output_tokens[:, -1:]
+        padding = prev_output_tokens.eq(self.padding_idx)
+        features = self.top(features.transpose(0, 1), padding, incremental_state)
+        return features.transpose(0, 1), extra
+
+
+@with_incremental_state
+class LSTMTop(nn.Module):
+    """PFN(LSTM(FFNN(O) + O)), Eq. 16, and a layer norm.
+
+    Args:
+        width: of O and of the result.
+        ffn_width: of the hidden layer of FFNN and PFN.
+        layers: of the LSTM.
+        cfg: the model's settings, for activation and dropout.
+        bidirectional: whether the LSTM has two directions, each of half the width.
+    """
+
+    def __init__(self, width: int, ffn_width: int, layers: int, cfg, *, bidirectional: bool):
+        super().__init__()
+        self.ffnn = FeedForward(width, ffn_width, cfg)
+        self.lstm = nn.LSTM(
+            width,
+            width // 2 if bidirectional else width,
+            layers,
+            dropout=cfg.dropout if layers > 1 else 0.0,
+            bidirectional=bidirectional,
+        )
+        self.pfn = FeedForward(width, ffn_width, cfg)
+        self.layer_norm = LayerNorm(width, export=cfg.export)
+
+    def forward(self, x, padding, incremental_state=None):
+        """Compute a whole sequence, or its next position.
+
+        Padding is no part of a sentence, wherever it stands: the LSTM goes from word to word.
+
+        Args:
+            x: O, ``[n, batch, width]``; with ``incremental_state``, of the next position (n = 1).
+            padding: which positions are padding, bool ``[batch, n]``.
+            incremental_state: fairseq's cache; holds the state of the LSTM between the steps.
+
+        Returns:
+            Õ, like ``x``.
+        """
+        x = self.ffnn(x) + x
+        # Under autocast, the LSTM computes in the precision of its weights: torch's own casting
+        # fails on a CPU, and the state between the steps must not change its type.
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.to(self.lstm.weight_ih_l0.dtype)
+            if incremental_state is None:
+                x = self._sequence(x, padding)
+            else:
+                x = self._step(x, padding, incremental_state)
+        return self.layer_norm(self.pfn(x))
+
+    def _sequence(self, x, padding):
+        if not padding.any():
+            return self.lstm(x)[0]
+        # A sentence of nothing but padding keeps one position, since none cannot be packed.
+        lengths = padding.logical_not().sum(dim=1).clamp(min=1)
+        words_first = padding.long().argsort(dim=1, stable=True).t().unsqueeze(2)
+        packed = pack_padded_sequence(
+            x.gather(0, words_first.expand_as(x)), lengths.cpu(), enforce_sorted=False
+        )
+        states, _ = pad_packed_sequence(self.lstm(packed)[0], total_length=x.size(0))
+        return torch.zeros_like(states).scatter(0, words_first.expand_as(states), states)
+
+    def _step(self, x, padding, incremental_state):
+        saved = self.get_incremental_state(incremental_state, "lstm")
+        # The cache has the batch first; an LSTM wants [layers, batch, width].
+        before = saved and tuple(saved[k].transpose(0, 1).contiguous() for k in ("h", "c"))
+        output, after = self.lstm(x, before)
+        if padding.any():  # as if the position were not there
+            before = before or tuple(map(torch.zeros_like, after))
+            skip = padding.view(1, -1, 1)
+            after = tuple(map(partial(torch.where, skip), before, after))
+            output = output.masked_fill(skip, 0)
+        h, c = (state.transpose(0, 1) for state in after)
+        self.set_incremental_state(incremental_state, "lstm", {"h": h, "c": c})
+        return output
+
+    def reorder_incremental_state(self, incremental_state, new_order):
+        """Follow a beam search, which calls this through the decoder.
+
+        Args:
+            incremental_state: fairseq's cache.
+            new_order: for each new row of the batch, which old one it goes on from.
+        """
+        saved = self.get_incremental_state(incremental_state, "lstm")
+        if saved is not None:
+            saved = {name: state.index_select(0, new_order) for name, state in saved.items()}
+            self.set_incremental_state(incremental_state, "lstm", saved)
+
+
+class FeedForward(nn.Module):
+    """A network of two layers, position by position, as within the Transformer's layers."""
+
+    def __init__(self, width: int, hidden: int, cfg):
+        super().__init__()
+        self.fc1 = nn.Linear(width, hidden)
+        self.fc2 = nn.Linear(hidden, width)
+        self.activation = utils.get_activation_fn(cfg.activation_fn)
+        # As in fairseq's layers, which keep to the older name of the setting too.
+        inner = cfg.activation_dropout or cfg.relu_dropout or 0.0
+        self.activation_dropout_module = FairseqDropout(inner, type(self).__name__)
+        self.dropout_module = FairseqDropout(cfg.dropout, type(self).__name__)
+
+    def forward(self, x):
+        """Map ``[..., width]`` to the same shape."""
+        x = self.activation_dropout_module(self.activation(self.fc1(x)))
+        return self.dropout_module(self.fc2(x))

@@ -36,6 +36,7 @@ class ResumableTranslationConfig(TranslationConfig):
     # Those of fairseq's own flags.
     save_interval_updates: int = II("checkpoint.save_interval_updates")
     keep_interval_updates: int = II("checkpoint.keep_interval_updates")
+    keep_interval_updates_pattern: int = II("checkpoint.keep_interval_updates_pattern")
 
 
 @register_task("translation_resumable", dataclass=ResumableTranslationConfig)
@@ -64,7 +65,9 @@ class ResumableTranslationTask(TranslationTask):
         os.replace(partial, complete)
         if keep > 0:
             numbered = numbered_checkpoints(folder)
-            for updates in sorted(numbered)[:-keep]:
+            pattern = self.cfg.keep_interval_updates_pattern
+            passing = [updates for updates in numbered if pattern < 1 or updates % pattern]
+            for updates in sorted(passing)[:-keep]:
                 numbered[updates].unlink()
 
 

@@ -255,7 +255,7 @@ def test_wrong_arguments(folder, flags, problem, monkeypatch):
     def aligner():
         raise AssertionError("eflomal was run")
 
-    monkeypatch.setattr(training_links, "_eflomal", aligner)
+    monkeypatch.setattr(training_links, "load_eflomal", aligner)
     (folder / "odd.de").write_text("a\n")
     (folder / "odd.en").write_text("a\nb\n")
     with pytest.raises(UserError, match=problem):

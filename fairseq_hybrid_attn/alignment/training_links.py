@@ -130,7 +130,7 @@ def align_words(
         UserError: if eflomal is missing or fails.
     """
     prior_lines = read_lines(priors) if priors else None
-    eflomal = _eflomal()
+    eflomal = load_eflomal()
     lines = [[" ".join(words) for words in side] for side in (source, target)]
     lengths = [(len(s), len(t)) for s, t in zip(source, target, strict=True)]
     with tempfile.TemporaryDirectory(prefix="eflomal") as folder:
@@ -153,7 +153,12 @@ def align_words(
     return forward, backward
 
 
-def _eflomal():
+def load_eflomal():
+    """The aligner's module.
+
+    Raises:
+        UserError: if it is missing, with the way to it.
+    """
     try:
         import eflomal
     except ImportError as error:

@@ -125,6 +125,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the error rates to FILE")
     parser.add_argument(
+        "--by-sentence",
+        action="store_true",
+        help="to --json write each sentence's counts too, of all heads of the layer",
+    )
+    parser.add_argument(
         "--too-long",
         choices=("error", "empty"),
         default="error",
@@ -267,6 +272,11 @@ def choice(flag: str, value: str) -> Choice:
     return number
 
 
+def numbered(which: Choice, count: int) -> Choice:
+    """A choice among so many that does not count from the end."""
+    return which if which == AVERAGE or which > 0 else count + 1 + which
+
+
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse arguments that do not go together.
 
@@ -286,6 +296,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     for flag, value in (("--table", args.table), ("--json", args.json)):
         if value and not args.gold:
             raise UserError(f"{flag} is about error rates; it needs --gold FILE")
+    if args.by_sentence and not args.json:
+        raise UserError("--by-sentence needs --json FILE to write to")
     if args.matrices and args.matrices.suffix not in (".npz", ".jsonl"):
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz or .jsonl")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
@@ -372,6 +384,8 @@ def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, Score]) -> No
         UserError: if they cannot be written.
     """
     selected = scores.pop(SELECTED)
+    layers = [layer for layer, _ in scores if layer != AVERAGE]
+    selected_layer = numbered(choice("--layer", args.layer), max(layers, default=0))
     name = f"layer {args.layer}, head {args.head}"
     for line in (*summary(gold, selected.total), *undefined(selected)):
         print(line)
@@ -392,16 +406,30 @@ def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, Score]) -> No
                 "model": str(args.path),
                 "layer": args.layer,
                 "head": args.head,
+                **({"selected_layer": selected_layer} if scores else {}),
                 "end_symbol": args.end_symbol,
                 "step": args.step,
-                **selected.total.as_dict(),
+                **as_dict(selected, args.by_sentence),
                 "undefined_sentences": [number + 1 for number in selected.undefined],
                 "table": [
-                    {"layer": layer, "head": head, **found.total.as_dict()}
+                    {
+                        "layer": layer,
+                        "head": head,
+                        **as_dict(found, args.by_sentence and layer == selected_layer),
+                    }
                     for (layer, head), found in scores.items()
                 ],
             },
         )
+
+
+def as_dict(found: Score, by_sentence: bool) -> dict:
+    """A score, for JSON; counts of a sentence are [links, sure, possible, and found of either]."""
+    lists = [
+        [one.links, one.sure, one.possible, one.sure_found, one.possible_found]
+        for one in found.sentences
+    ]
+    return {**found.total.as_dict(), **({"by_sentence": lists} if by_sentence else {})}
 
 
 def _some(sentences: list[int]) -> str:

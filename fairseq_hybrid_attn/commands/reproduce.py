@@ -145,6 +145,9 @@ def prepare_corpora(
                 folder,
                 downloads=downloads or place.root / "downloads",
                 workers=cores(),
+                alignments=any(
+                    run.settings.needs_alignments for run in runs if run.corpus_folder == folder
+                ),
             )
         except UserError as error:
             failed.add(folder)

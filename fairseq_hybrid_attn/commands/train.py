@@ -54,7 +54,11 @@ def run(args: argparse.Namespace) -> None:
     found = the_run(args)
     # All processes look before any of them starts: one that stopped here alone would leave
     # the others waiting for it.
-    if read_manifest(found.corpus_folder) is None:
+    if found.settings.aligner:
+        raise UserError(f'{found.name} is no training; "fairseq-hybrid reproduce" does it')
+    manifest = read_manifest(found.corpus_folder)
+    lacking = found.settings.needs_alignments and manifest and manifest.alignments is None
+    if manifest is None or lacking:
         raise UserError(
             f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
             '"fairseq-hybrid reproduce" with --prepare-only for this row'

@@ -38,10 +38,7 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     log = output.parent / "fairseq-preprocess.log"
     status = run_program(command, log)
     if status:
-        end = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN:]
-        raise UserError(
-            "\n  | ".join([f"fairseq-preprocess ended with status {status}; it said:", *end])
-        )
+        raise UserError(said("fairseq-preprocess", status, log))
     # fairseq's log of the same: has the time of day in it, and paths.
     (output / "preprocess.log").unlink(missing_ok=True)
     return {
@@ -50,3 +47,9 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
             for language in corpus.languages
         }
     }
+
+
+def said(program: str, status: int, log: Path) -> str:
+    """What to tell of a program that has failed: the end of what it said."""
+    end = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_SHOWN:]
+    return "\n  | ".join([f"{program} ended with status {status}; it said:", *end])

@@ -65,6 +65,39 @@ class Subwords:
     sample: int | None = None
     exact: bool = False
 
+    @property
+    def family(self) -> str:
+        """How a subword shows where words end, as commands name it."""
+        return "sentencepiece" if self.kind.startswith("sentencepiece") else self.kind
+
+
+@dataclass(frozen=True)
+class GoldSet:
+    """Sentences whose words people have aligned, to score a model's alignments by.
+
+    Args:
+        text: of each language its file: the sentences in words, with spaces between.
+        links: the file of links; its forms are those of ``fairseq-hybrid aer``.
+        base: what number the first word has there, 0 or 1.
+        first: the language whose word comes first in a link.
+        format: ``lines``, a line for each sentence, or ``naacl``, a line for each link.
+        sure_alone: leave out sentences with links that are only possible.
+        fewest_links: leave out sentences with fewer links.
+    """
+
+    text: dict[str, str]
+    links: str
+    base: int
+    first: str
+    format: str = "lines"
+    sure_alone: bool = False
+    fewest_links: int = 0
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Its files, by their names as archives."""
+        return (*self.text.values(), self.links)
+
 
 @dataclass(frozen=True)
 class Corpus:
@@ -75,6 +108,7 @@ class Corpus:
             cleaned training pairs becomes one.
         expect: sizes that are checked; ``about``: those that are roughly known, for plans.
         replace_in_test: characters to replace in the test text that the model sees.
+        gold: hand-aligned sentences that come with it; its files are archives too.
         pairs: if given, use so many of the cleaned training pairs.
         own: this is the user's own text, with the treatment of the recipe ``name``.
     """
@@ -96,6 +130,7 @@ class Corpus:
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None
     notes: str | None = None
+    gold: GoldSet | None = None
     pairs: int | None = None
     own: bool = False
 
@@ -126,6 +161,8 @@ class Corpus:
             del recipe[key]
         recipe["archives"] = [archive["file"] for archive in recipe["archives"]]
         del recipe["subwords"]["exact"]
+        if self.gold is None:  # then nothing depends on it
+            del recipe["gold"]
         return recipe
 
     @property
@@ -195,6 +232,8 @@ def parse(data: object, path: Path) -> Corpus:
     )
     data["clean"] = _build(Clean, data.get("clean", {}), "clean", faults)
     data["subwords"] = _build(Subwords, data.get("subwords", {}), "subwords", faults)
+    if "gold" in data:
+        data["gold"] = _build(GoldSet, data["gold"], "gold", faults)
     data["scores"] = tuple(data.get("scores", ("bleu", "tokenised_bleu")))
     data.setdefault("tokenizer", {})
     if not faults:
@@ -245,6 +284,9 @@ def check(data: dict) -> list[str]:
         isinstance(subwords.sample, int) and subwords.sample > 0
     ):
         faults.append(f"subwords, sample: {subwords.sample}; use a number above 0")
+    if data.get("gold"):
+        files = {archive.file for archive in data["archives"]}
+        faults += check_gold(data["gold"], (data["source"], data["target"]), files)
     every = data.get("valid_every")
     if every is not None and (not isinstance(every, int) or every < 2):
         faults.append(f"valid-every: {every}; use a number above 1")
@@ -253,6 +295,35 @@ def check(data: dict) -> list[str]:
     wrong = sorted(data.get("expect", {}).keys() - set(PARTS))
     if wrong:
         faults.append(f"expect: {', '.join(wrong)}; its keys are train, valid, test")
+    return faults
+
+
+def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
+    """What is wrong with a gold set.
+
+    Args:
+        gold: of a recipe.
+        languages: source and target.
+        files: the archives.
+    """
+    from ..alignment.files import GOLD_FORMATS
+
+    faults = []
+    if not isinstance(gold.text, dict) or set(gold.text) != set(languages):
+        faults.append(f"gold, text: give a file for {' and '.join(languages)}")
+    elif stray := [file for file in gold.files if file not in files]:
+        faults.append(f"gold: {', '.join(map(str, stray))}: name the file under archives as well")
+    if isinstance(gold.base, bool) or gold.base not in (0, 1):
+        faults.append(f"gold, base: {gold.base}; what number has the first word, 0 or 1?")
+    if gold.first not in languages:
+        faults.append(f"gold, first: {gold.first}; which language comes first in a link?")
+    if gold.format not in GOLD_FORMATS:
+        faults.append(f"gold, format: {gold.format}; use {' or '.join(GOLD_FORMATS)}")
+    if not isinstance(gold.sure_alone, bool):
+        faults.append(f"gold, sure-alone: {gold.sure_alone}; use true or false")
+    fewest = gold.fewest_links
+    if isinstance(fewest, bool) or not isinstance(fewest, int) or fewest < 0:
+        faults.append(f"gold, fewest-links: {fewest}; use a number from 0")
     return faults
 
 

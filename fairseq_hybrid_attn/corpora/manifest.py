@@ -29,7 +29,11 @@ class Manifest:
         archives: the sha256 of every archive; ``files``: of every file that was made.
         versions: of the programs that made them.
         recipe: as it was used.
-        digest: of the recipe and the files of raw/ and bin/: equal digests, equal data.
+        gold: of the hand-aligned sentences, how many there are, and what was left out; None
+            without any.
+        alignments: a digest of the training text's word alignments; None without any.  They are
+            no part of ``digest``: a training without them does not depend on them.
+        digest: of the recipe and the files of raw/, bin/ and gold/: equal digests, equal data.
     """
 
     corpus: str
@@ -47,6 +51,8 @@ class Manifest:
     files: dict[str, str]
     versions: dict[str, str]
     recipe: dict
+    gold: dict | None = None
+    alignments: str | None = None
     digest: str = field(default="")
 
     def write(self, output: Path) -> None:
@@ -67,14 +73,15 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
 
     Args:
         corpus: the recipe.
-        stamps: the stamps of the stages select, subwords and binarise.
+        stamps: the stamps of the stages select, subwords and binarise, and of gold and align if
+            there are such.
     """
     facts = {key: value for stamp in stamps.values() for key, value in stamp["facts"].items()}
     versions = {k: v for stamp in stamps.values() for k, v in stamp["facts"]["versions"].items()}
     files = {
         name: about["sha256"] for stamp in stamps.values() for name, about in stamp["files"].items()
     }
-    decisive = {name: sha for name, sha in files.items() if name.startswith(("raw/", "bin/"))}
+    decisive = of_folders(files, "raw", "bin", "gold")
     return Manifest(
         corpus=corpus.name,
         own=corpus.own,
@@ -101,8 +108,15 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
         files=files,
         versions=versions,
         recipe=corpus.resolved(),
+        gold=facts.get("gold"),
+        alignments=digest(of_folders(files, "aligned")) if "align" in stamps else None,
         digest=digest({"recipe": corpus.treatment, "files": decisive}),
     )
+
+
+def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
+    """Those of the files that are in the folders."""
+    return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
 
 
 def read_manifest(output: Path) -> Manifest | None:

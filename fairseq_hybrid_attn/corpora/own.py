@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import UserError
-from .definition import PARTS, UNSPACED, Archive, Corpus, with_options
+from ..yaml_files import read_mapping
+from .definition import PARTS, UNSPACED, Archive, Corpus, GoldSet, check_gold, with_options
 
 #: How text in a language is tokenised, if not by Moses.
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
@@ -17,6 +18,9 @@ _NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)
 
 #: Endings that are as short as a language's and are none.
 _NO_LANGUAGES = ("txt", "csv", "tsv", "md", "log", "zip", "tar", "tgz", "xml", "sgm", "pdf")
+
+#: The stem of the files of hand-aligned sentences: gold.de, gold.en, gold.align, gold.yaml.
+GOLD = "gold"
 
 #: A stem (train, valid, test, or that of a single pair) -> language -> file.
 Texts = dict[str, dict[str, Path]]
@@ -53,6 +57,9 @@ def own_corpus(
         for stem in texts
         for language in (source, target)
     )
+    gold, gold_archives = (
+        gold_of(folder, (source, target)) if isinstance(folder, Path) else (None, ())
+    )
     files = {stem: [texts[stem][language].name for language in (source, target)] for stem in texts}
     own = replace(
         corpus,
@@ -60,7 +67,8 @@ def own_corpus(
         source=source,
         target=target,
         reader="own",
-        archives=archives,
+        archives=(*archives, *gold_archives),
+        gold=gold,
         options={**_sizes(corpus), "files": files},
         tokenizer={
             language: _tokenizer(corpus.tokenizer[theirs], language)
@@ -73,6 +81,43 @@ def own_corpus(
         licence=None,
     )
     return with_options(own, pairs, subword_size)
+
+
+def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tuple[Archive, ...]]:
+    """The hand-aligned sentences of one's own text, if the folder has any.
+
+    ``gold.yaml`` says about ``gold.align`` what no such file shows: ``base`` and ``first``, and
+    the other keys of :class:`.GoldSet` if need be.
+
+    Raises:
+        UserError: if a file is missing or wrong.
+    """
+    paths = {language: folder / f"{GOLD}.{language}" for language in languages}
+    links, about = folder / f"{GOLD}.align", folder / f"{GOLD}.yaml"
+    files = [*paths.values(), links, about]
+    missing = [path.name for path in files if not path.is_file()]
+    if len(missing) == len(files):
+        return None, ()
+    if missing:
+        raise UserError(
+            f"{folder} has hand-aligned sentences, but not all that belongs to them: "
+            f"{', '.join(missing)} (docs/alignment.md says what they are)"
+        )
+    keys = ("base", "first", "format", "sure-alone", "fewest-links")
+    content = read_mapping(about, keys)
+    lacking = [key for key in ("base", "first") if key not in content]
+    if lacking:
+        raise UserError(f"{about}: no {', '.join(lacking)}")
+    gold = GoldSet(
+        text={language: path.name for language, path in paths.items()},
+        links=links.name,
+        **{key.replace("-", "_"): value for key, value in content.items()},
+    )
+    archives = tuple(Archive(file=p.name, path=p.absolute()) for p in (*paths.values(), links))
+    faults = check_gold(gold, tuple(languages), {archive.file for archive in archives})
+    if faults:
+        raise UserError("\n  ".join([f"{about} is no good:", *faults]))
+    return gold, archives
 
 
 def _sizes(corpus: Corpus) -> dict:
@@ -97,7 +142,11 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
             raise UserError(
                 f"{folder} is not a folder; give a folder, or the two files of a parallel text"
             )
-        paths = sorted(path for path in folder.iterdir() if path.is_file())
+        paths = sorted(
+            path
+            for path in folder.iterdir()
+            if path.is_file() and path.name.partition(".")[0] != GOLD
+        )
     else:
         paths = list(folder)
         for path in paths:

@@ -6,6 +6,8 @@ raw            text of the pairs that are used, untouched
 tokenised      the same, tokenised
 subwords       the same in subwords, and the models
 bin            dictionaries and binary files of fairseq-preprocess
+gold           hand-aligned sentences, if the recipe has them
+aligned        bin with word alignments of the training text, if they are asked for
 manifest.json  counts, checksums, versions, recipe
 stages         what each stage depends on and made
 """
@@ -20,10 +22,12 @@ from pathlib import Path
 
 from ..errors import UserError
 from . import manifest
+from .aligned import align_training_text, refuse_missing_aligner
 from .binarise import binarise
 from .cleaning import select
 from .definition import PARTS, Corpus, digest
 from .download import fetch, identify, place, sha256
+from .gold import prepare_gold
 from .lock import locked
 from .manifest import Manifest
 from .parallel import default_workers
@@ -44,6 +48,7 @@ def prepare(
     downloads: Path | None = None,
     workers: int | None = None,
     say: Callable[[str], None] | None = None,
+    alignments: bool = False,
 ) -> Manifest:
     """Make a prepared corpus, or what of it is missing or outdated.
 
@@ -53,6 +58,7 @@ def prepare(
         downloads: folder where the archives are, or go; ``output/downloads`` if None.
         workers: how many processes; as many as there are cores if None.
         say: is told what happens; prints if None.
+        alignments: align the words of the training text as well.
 
     Raises:
         UserError: if something is missing, damaged, or cannot be written.
@@ -60,7 +66,7 @@ def prepare(
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
     with locked(output / ".lock", say):
-        run = _Run(corpus, output, downloads or output / "downloads", workers, say)
+        run = _Run(corpus, output, downloads or output / "downloads", workers, say, alignments)
         run.shop.clear()
         try:
             result = run.everything()
@@ -97,25 +103,41 @@ class _Run:
     """One run, in a folder that no other run works in."""
 
     def __init__(
-        self, corpus: Corpus, output: Path, downloads: Path, workers: int | None, say: Say
+        self,
+        corpus: Corpus,
+        output: Path,
+        downloads: Path,
+        workers: int | None,
+        say: Say,
+        alignments: bool,
     ):
         self.corpus, self.output, self.downloads, self.say = corpus, output, downloads, say
+        self.alignments = alignments
         self.workers = workers or default_workers()
         self.shop = Workshop(output, say, whole=output / manifest.NAME)
 
     def everything(self) -> Manifest:
         """Do what there is to do."""
         stages = self.plan()
-        for name in ("select", "subwords", "binarise"):
+        for name in self.results():
             self.shop.ensure(stages[name])
             if name == "select":  # nothing else needs these two
                 self.shop.discard(stages["tokenise"])
                 self.shop.discard(stages["read"])
                 self.shop.remove_if_empty("work")
-        stamps = {name: self.shop.stamp(name) for name in ("select", "subwords", "binarise")}
+        stamps = {name: self.shop.stamp(name) for name in self.results()}
+        # Made for another run, and good still.
+        if "align" not in stamps and not self.shop.is_outdated(stages["align"]):
+            stamps["align"] = self.shop.stamp("align")
         result = manifest.describe(self.corpus, stamps)
         result.write(self.output)
         return result
+
+    def results(self) -> list[str]:
+        """The stages whose folders are wanted."""
+        names = ["select", "subwords", "binarise"]
+        names += ["gold"] if self.corpus.gold else []
+        return names + (["align"] if self.alignments else [])
 
     def plan(self) -> dict[str, Stage]:
         """The stages, with keys that depend on the archives.
@@ -128,7 +150,10 @@ class _Run:
         known = {file: sha or recorded.get(file) for file, sha in found.items()}
         if None not in known.values():
             stages = self.stages(known)
-            if None not in found.values() or not self.shop.is_outdated(stages["select"]):
+            reading = [name for name in ("select", "gold") if name in self.results()]
+            if None not in found.values() or not any(
+                self.shop.is_outdated(stages[name]) for name in reading
+            ):
                 return stages
         self.refuse_missing()
         self.refuse_missing_packages()  # before anything large is downloaded
@@ -171,6 +196,8 @@ class _Run:
 
         for language in self.corpus.languages:
             tokeniser(self.corpus.tokenizer[language], language)
+        if self.alignments:
+            refuse_missing_aligner()
 
     def stages(self, archives: dict[str, str]) -> dict[str, Stage]:
         """All stages.
@@ -182,7 +209,11 @@ class _Run:
         if self.corpus.reader not in READERS:
             raise UserError(f"reader {self.corpus.reader}: use one of {', '.join(READERS)}")
         stages: dict[str, Stage] = {}
-        key = {"format": FORMAT, "archives": archives}
+        gold = {file: archives[file] for file in self.corpus.gold.files} if self.corpus.gold else {}
+        key = {
+            "format": FORMAT,
+            "archives": {file: sha for file, sha in archives.items() if file not in gold},
+        }
 
         def add(name, title, folders, make, depends, needs=()):
             key.update({"before": digest(key), "stage": name, "on": depends})
@@ -212,6 +243,15 @@ class _Run:
         add(
             *("binarise", f"binarising{several}", ("bin",), self.binarise),
             self.corpus.subwords.joint,
+            [stages["subwords"]],
+        )
+        add(
+            *("align", "aligning the words of the training text by eflomal", ("aligned",)),
+            *(self.align, None, [stages["subwords"], stages["binarise"]]),
+        )
+        add(
+            *("gold", "hand-aligned sentences", ("gold",), self.gold),
+            [corpus.get("gold"), gold],
             [stages["subwords"]],
         )
         return stages
@@ -300,6 +340,27 @@ class _Run:
         """The stage binarise."""
         facts = binarise(self.corpus, self.output / "subwords", partial / "bin", self.workers)
         return {**facts, "versions": manifest.versions(*_FAIRSEQ)}
+
+    def align(self, partial: Path) -> dict:
+        """The stage align."""
+        refuse_missing_aligner()
+        facts = align_training_text(self.corpus, self.output, partial / "aligned")
+        return {**facts, "versions": manifest.versions("eflomal")}
+
+    def gold(self, partial: Path) -> dict:
+        """The stage gold."""
+        files = [item for item in self.corpus.archives if item.file in self.corpus.gold.files]
+        for archive in files:
+            fetch(archive, self.downloads, self.say)
+        facts = prepare_gold(
+            self.corpus,
+            {item.file: place(item, self.downloads) for item in files},
+            self.output / "subwords",
+            partial / "gold",
+            self.workers,
+            warn,
+        )
+        return {**facts, "versions": {}}
 
 
 def replace_characters(source: Path, destination: Path, table: dict[str, str]) -> None:

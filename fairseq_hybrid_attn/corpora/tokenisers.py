@@ -78,6 +78,19 @@ def detokeniser(kind: str, lang: str) -> LineFunction:
     return _kind(kind, lang).undo(lang)
 
 
+def spelling(kind: str, lang: str) -> LineFunction:
+    """The function that spells a word, which someone else has told apart, as the tokeniser does.
+
+    Moses escapes some characters.  White space in a word, at which others would split it,
+    becomes ``_``; so words stay as many as they are.
+
+    Raises:
+        UserError: as :func:`tokeniser`.
+    """
+    spell = _kind(kind, lang).spell(lang)
+    return lambda word: spell(_SPACE.sub("_", word))
+
+
 def tokenise_file(
     source: Path,
     destination: Path,
@@ -155,6 +168,10 @@ def _make_moses_aggressive(lang: str, model: Path | None) -> LineFunction:
     return _make_moses(lang, model, aggressive=True)
 
 
+def _spell_moses(lang: str) -> LineFunction:
+    return _import("sacremoses", KINDS["moses"]).MosesTokenizer(lang=lang).escape_xml
+
+
 def _make_mecab(lang: str, model: Path | None) -> LineFunction:
     mecab, ipadic = _import("MeCab", KINDS["mecab"]), _import("ipadic", KINDS["mecab"])
     try:
@@ -228,17 +245,21 @@ class Kind:
         undo: of language, the function that makes text of tokens.
         packages: what it needs, by the names in the package index.
         languages: those that it is for; all if empty.
+        spell: of language, the function that spells a word as its tokens are spelt.
     """
 
     make: Callable[[str, Path | None], LineFunction]
     undo: Callable[[str], LineFunction]
     packages: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
+    spell: Callable[[str], LineFunction] = lambda lang: str
 
 
 KINDS = {
-    "moses": Kind(_make_moses, _undo_moses, ("sacremoses",)),
-    "moses-aggressive": Kind(_make_moses_aggressive, _undo_moses, ("sacremoses",)),
+    "moses": Kind(_make_moses, _undo_moses, ("sacremoses",), spell=_spell_moses),
+    "moses-aggressive": Kind(
+        _make_moses_aggressive, _undo_moses, ("sacremoses",), spell=_spell_moses
+    ),
     "mecab": Kind(_make_mecab, _undo_mecab, ("mecab-python3", "ipadic"), ("ja",)),
     "kytea": Kind(_make_kytea, _undo_mecab, ("kytea",), ("ja",)),
     "jieba": Kind(_make_jieba, _undo_jieba, ("rjieba",), ("zh",)),
@@ -247,6 +268,7 @@ KINDS = {
 
 #: Characters that end a string in C, or do things to a terminal; none is a sign of a language.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
 def _kind(name: str, lang: str) -> Kind:

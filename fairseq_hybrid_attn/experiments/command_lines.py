@@ -9,6 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..corpora.gold import BASE as GOLD_BASE
 from ..errors import UserError
 from .devices import Devices, share_out
 from .settings import Settings
@@ -34,6 +35,7 @@ class Treatment:
         tokenizer: of the target, as ``fairseq-hybrid score`` names it.
         lowercase: whether the model sees lower-cased text.
         scores: which scores are computed.
+        gold: whether it has hand-aligned sentences.
     """
 
     folder: Path
@@ -43,11 +45,21 @@ class Treatment:
     tokenizer: str
     lowercase: bool
     scores: tuple[str, ...]
+    gold: bool = False
 
     @property
     def binary(self) -> Path:
         """What fairseq-preprocess made."""
         return self.folder / "bin"
+
+    @property
+    def aligned(self) -> Path:
+        """The same with word alignments of the training text."""
+        return self.folder / "aligned"
+
+    def gold_file(self, name: str) -> Path:
+        """A file of the hand-aligned sentences (see ``corpora/gold.py``)."""
+        return self.folder / "gold" / name
 
     @property
     def reference(self) -> Path:
@@ -69,9 +81,17 @@ class RunFolder:
     generated = property(lambda self: self.translation / "generate-test.txt")
     hypotheses = property(lambda self: self.path / "hypotheses.txt")
     score = property(lambda self: self.path / "score.json")
+    alignment_score = property(lambda self: self.path / "alignment.json")
+    alignment = property(lambda self: self.path / "gold.align")
+    aligned_text = property(lambda self: self.path / "text")
+    curve = property(lambda self: self.path / "curve.json")
     begun = property(lambda self: self.path / "begun.json")
     result = property(lambda self: self.path / "result.json")
     lock = property(lambda self: self.path / ".lock")
+
+    def point(self, updates: int) -> RunFolder:
+        """Where a checkpoint of the curve is evaluated."""
+        return RunFolder(self.path / "curve" / str(updates))
 
     def log(self, step: str) -> Path:
         """The log of a step."""
@@ -85,7 +105,7 @@ def train_command(
     max_tokens, update_freq = share_out(settings.batch, devices.world)
     return [
         "fairseq-train",
-        str(corpus.binary),
+        str(corpus.aligned if settings.needs_alignments else corpus.binary),
         *words("user-dir", USER_DIR),
         *words("task", "translation_resumable"),
         *words("source-lang", corpus.source),
@@ -155,6 +175,61 @@ def score_command(corpus: Treatment, folder: RunFolder) -> list[str]:
     ]
 
 
+def align_command(
+    settings: Settings, corpus: Treatment, folder: RunFolder, devices: Devices
+) -> list[str]:
+    """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
+    return [
+        "fairseq-hybrid",
+        "align",
+        str(corpus.binary),
+        *words("path", folder.model),
+        *words("source", corpus.gold_file(f"subwords.{corpus.source}")),
+        *words("target", corpus.gold_file(f"subwords.{corpus.target}")),
+        *words("subwords", corpus.subwords),
+        *(word for flag, value in settings.align.items() for word in words(flag, value)),
+        *_gold_flags(corpus),
+        "--table",
+        *words("output", folder.alignment),
+        *words("json", folder.alignment_score),
+        "--by-sentence",
+        *words("max-tokens", GENERATE_TOKENS[devices.kind]),
+        *(("--cpu",) if devices.kind == "cpu" else ()),
+    ]
+
+
+def align_training_command(corpus: Treatment, folder: RunFolder) -> list[str]:
+    """fairseq-hybrid align-training of the training text and the hand-aligned sentences."""
+    text = folder.aligned_text
+    return [
+        "fairseq-hybrid",
+        "align-training",
+        *words("source-lang", corpus.source),
+        *words("target-lang", corpus.target),
+        *words("subwords", corpus.subwords),
+        *words("trainpref", text / "train"),
+        *words("testpref", text / "gold"),
+        *words("word-suffix", "words"),
+    ]
+
+
+def aer_command(corpus: Treatment, folder: RunFolder) -> list[str]:
+    """fairseq-hybrid aer of what the aligner found in the hand-aligned sentences."""
+    return [
+        "fairseq-hybrid",
+        "aer",
+        str(folder.aligned_text / "gold.words"),
+        *_gold_flags(corpus),
+        *words("source", corpus.gold_file(f"words.{corpus.source}")),
+        *words("target", corpus.gold_file(f"words.{corpus.target}")),
+        *words("json", folder.alignment_score),
+    ]
+
+
+def _gold_flags(corpus: Treatment) -> list[str]:
+    return [*words("gold", corpus.gold_file("links")), *words("gold-base", GOLD_BASE)]
+
+
 def words(flag: str, value: object) -> list[str]:
     """A flag as words of a command line; a value of True makes a bare flag."""
     return [f"--{flag}"] if value is True else [f"--{flag}", str(value)]
@@ -181,9 +256,12 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
         ]
     # By epochs at the end alone, so that the last updates count as well.
     epochs = settings.train.get("max-epoch", NEVER)
+    interval = settings.curve_interval
     return [
         *words("save-interval-updates", checkpoints.every),
         *words("keep-interval-updates", checkpoints.average),
+        # Beside the last ones, those whose number of updates is a multiple.
+        *(words("keep-interval-updates-pattern", interval) if interval else ()),
         "--no-epoch-checkpoints",
         *words("save-interval", epochs),
         *words("validate-interval", epochs),

@@ -6,13 +6,13 @@ import contextlib
 import logging
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.stats import t as student
 
 from ..errors import UserError
-from ..files import read_lines
-from ..scoring.significance import confidence_interval, paired_bootstrap
+from ..scoring.metrics import METRICS
+from .evidence import evidence
 from .planning import Plan, State, status
 from .results import read_result
 from .tables import Cell, Column
@@ -58,6 +58,7 @@ class Line:
         paper: the paper's number.
         ours: our number, if there is one.
         why_not: why there is none.
+        at: after how many updates it was measured, in a curve.
     """
 
     row: str
@@ -65,6 +66,7 @@ class Line:
     paper: float | None
     ours: Measured | None
     why_not: str
+    at: int | None = None
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,46 @@ def compare(plan: Plan, significance: bool = True) -> list[Section]:
         cells = [cell for cell in plan.cells if cell.column.name == column.name]
         if not cells:
             continue
-        lines = [_line(plan, cell, significance) for cell in cells]
+        lines = [line for cell in cells for line in _lines(plan, cell, significance)]
         baseline = next((line for line in lines if line.row == plan.table.baseline), None)
         if baseline is None and plan.table.baseline is not None:  # compared with, but not shown
             row = plan.table.row(plan.table.baseline)
             baseline = _line(plan, Cell(plan.table, row, column), significance=False)
         sections.append(Section(column, baseline, tuple(lines)))
     return sections
+
+
+def _lines(plan: Plan, cell: Cell, significance: bool) -> list[Line]:
+    """One line, or one for each checkpoint of a curve."""
+    line = _line(plan, cell, significance and not cell.column.curve)
+    if not cell.column.curve or line.ours is None:
+        return [line]
+    score, seeds = line.ours.score, set(line.ours.seeds)
+    curves = [
+        {point["updates"]: point["scores"] for point in result.get("curve", [])}
+        for run, result in _results(plan, cell)
+        if run.seed in seeds
+    ]
+    shared = sorted(set.intersection(*map(set, curves)))
+    points = [(at, [curve[at].get(score) for curve in curves]) for at in shared]
+    return [
+        replace(line, ours=_point(line.ours, at, scores), at=at)
+        for at, scores in points
+        if None not in scores
+    ] or [replace(line, ours=None, why_not="its run has no curve")]
+
+
+def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
+    """What was measured after some updates, given what was in the end."""
+    values = [score["value"] for score in scores]
+    return replace(
+        end,
+        value=statistics.fmean(values),
+        interval=_over_seeds(values),
+        over="seeds",
+        signature=scores[0]["signature"],
+        updates=at,
+    )
 
 
 def _line(plan: Plan, cell: Cell, significance: bool) -> Line:
@@ -117,17 +152,17 @@ def _line(plan: Plan, cell: Cell, significance: bool) -> Line:
 
 
 def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | None, str]:
-    runs = [plan.workspace.run(cell, seed) for seed in plan.seeds]
-    results = [(run, read_result(run.folder.result)) for run in runs]
-    done = [(run, result) for run, result in results if result is not None]
+    done = _results(plan, cell)
     if not done:
-        return None, _why_not(runs)
-    score = cell.column.score
-    if plan.workspace.own is not None and score not in done[0][1]["scores"]:
+        return None, _why_not([plan.workspace.run(cell, seed) for seed in plan.seeds])
+    score = cell.score
+    if plan.workspace.own is not None and score in METRICS and score not in done[0][1]["scores"]:
         score = "bleu"  # one's own text need not be in a language that has the paper's score
-    lacking = [run.name for run, result in done if score not in result["scores"]]
+    lacking = [run for run, result in done if score not in result["scores"]]
     if lacking:
-        return None, f"{lacking[0]} has no {score}"
+        if score not in METRICS and lacking[0].recipe.gold is None:
+            return None, "its text has no gold alignment"
+        return None, f"{lacking[0].name} has no {score}"
     values = [result["scores"][score]["value"] for _, result in done]
     interval, over, p_values = _over_seeds(values), "seeds", ()
     if interval is None:
@@ -136,8 +171,8 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
         # A number stands without them, where the test set cannot be resampled.
         with contextlib.suppress(UserError):
             p_values = _p_values(plan, cell, done, score)
-            if interval is None:
-                interval = _over_test_set(*done[0], score)
+            if interval is None and (found := evidence(done[0][0], score)):
+                interval = found.interval()
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}
     return (
         Measured(
@@ -156,6 +191,13 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
     )
 
 
+def _results(plan: Plan, cell: Cell) -> list[tuple[Run, dict]]:
+    """The runs of a cell that have a result, with it."""
+    runs = [plan.workspace.run(cell, seed) for seed in plan.seeds]
+    results = [(run, read_result(run.folder.result)) for run in runs]
+    return [(run, result) for run, result in results if result is not None]
+
+
 def _why_not(runs: list[Run]) -> str:
     begun = [run for run in runs if status(run).state is not State.NOT_BEGUN]
     return f"seed {begun[0].seed}: {status(begun[0])}" if begun else "not run"
@@ -169,46 +211,19 @@ def _over_seeds(values: list[float]) -> float | None:
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def _over_test_set(run: Run, result: dict, score: str) -> float | None:
-    """Half the 95 % interval by resampling the test set; None if its text is not here."""
-    texts = _texts(run)
-    if texts is None:
-        return None
-    translations, references = texts
-    recipe = run.recipe
-    return confidence_interval(
-        score, translations, references, result["corpus"]["target"], recipe.lowercase
-    ).interval
-
-
 def _p_values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str):
     """Of the paired bootstrap against the baseline's run of the same seed, where there is one."""
     if plan.table.baseline in (None, cell.row.name):
         return ()
     baseline = Cell(plan.table, plan.table.row(plan.table.baseline), cell.column)
-    if baseline.run_name == cell.run_name:
+    # The baseline's number may be another one of its run: of another head.
+    theirs = baseline.score if score == cell.score else score
+    if (baseline.run_name, theirs) == (cell.run_name, score):
         return ()
     p_values = []
-    for run, result in done:
-        other = plan.workspace.run(baseline, run.seed)
-        ours, theirs = _texts(run), _texts(other)
-        if ours is None or theirs is None or ours[1] != theirs[1]:
-            continue
-        comparison = paired_bootstrap(
-            score,
-            theirs[0],
-            {"ours": ours[0]},
-            ours[1],
-            result["corpus"]["target"],
-            run.recipe.lowercase,
-        )
-        p_values.append(comparison["ours"].p_value)
-    return tuple(p_values)
-
-
-def _texts(run: Run) -> tuple[list[str], list[str]] | None:
-    """A run's translations and their references, if both are here."""
-    folder, reference = run.folder, run.treatment.reference
-    if not (folder.result.exists() and folder.hypotheses.exists() and reference.exists()):
-        return None
-    return read_lines(folder.hypotheses), read_lines(reference)
+    for run, _ in done:
+        ours = evidence(run, score)
+        other = evidence(plan.workspace.run(baseline, run.seed), theirs)
+        if ours is not None and other is not None:
+            p_values.append(ours.p_value(other))
+    return tuple(p for p in p_values if p is not None)

@@ -53,6 +53,9 @@ def _corpora(runs: list[Run]) -> list[str]:
             if run.recipe.licence and run.workspace.own is None:
                 state += "; licensed, its files come from you (the message says which)"
         lines.append(f"Corpus {run.settings.corpus}: {state}")
+        asked = any(other.settings.align for other in runs if other.corpus_folder == folder)
+        if asked and run.recipe.gold is None:
+            lines.append("   without hand-aligned sentences: no alignment error rate")
     return lines
 
 
@@ -74,6 +77,9 @@ def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
             lines.append(f"   {run.name}: {state}")
             continue
         left += 1
+        if run.settings.aligner:
+            lines.append(f"   {run.name}: {state}; by {run.settings.aligner}")
+            continue
         time = guess_seconds(run, sizes[key], devices) if sizes[key] else math.nan
         total += time
         lines.append(f"   {run.name}: {state}; {work}{_about(time)}")
@@ -118,7 +124,9 @@ def _sizing(run: Run) -> tuple:
 
 def _disk(run: Run, parameters: int | None) -> float:
     """Bytes.  Checkpoints hold weights and two moments in fp32; three more are about."""
-    return (run.settings.checkpoints.average + 3) * 12.0 * (parameters or 0)
+    checkpoints = run.settings.checkpoints
+    kept = 0 if run.settings.aligner else checkpoints.average + checkpoints.curve + 3
+    return kept * 12.0 * (parameters or 0)
 
 
 def _about(seconds: float) -> str:

@@ -29,7 +29,7 @@ def as_csv(plan: Plan, sections: list[Section]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(
-        "table row column label system score paper ours interval interval_over seeds "
+        "table row column label system at score paper ours interval interval_over seeds "
         "paper_difference our_difference p_values parameters updates signature state".split()
     )
     for section in sections:
@@ -42,6 +42,7 @@ def as_csv(plan: Plan, sections: list[Section]) -> str:
                     section.column.name,
                     plan.workspace.label,
                     line.system,
+                    "" if line.at is None else line.at,
                     ours.score if ours else section.column.score,
                     _plain(line.paper),
                     _plain(ours and ours.value),
@@ -108,6 +109,7 @@ def _grid(plan: Plan, section: Section, fmt: str) -> str:
     columns: list[tuple[str, Callable[[Line], str]]] = [
         ("row", lambda line: line.row),
         ("system", lambda line: line.system),
+        *([("updates", lambda line: _count(line.at))] if section.column.curve else []),
         ("paper", lambda line: _number(line.paper)),
         ("ours", _ours),
     ]
@@ -160,6 +162,10 @@ def _from_paper(line: Line) -> float | None:
 
 def _p(line: Line) -> str:
     return " ".join(f"{p:.3f}" for p in line.ours.p_values) if line.ours else ""
+
+
+def _count(value: int | None) -> str:
+    return "" if value is None else str(value)
 
 
 def _number(value: float | None) -> str:

@@ -11,8 +11,12 @@ from ..corpora import read_manifest
 from ..errors import UserError
 from ..files import read_json
 from . import provenance
+from .alignment_report import read_rates
 from .command_lines import (
     RunFolder,
+    aer_command,
+    align_command,
+    align_training_command,
     average_command,
     generate_command,
     score_command,
@@ -27,11 +31,13 @@ def identity(run: Run) -> dict:
     """What decides a run's numbers, as digests: settings, corpus (its recipe, one's own text, and
     what came of them once they are prepared) and code."""
     manifest = read_manifest(run.corpus_folder)
+    aligned = manifest and run.settings.needs_alignments
     return {
         "settings": run.settings.digest,
         "recipe": run.recipe.digest,
         "text": run.text_digest,
         "corpus": manifest.digest if manifest else None,
+        **({"alignments": manifest.alignments} if aligned else {}),
         "code": provenance.code_digest(),
     }
 
@@ -44,11 +50,12 @@ def changes(run: Run, made_with: dict) -> list[str]:
         "recipe": "data",
         "text": "data",
         "corpus": "data",
+        "alignments": "data",
         "code": "code",
     }
     if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
         del words["corpus"]
-    changed = [word for key, word in words.items() if now[key] != made_with.get(key)]
+    changed = [word for key, word in words.items() if key in now and now[key] != made_with.get(key)]
     return list(dict.fromkeys(changed))
 
 
@@ -56,7 +63,6 @@ def make_result(run: Run, devices: Devices) -> dict:
     """The result of a run whose steps are done."""
     folder = run.folder
     trained = read_json(folder.trained)
-    score = read_json(folder.score)
     manifest = read_manifest(run.corpus_folder)
     paper, table, row, column = run.cell.run_name.split("/")
     return {
@@ -75,16 +81,21 @@ def make_result(run: Run, devices: Devices) -> dict:
             "target": manifest.target,
             "counts": manifest.counts,
             "archives": manifest.archives,
+            "gold": manifest.gold,
+            **({"alignments": manifest.alignments} if run.settings.needs_alignments else {}),
             "digest": manifest.digest,
         },
         "settings": run.settings.as_dict(),
-        "commands": {**command_texts(run, devices), "train": trained["command"]},
+        "commands": {
+            **command_texts(run, devices),
+            **({"train": trained["command"]} if "command" in trained else {}),
+        },
         "updates": trained["updates"],
         "epoch": trained["epoch"],
         "training_seconds": trained["training_seconds"],
-        "parameters": parameters(folder.log("train")),
-        "scores": score["scores"],
-        "sentences": score["sentences"],
+        "parameters": 0 if run.settings.aligner else parameters(folder.log("train")),
+        **scores_of(folder),
+        **(read_json(folder.curve) or {}),
         "devices": trained["devices"],
         "hardware": trained["hardware"],
         "versions": provenance.versions(),
@@ -93,14 +104,31 @@ def make_result(run: Run, devices: Devices) -> dict:
     }
 
 
+def scores_of(folder: RunFolder) -> dict:
+    """``scores`` of a run, or of a checkpoint of its curve; ``sentences``: translated ones."""
+    score = read_json(folder.score) or {"scores": {}, "sentences": 0}
+    rates = read_rates(folder.alignment_score)
+    alignment = {
+        name: {"value": rate.value, "signature": rate.signature} for name, rate in rates.items()
+    }
+    return {"scores": {**score["scores"], **alignment}, "sentences": score["sentences"]}
+
+
 def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
     """The run's commands by step."""
     folder, corpus, settings = run.folder, run.treatment, run.settings
+    if settings.aligner:
+        return {
+            "align": align_training_command(corpus, folder),
+            "error rate": aer_command(corpus, folder),
+        }
+    measured = run.measures_alignment
     return {
         "train": train_command(settings, corpus, folder, devices, run.seed),
         "average": average_command(settings, folder),
         "generate": generate_command(settings, corpus, folder, devices, folder.translation),
         "score": score_command(corpus, folder),
+        **({"align": align_command(settings, corpus, folder, devices)} if measured else {}),
     }
 
 

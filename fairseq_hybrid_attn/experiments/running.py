@@ -13,12 +13,17 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..errors import UserError
 from ..files import write_json
+from ..resuming import numbered_checkpoints
 from . import provenance
 from .command_lines import (
     RunFolder,
+    aer_command,
+    align_command,
+    align_training_command,
     average_command,
     generate_command,
     score_command,
@@ -26,7 +31,7 @@ from .command_lines import (
 )
 from .devices import Devices, without_launcher
 from .programs import Programs, StepFailed, Stopped
-from .results import make_result, training_summary
+from .results import make_result, scores_of, training_summary
 from .run_folders import begin, locked, repair
 from .training_log import last_record
 from .workspace import Run
@@ -89,13 +94,30 @@ class RunInProgress:
     def steps(self) -> list[Step]:
         """All steps, in order."""
         folder = self.folder
+        result = Step("result", folder.result.exists, self.write_result)
+        if self.run.settings.aligner:
+            return [
+                Step("align", folder.trained.exists, self.align_by_aligner),
+                Step("error rate", folder.alignment_score.exists, self.rate_aligner),
+                result,
+            ]
+        curve = Step("curve", folder.curve.exists, self.evaluate_curve)
         return [
             Step("train", folder.trained.exists, self.train),
             Step("average", folder.model.exists, self.average),
-            Step("translate", folder.translation.exists, self.translate),
-            Step("score", folder.score.exists, self.score),
-            Step("result", folder.result.exists, self.write_result),
+            *self.evaluation(folder),
+            *([curve] if self.run.settings.checkpoints.curve else []),
+            result,
             Step("tidy", self.is_tidy, self.tidy),
+        ]
+
+    def evaluation(self, folder: RunFolder) -> list[Step]:
+        """The steps that measure a model, which is in the folder."""
+        align = Step("align", folder.alignment_score.exists, partial(self.align, folder))
+        return [
+            Step("translate", folder.translation.exists, partial(self.translate, folder)),
+            Step("score", folder.score.exists, partial(self.score, folder)),
+            *([align] if self.run.measures_alignment else []),
         ]
 
     def complete(self) -> None:
@@ -109,11 +131,15 @@ class RunInProgress:
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with locked(self.folder.lock, self.programs, self._say) as self.lock:
             begin(self.run, self.devices.world)
-            for step in self.steps():
-                if not step.done():
-                    started = time.monotonic()
-                    step.do()
-                    self._say(f"{step.name}: done in {_duration(time.monotonic() - started)}")
+            self.do(self.steps())
+
+    def do(self, steps: list[Step], what: str = "") -> None:
+        """Do the steps that are not done."""
+        for step in steps:
+            if not step.done():
+                started = time.monotonic()
+                step.do()
+                self._say(f"{what}{step.name}: done in {_duration(time.monotonic() - started)}")
 
     def train(self) -> None:
         """Train to the end, from the last whole checkpoint if there is one."""
@@ -165,20 +191,81 @@ class RunInProgress:
         """Average the last checkpoints, or take the best."""
         self._command("average", average_command(self.run.settings, self.folder))
 
-    def translate(self) -> None:
+    def translate(self, folder: RunFolder) -> None:
         """Translate the test set."""
-        partial = self.folder.path / "translation.partial"
-        shutil.rmtree(partial, ignore_errors=True)
+        unfinished = folder.path / "translation.partial"
+        shutil.rmtree(unfinished, ignore_errors=True)
         run = self.run
         self._command(
             "translate",
-            generate_command(run.settings, run.treatment, self.folder, self.devices, partial),
+            generate_command(run.settings, run.treatment, folder, self.devices, unfinished),
+            folder,
         )
-        partial.rename(self.folder.translation)
+        unfinished.rename(folder.translation)
 
-    def score(self) -> None:
+    def score(self, folder: RunFolder) -> None:
         """Score the translation."""
-        self._command("score", score_command(self.run.treatment, self.folder))
+        self._command("score", score_command(self.run.treatment, folder), folder)
+
+    def align(self, folder: RunFolder) -> None:
+        """Align the hand-aligned sentences by the model's attention, and score that."""
+        run = self.run
+        command = align_command(run.settings, run.treatment, folder, self.devices)
+        self._command("align", command, folder)
+
+    def evaluate_curve(self) -> None:
+        """Measure the checkpoints of the curve as the run's own model is measured."""
+        interval = self.run.settings.curve_interval
+        saved = numbered_checkpoints(self.folder.checkpoints)
+        points = [updates for updates in sorted(saved) if updates % interval == 0]
+        for updates in points:
+            folder = self.folder.point(updates)
+            folder.path.mkdir(parents=True, exist_ok=True)
+            folder.model.unlink(missing_ok=True)
+            folder.model.symlink_to(saved[updates].resolve())
+            self.do(self.evaluation(folder), f"update {updates}: ")
+            folder.model.unlink()  # its checkpoint will be gone
+        scores = [
+            {"updates": updates, "scores": scores_of(self.folder.point(updates))["scores"]}
+            for updates in points
+        ]
+        write_json(self.folder.curve, {"curve": scores})
+
+    def align_by_aligner(self) -> None:
+        """Have the statistical aligner align training text and hand-aligned sentences together."""
+        corpus, folder = self.run.treatment, self.folder
+        if not corpus.gold:
+            raise UserError(
+                f"{self.run.settings.aligner} is measured by hand-aligned sentences, and this text "
+                "has none"
+            )
+        folder.aligned_text.mkdir(exist_ok=True)
+        for language in (corpus.source, corpus.target):
+            texts = {
+                "train": corpus.folder / "subwords" / f"train.{language}",
+                "gold": corpus.gold_file(f"subwords.{language}"),
+            }
+            for name, text in texts.items():
+                link = folder.aligned_text / f"{name}.{language}"
+                link.unlink(missing_ok=True)
+                link.symlink_to(text)
+        command = align_training_command(corpus, folder)
+        started = time.monotonic()
+        self._command("align", command)
+        write_json(
+            folder.trained,
+            {
+                "updates": 0,
+                "epoch": 0,
+                "training_seconds": round(time.monotonic() - started, 1),
+                "devices": str(self.devices),
+                "hardware": provenance.hardware(),
+            },
+        )
+
+    def rate_aligner(self) -> None:
+        """Score what the statistical aligner made."""
+        self._command("error-rate", aer_command(self.run.treatment, self.folder))
 
     def write_result(self) -> None:
         """Write the result file."""
@@ -192,8 +279,9 @@ class RunInProgress:
         """Remove the checkpoints, which have served."""
         shutil.rmtree(self.folder.checkpoints)
 
-    def _command(self, name: str, command: list[str]) -> None:
-        self.programs.run(command, self.environment, self.folder.log(name), self.lock)
+    def _command(self, name: str, command: list[str], folder: RunFolder | None = None) -> None:
+        log = (folder or self.folder).log(name)
+        self.programs.run(command, self.environment, log, self.lock)
 
     def _show_progress(self) -> None:
         if time.monotonic() - self.shown < SECONDS_BETWEEN_LINES:

@@ -21,6 +21,7 @@ DERIVED = {
     "task": "what it is all about",
     "save-interval-updates": "checkpoints: {every: ...}",
     "keep-interval-updates": "checkpoints: {average: ...}",
+    "keep-interval-updates-pattern": "checkpoints: {curve: ...}",
     "keep-last-epochs": "checkpoints: {average: ...}",
     "no-epoch-checkpoints": "checkpoints: {unit: ...}",
 }
@@ -48,11 +49,14 @@ class Checkpoints:
             the one with the best score on the validation set.
         every: updates between two checkpoints (and validations); epochs for unit ``epoch``.
         average: the weights of so many last checkpoints are averaged; 1 for unit ``best``.
+        curve: so many checkpoints, evenly over the training, are kept and evaluated as well; 0
+            for none.
     """
 
     unit: str
     every: int
     average: int = 1
+    curve: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,8 @@ class Settings:
         batch: size of an update.
         checkpoints: what is kept and evaluated.
         generate: flags of fairseq-generate without dashes, and ``gnmt-lenpen``.
+        align: flags of ``fairseq-hybrid align`` without dashes; empty if no alignment is measured.
+        aligner: a statistical word aligner that is measured in place of a model, if any.
         pairs: at most so many training pairs of one's own text; None for all.
         subword_size: replaces the recipe's for one's own text; None leaves it.
     """
@@ -76,6 +82,19 @@ class Settings:
     generate: dict
     pairs: int | None = None
     subword_size: int | None = None
+    align: dict = field(default_factory=dict)
+    aligner: str | None = None
+
+    @property
+    def curve_interval(self) -> int:
+        """Updates between the checkpoints of the curve; 0 if there is none."""
+        points = self.checkpoints.curve
+        return int(self.train["max-update"]) // points if points else 0
+
+    @property
+    def needs_alignments(self) -> bool:
+        """Whether the training reads word alignments of its text."""
+        return "load-alignments" in self.train
 
     def as_dict(self) -> dict:
         """Plain data, for JSON."""
@@ -88,7 +107,12 @@ class Settings:
 
 
 #: The keys of a settings file, and of the same in tables, rows, columns and profiles.
-KEYS = ("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size")
+KEYS = (
+    *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
+    *("align", "aligner"),
+)
+#: Word aligners that can be measured in place of a model.
+ALIGNERS = ("eflomal",)
 
 
 @dataclass(frozen=True)
@@ -180,7 +204,7 @@ def resolve(raw: dict, where: str) -> Settings:
             raise UserError(f"{where}: train: {flag} follows from {instead}; leave it out")
     batch, checkpoints = raw["batch"], raw["checkpoints"]
     check_keys(batch, ("tokens", "per-device"), f"{where}: batch")
-    check_keys(checkpoints, ("unit", "every", "average"), f"{where}: checkpoints")
+    check_keys(checkpoints, ("unit", "every", "average", "curve"), f"{where}: checkpoints")
     settings = Settings(
         corpus=raw["corpus"],
         train=_flags(raw["train"]),
@@ -189,7 +213,11 @@ def resolve(raw: dict, where: str) -> Settings:
         generate=_flags(raw["generate"]),
         pairs=raw.get("pairs"),
         subword_size=raw.get("subword-size"),
+        align=_flags(raw.get("align", {})),
+        aligner=raw.get("aligner"),
     )
+    if settings.aligner not in (None, *ALIGNERS):
+        raise UserError(f"{where}: aligner: {settings.aligner}; use {', '.join(ALIGNERS)}")
     if settings.checkpoints.unit not in ("update", "epoch", "best"):
         raise UserError(f"{where}: checkpoints: unit: use update, epoch or best")
     for name, number in {
@@ -197,6 +225,7 @@ def resolve(raw: dict, where: str) -> Settings:
         "batch: per-device": settings.batch.per_device,
         "checkpoints: every": settings.checkpoints.every,
         "checkpoints: average": settings.checkpoints.average,
+        **({"checkpoints: curve": settings.checkpoints.curve} if "curve" in checkpoints else {}),
         **({"pairs": settings.pairs} if settings.pairs is not None else {}),
         **({"subword-size": settings.subword_size} if settings.subword_size is not None else {}),
     }.items():
@@ -215,7 +244,30 @@ def resolve(raw: dict, where: str) -> Settings:
         )
     if not {"max-update", "max-epoch"} & settings.train.keys():
         raise UserError(f"{where}: train: give max-update or max-epoch")
+    check_curve(settings, where)
     return settings
+
+
+def check_curve(settings: Settings, where: str) -> None:
+    """See to it that the checkpoints of a curve are among those that are saved.
+
+    Raises:
+        UserError: if they are not.
+    """
+    points, every = settings.checkpoints.curve, settings.checkpoints.every
+    if not points:
+        return
+    if settings.checkpoints.unit == "epoch" or "max-update" not in settings.train:
+        raise UserError(
+            f"{where}: checkpoints: curve wants updates: a unit other than epoch, and "
+            "train: max-update"
+        )
+    last = int(settings.train["max-update"])
+    if last % points or (last // points) % every:
+        raise UserError(
+            f"{where}: checkpoints: curve: {points} checkpoints over {last} updates are not among "
+            f"those saved every {every}"
+        )
 
 
 def _flags(flags: dict) -> dict:

@@ -11,8 +11,8 @@ from ..yaml_files import check_keys, merge, read_mapping
 from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
 
 TABLE_KEYS = ("title", "baseline", "columns", "rows", "notes", "extends", *KEYS)
-ROW_KEYS = ("system", "paper", "run", "cited", "planned", "notes", "extends", *KEYS)
-COLUMN_KEYS = ("title", "score", "run", "planned", "extends", *KEYS)
+ROW_KEYS = ("system", "paper", "run", "scores", "cited", "planned", "notes", "extends", *KEYS)
+COLUMN_KEYS = ("title", "score", "curve", "run", "planned", "extends", *KEYS)
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,7 @@ class Column:
         name: its key in the table's file, and in the names of runs.
         title: for people.
         score: which of a run's scores stands in it (``bleu``, ``tokenised_bleu``, ...).
+        curve: it shows the score of each checkpoint of the curve.
         run: the column whose runs it measures once more; its own name if it has runs of its own.
         planned: what it lacks to be measured, if anything.
         layer: settings that all its rows have on top.
@@ -31,6 +32,7 @@ class Column:
     name: str
     title: str
     score: str
+    curve: bool
     run: str
     planned: str | None
     layer: Layer
@@ -44,6 +46,7 @@ class Row:
         name: as in the paper's table.
         system: for people.
         paper: reported numbers by column.
+        scores: by column, which of a run's scores stands there in place of the column's.
         run: the row (paper/table/row) whose run serves, if this is the same system.
         cited: a system of others that the paper quotes, which is not run.
         planned: what it lacks to be run, if anything.
@@ -53,6 +56,7 @@ class Row:
     name: str
     system: str
     paper: dict[str, float]
+    scores: dict[str, str]
     run: str | None
     cited: bool
     planned: str | None
@@ -132,6 +136,11 @@ class Cell:
     def paper(self) -> float | None:
         """The number that the paper reports."""
         return self.row.paper.get(self.column.name)
+
+    @property
+    def score(self) -> str:
+        """Which of its run's scores stands in it."""
+        return self.row.scores.get(self.column.name, self.column.score)
 
     @property
     def planned(self) -> str | None:
@@ -241,6 +250,7 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
         name=name,
         title=content.get("title", name),
         score=content.get("score", "bleu"),
+        curve=bool(content.get("curve")),
         run=content.get("run", name),
         planned=content.get("planned"),
         layer=load_layer(content, configs, where),
@@ -250,9 +260,11 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
 def _row(path: Path, columns: list[str], configs: Path) -> Row:
     content = read_mapping(path, ROW_KEYS)
     paper = content.get("paper", {})
-    stray = [column for column in paper if column not in columns]
-    if stray:
-        raise UserError(f"{path}: paper: the table has no column {', '.join(stray)}")
+    scores = content.get("scores", {})
+    for key, named in {"paper": paper, "scores": scores}.items():
+        stray = [column for column in named if column not in columns]
+        if stray:
+            raise UserError(f"{path}: {key}: the table has no column {', '.join(stray)}")
     layer = load_layer(content, configs, str(path))
     run = content.get("run")
     if run is not None and (layer.merged or content.get("cited")):
@@ -261,6 +273,7 @@ def _row(path: Path, columns: list[str], configs: Path) -> Row:
         name=path.stem,
         system=content.get("system", ""),
         paper=paper,
+        scores=scores,
         run=run,
         cited=bool(content.get("cited")),
         planned=content.get("planned"),

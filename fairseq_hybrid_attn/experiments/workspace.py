@@ -126,13 +126,17 @@ class Run:
             folder=self.corpus_folder,
             source=recipe.source,
             target=recipe.target,
-            subwords=recipe.subwords.kind.split("-")[0]
-            if recipe.subwords.kind.startswith("sentencepiece")
-            else recipe.subwords.kind,
+            subwords=recipe.subwords.family,
             tokenizer=recipe.tokenizer[recipe.target],
             lowercase=recipe.lowercase,
             scores=tuple(recipe.scores),
+            gold=recipe.gold is not None,
         )
+
+    @property
+    def measures_alignment(self) -> bool:
+        """Whether its word alignments are scored: if it is asked for, and can be."""
+        return bool(self.settings.align) and self.recipe.gold is not None
 
     @property
     def folder(self) -> RunFolder:

@@ -1,0 +1,93 @@
+"""What of a run's test set can be resampled, to tell a difference from an accident.
+
+A score of translations is resampled from the texts, an alignment error rate from the counts of
+each sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..alignment import resampling
+from ..alignment.aer import Counts
+from ..files import read_lines
+from ..scoring.metrics import METRICS
+from ..scoring.significance import confidence_interval, paired_bootstrap
+from .alignment_report import read_rates
+from .workspace import Run
+
+
+class Evidence(Protocol):
+    """A score's sentences."""
+
+    def interval(self) -> float | None:
+        """Half the 95 % interval; None if there is none."""
+
+    def p_value(self, baseline: Evidence) -> float | None:
+        """Of the paired bootstrap; None if the baseline is not of the same test set."""
+
+
+@dataclass(frozen=True)
+class Translations:
+    """The translations of a test set."""
+
+    score: str
+    translations: list[str]
+    references: list[str]
+    target: str
+    lowercase: bool
+
+    def interval(self) -> float | None:
+        """See :class:`Evidence`."""
+        return confidence_interval(
+            self.score, self.translations, self.references, self.target, self.lowercase
+        ).interval
+
+    def p_value(self, baseline: Translations) -> float | None:
+        """See :class:`Evidence`."""
+        if self.references != baseline.references:
+            return None
+        return paired_bootstrap(
+            self.score,
+            baseline.translations,
+            {"ours": self.translations},
+            self.references,
+            self.target,
+            self.lowercase,
+        )["ours"].p_value
+
+
+@dataclass(frozen=True)
+class Alignments:
+    """The counts of hand-aligned sentences."""
+
+    counts: list[Counts]
+
+    def interval(self) -> float | None:
+        """See :class:`Evidence`."""
+        return resampling.interval(self.counts)
+
+    def p_value(self, baseline: Alignments) -> float | None:
+        """See :class:`Evidence`."""
+        gold, other = ([(c.sure, c.possible) for c in one.counts] for one in (self, baseline))
+        return resampling.p_value(self.counts, baseline.counts) if gold == other else None
+
+
+def evidence(run: Run, score: str) -> Evidence | None:
+    """What there is of a run that has a result; None if it is not here any more."""
+    folder, reference = run.folder, run.treatment.reference
+    if not folder.result.exists():
+        return None
+    if score not in METRICS:
+        rate = read_rates(folder.alignment_score).get(score)
+        return Alignments(rate.sentences) if rate and rate.sentences else None
+    if not (folder.hypotheses.exists() and reference.exists()):
+        return None
+    return Translations(
+        score,
+        read_lines(folder.hypotheses),
+        read_lines(reference),
+        run.treatment.target,
+        run.recipe.lowercase,
+    )

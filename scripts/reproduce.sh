@@ -53,6 +53,7 @@ fi
 mkdir -p "$LOGS"
 begin "Virtual environment"
 make_environment
+[[ $* != *alignment/* ]] || add_aligner # Table 4 trains on its alignments
 finish
 printf '\n'
 

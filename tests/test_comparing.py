@@ -42,7 +42,9 @@ LINES = (
     Line("e1", "HySAN", 32.28, measured(31.5, p_values=(0.001, 0.25), stale="data changed"), ""),
     Line("e2", "HySAN", 32.29, None, "not run"),
 )
-SECTION = Section(SimpleNamespace(name="bleu", title="BLEU", score="bleu", curve=False), BASE, LINES)
+SECTION = Section(
+    SimpleNamespace(name="bleu", title="BLEU", score="bleu", curve=False), BASE, LINES
+)
 
 
 def plan(profile, own):

@@ -99,3 +99,21 @@ PYTHON
     echo "$wanted" >"$stamp.new"
     mv "$stamp.new" "$stamp"
 }
+
+# add_aligner: have eflomal in the environment. It is compiled, and few want it, so it is
+# no part of it from the start; without a C compiler there is none.
+add_aligner() {
+    if "$VENV/bin/python" -c 'import eflomal' >/dev/null 2>&1; then
+        return
+    fi
+    if ! command -v "${CC:-cc}" >/dev/null; then
+        echo "   without the word aligner eflomal: it needs a C compiler, and there is none"
+        return
+    fi
+    echo "   eflomal, a word aligner, is compiled; this takes half a minute"
+    (
+        cd "$ROOT" || exit
+        logged eflomal "$VENV/bin/python" -m pip install --disable-pip-version-check \
+            --no-input --retries 2 --timeout 20 -c constraints.txt -e ".[$EXTRAS,alignment]"
+    )
+}

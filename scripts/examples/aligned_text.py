@@ -1,0 +1,94 @@
+"""Put together a folder of text with hand-aligned sentences, as --data takes it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq_hybrid_attn.corpora.text import lines, pairs, writing
+from fairseq_hybrid_attn.errors import UserError
+
+
+def put_together(arguments: argparse.Namespace) -> str:
+    """Write text.LANGUAGE, gold.LANGUAGE, gold.align and gold.yaml.
+
+    Returns:
+        what was done, for people.
+
+    Raises:
+        UserError: if a file is missing, or files do not fit together.
+    """
+    languages, folder = arguments.languages, arguments.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    gold = [existing(arguments.gold, language) for language in languages]
+    aligned = {letters(line) for path in gold for line in lines(path)} - {""}
+    kept = left_out = 0
+    with (
+        writing(folder / f"text.{languages[0]}") as source,
+        writing(folder / f"text.{languages[1]}") as target,
+    ):
+        for pair in all_pairs(arguments):
+            if aligned.intersection(map(letters, pair)):
+                left_out += 1
+                continue
+            kept += 1
+            for file, line in zip((source, target), pair, strict=True):
+                file.write(f"{line.lower() if arguments.lowercase else line}\n")
+    for path, language in zip(gold, languages, strict=True):
+        copy(path, folder / f"gold.{language}")
+    copy(existing(arguments.links), folder / "gold.align")
+    (folder / "gold.yaml").write_text(f"base: {arguments.base}\nfirst: {arguments.first}\n")
+    return f"   {kept:,} pairs; {left_out:,} left out, since they are hand-aligned as well"
+
+
+def all_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """The pairs of all texts."""
+    for prefix in arguments.text:
+        yield from pairs(*(existing(prefix, language) for language in arguments.languages))
+
+
+def existing(prefix: Path, language: str | None = None) -> Path:
+    """A file of a text, perhaps compressed.
+
+    Raises:
+        UserError: if there is none.
+    """
+    names = [f"{prefix}.{language}", f"{prefix}.{language}.gz"] if language else [str(prefix)]
+    for name in names:
+        if Path(name).is_file():
+            return Path(name)
+    raise UserError(f"there is no {' and no '.join(names)}")
+
+
+def copy(path: Path, place: Path) -> None:
+    """Copy a text, which may be compressed."""
+    with writing(place) as file:
+        file.writelines(f"{line}\n" for line in lines(path))
+
+
+def letters(line: str) -> str:
+    """What two ways of writing a sentence share: its letters and digits."""
+    return "".join(filter(str.isalnum, line.lower()))
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--languages", nargs=2, required=True)
+    parser.add_argument("--text", type=Path, action="append", required=True)
+    parser.add_argument("--gold", type=Path, required=True)
+    parser.add_argument("--links", type=Path, required=True)
+    parser.add_argument("--base", type=int, choices=(0, 1), required=True)
+    parser.add_argument("--first", required=True)
+    parser.add_argument("--lowercase", action="store_true")
+    try:
+        print(put_together(parser.parse_args()))
+    except UserError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

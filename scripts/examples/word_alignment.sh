@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# See usage() below, or: scripts/examples/word_alignment.sh --help
+set -euo pipefail
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+
+usage() {
+    cat <<'HELP'
+scripts/examples/word_alignment.sh: the alignment paper's systems on a text of yours, scored on
+sentences that were aligned by hand; from the files to the printed tables.
+
+  scripts/examples/word_alignment.sh FOLDER --languages de en --text PREFIX [--text PREFIX ...] \
+      --gold PREFIX --links FILE --base 0|1 --first LANGUAGE [--lowercase] [-- OPTIONS]
+
+FOLDER      made, with the text put together, and the results in FOLDER/reproduction
+--text      PREFIX.de and PREFIX.en (or .gz): a sentence a line, not tokenised
+--gold      PREFIX.de and PREFIX.en: the hand-aligned sentences, in words
+--links     their links, as "fairseq-hybrid aer" reads them; --base: the number of the first word
+--first     the language whose word comes first in a link
+--lowercase the text; for hand-aligned sentences in lower case
+OPTIONS     of "fairseq-hybrid reproduce", such as --seeds 3; and tables and rows in place of all:
+            -- alignment/table1 transformer alignment/table5 --profile small
+            Without any: all of Tables 1 to 6 and Figure 2 with --profile medium.
+
+Sentences of the text that are hand-aligned as well are left out of it. Stopped, it goes on where it
+was when run again with the same arguments.
+
+The environment variable PYTHON names a Python 3.11 or 3.12 to make the virtual environment with.
+HELP
+}
+
+LOGS=$ROOT/build/logs
+# shellcheck source=scripts/lib/common.sh
+source "$ROOT/scripts/lib/common.sh"
+
+for argument in "$@"; do
+    if [[ $argument == -h || $argument == --help ]]; then
+        usage
+        exit 0
+    fi
+done
+(($# > 0)) && [[ $1 != -* ]] || die "name a folder to work in; see $0 --help"
+folder=$1
+shift
+text=()
+while (($# > 0)) && [[ $1 != -- ]]; do
+    text+=("$1")
+    shift
+done
+(($# == 0)) || shift
+languages=()
+for ((i = 0; i + 2 < ${#text[@]}; i++)); do
+    [[ ${text[i]} != --languages ]] || languages=("${text[@]:i+1:2}")
+done
+((${#languages[@]} == 2)) || die "give --languages, source and target; see $0 --help"
+
+tables=(alignment/table{1..6} alignment/figure2)
+[[ "$*" != *alignment/* ]] || tables=()
+scale=(--profile medium)
+[[ " $* " != *" --profile "* ]] || scale=()
+
+mkdir -p "$LOGS"
+begin "Virtual environment"
+make_environment
+add_aligner
+finish
+
+unset PYTHONPATH PYTHONHOME
+begin "Text"
+"$VENV/bin/python" "$ROOT/scripts/examples/aligned_text.py" "$folder/text" "${text[@]}"
+finish
+printf '\n'
+
+exec "$VENV/bin/fairseq-hybrid" reproduce "${tables[@]}" "$@" "${scale[@]}" \
+    --data "$folder/text" --source-lang "${languages[0]}" --target-lang "${languages[1]}" \
+    --output "$folder/reproduction"

@@ -212,6 +212,7 @@ def test_other_training_alignments_make_a_taught_run_stale_alone(reproduced, tmp
     shown = run("fairseq-hybrid", "runs", *flags, cwd=place).stdout
     states = {line.split()[1].split("/")[2]: line for line in shown.splitlines() if "toy/" in line}
     assert "data changed" in states["taught"]
+    assert f"{result(place, 'plain')['scores']['aer']['value']:.2f}" in states["plain"].split()
     assert "stale" not in states["plain"]
 
 
@@ -230,6 +231,13 @@ def test_commands_are_shown(reproduced):
     assert "fairseq-hybrid align" in shown.stdout and "--head last" in shown.stdout
     shown = run("fairseq-hybrid", "show", "toy/table1/aligner", *flags, cwd=place).stdout
     assert "align-training" in shown and "fairseq-train" not in shown
+
+
+def test_an_aligner_is_no_training(reproduced):
+    place, _ = reproduced
+    flags = (*where(place), "--device", "cpu")
+    done = run("fairseq-hybrid", "train", "toy/table1/aligner", *flags, cwd=place, expect=1)
+    assert "is no training" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_text_without_gold_is_told_and_costs_nothing_else(place):

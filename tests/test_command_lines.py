@@ -8,6 +8,9 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.experiments.command_lines import (
     RunFolder,
     Treatment,
+    aer_command,
+    align_command,
+    align_training_command,
     average_command,
     generate_command,
     score_command,
@@ -122,6 +125,62 @@ def test_bleu_during_training_undoes_tokens_and_subwords():
     assert "--eval-bleu-remove-bpe sentencepiece" in made and "--eval-bleu-detok" not in made
     with pytest.raises(UserError, match="mecab"):
         train(corpus=treatment(tokenizer="mecab"), **flags)
+
+
+GOLD = "--gold /corpus/gold/links --gold-base 0 "
+
+
+def test_align():
+    made = settings(align={"layer": "last", "head": 3})
+    assert " ".join(align_command(made, treatment(gold=True), FOLDER, CPU)) == (
+        "fairseq-hybrid align /corpus/bin --path /run/model.pt "
+        "--source /corpus/gold/subwords.de --target /corpus/gold/subwords.en "
+        f"--subwords subword-nmt --layer last --head 3 {GOLD}--table --output /run/gold.align "
+        "--json /run/alignment.json --by-sentence --max-tokens 4000 --cpu"
+    )
+    on_gpu = align_command(made, treatment(gold=True), FOLDER, Devices("cuda"))
+    assert on_gpu[-2:] == ["--max-tokens", "12000"]
+
+
+def test_a_statistical_aligner():
+    assert " ".join(align_training_command(treatment(), FOLDER)) == (
+        "fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt "
+        "--trainpref /run/text/train --testpref /run/text/gold --word-suffix words"
+    )
+    assert " ".join(aer_command(treatment(), FOLDER)) == (
+        f"fairseq-hybrid aer /run/text/gold.words {GOLD}--source /corpus/gold/words.de "
+        "--target /corpus/gold/words.en --json /run/alignment.json"
+    )
+    assert settings(aligner="eflomal").aligner == "eflomal"
+    with pytest.raises(UserError, match="aligner: giza; use eflomal"):
+        settings(aligner="giza")
+
+
+def test_training_alignments_are_beside_the_data():
+    flags = {**RAW["train"], "load-alignments": True}
+    assert train(train=flags).startswith("fairseq-train /corpus/aligned ")
+    assert train().startswith("fairseq-train /corpus/bin ")
+
+
+@pytest.mark.parametrize("unit", [{"unit": "update", "average": 2}, {"unit": "best"}])
+def test_checkpoints_of_a_curve_are_kept(unit):
+    made = train(checkpoints={**unit, "every": 10, "curve": 5})
+    assert "--keep-interval-updates-pattern 20 " in made
+    assert "pattern" not in train(checkpoints={**unit, "every": 10})
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"unit": "best", "every": 10, "curve": 3}, "not among"),  # 100 / 3
+        ({"unit": "best", "every": 20, "curve": 10}, "not among"),  # each 10
+        ({"unit": "epoch", "every": 1, "curve": 5}, "curve wants updates"),
+        ({"unit": "best", "every": 10, "curve": 0}, "no whole number above 0"),
+    ],
+)
+def test_a_curve_of_checkpoints_that_are_not_saved_is_refused(changed, said):
+    with pytest.raises(UserError, match=said):
+        settings(checkpoints=changed)
 
 
 def test_more_checkpoints_than_there_will_be_are_refused():

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -88,6 +89,22 @@ def test_other_scales_and_texts_are_labelled(profile, own):
     text = as_terminal(plan(profile, own), [SECTION])
     assert "levels cannot be compared" in text and "ours - paper" not in text
     assert "+1.50" in text and "+1.01" in text
+
+
+def test_a_curve_has_a_line_for_each_checkpoint():
+    column = SimpleNamespace(name="aer", title="AER", score="aer", curve=True)
+    lines = [replace(BASE, paper=None, at=at, ours=measured(at / 100)) for at in (1000, 2000)]
+    section = Section(column, None, tuple(lines))
+    text = as_terminal(plan(FULL, None), [section])
+    assert [line.split()[2] for line in text.split("\n") if line.startswith("base")] == [
+        "1000",
+        "2000",
+    ]
+    found = list(csv.DictReader(io.StringIO(as_csv(plan(FULL, None), [section]))))
+    assert [(line["at"], line["ours"]) for line in found] == [
+        ("1000", "10.0000"),
+        ("2000", "20.0000"),
+    ]
 
 
 def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():

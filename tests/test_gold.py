@@ -10,6 +10,7 @@ import torch
 from fairseq.data import data_utils
 from test_prepare import lines, parts, recipe, remade
 
+from fairseq_hybrid_attn.__main__ import main
 from fairseq_hybrid_attn.alignment.files import read_gold
 from fairseq_hybrid_attn.alignment.words import words_of
 from fairseq_hybrid_attn.corpora import aligned, load_corpus, own_corpus, pipeline, prepare
@@ -253,6 +254,18 @@ def test_without_eflomal_it_is_said_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="pip install"):
         made(parts(tmp_path / "text"), tmp_path / "out", alignments=True)
     assert not (tmp_path / "out/subwords").exists()
+
+
+def test_the_command_says_what_there_is(with_alignments, capsys):
+    folder, _ = with_alignments
+    own, output = folder / "text", folder / "by command"
+    main(["prepare", "own", "--own", str(write_gold(own)), "--output", str(output)])
+    assert "hand-aligned: 4 sentences" in capsys.readouterr().out
+    assert not (output / "aligned").exists()
+    for name in ("de", "en", "align", "yaml"):
+        (own / f"gold.{name}").unlink()
+    main(["prepare", "own", "--own", str(own), "--output", str(output), "--alignments"])
+    assert f"--load-alignments: {output / 'aligned'}" in capsys.readouterr().out
 
 
 def test_manifest_is_plain_data(with_alignments):

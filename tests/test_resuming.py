@@ -36,3 +36,11 @@ def test_last_checkpoints_are_evenly_spaced(tokens, epochs, corpus, tmp_path):
     last = torch.load(tmp_path / "model/checkpoint_last.pt", map_location="cpu", weights_only=True)
     assert all(torch.equal(last["model"][k], v) for k, v in states[12]["model"].items())
     assert not list((tmp_path / "model").glob("*.tmp"))
+
+
+@pytest.mark.parametrize("tokens", [4000, 700])
+def test_checkpoints_of_a_curve_stay(tokens, corpus, tmp_path):
+    flags = [*BY_UPDATES, "--keep-interval-updates-pattern", 6]
+    flags += ["--max-tokens", tokens, "--max-update", 21]
+    train(corpus, "model", "transformer_mma", *flags, cwd=tmp_path)
+    assert sorted(numbered_checkpoints(tmp_path / "model")) == [6, 12, 15, 18, 21]

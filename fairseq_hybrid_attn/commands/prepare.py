@@ -9,7 +9,8 @@ and split into subwords.  --own takes your own text instead and keeps the recipe
 folder with train, valid and test (train.de, train.en, ...) or one pair of files that differ in
 their languages (x.de, x.en), which is then split; files may be .gz.
 
-The result has raw/ (text; the references are raw/test.LANGUAGE), tokenised/, subwords/, bin/
+Hand-aligned sentences (gold.de, gold.en, gold.align, gold.yaml; docs/alignment.md) are prepared as
+well.  The result has raw/ (text; the references are raw/test.LANGUAGE), tokenised/, subwords/, bin/
 (for fairseq-train) and manifest.json.  Run again, it makes what is missing or no longer fits,
 and nothing else.
 """
@@ -54,6 +55,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--subword-size", type=int, metavar="N", help="merges or subwords, if not the recipe's"
     )
+    parser.add_argument(
+        "--alignments",
+        action="store_true",
+        help="align the words of the training text as well, by eflomal: data in OUTPUT/aligned",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -79,12 +85,18 @@ def run(args: argparse.Namespace) -> None:
         check_without_own(args)
     corpus = with_options(corpus, args.pairs, args.subword_size, exact=True)
     signal.signal(signal.SIGTERM, _end)
-    manifest = prepare(corpus, args.output, args.downloads, args.workers)
+    manifest = prepare(
+        corpus, args.output, args.downloads, args.workers, alignments=args.alignments
+    )
     counts = ", ".join(f"{part} {manifest.counts[part]:,}" for part in PARTS)
     print(f"{corpus.title}, {corpus.source} to {corpus.target}: {counts}")
     for part, reasons in manifest.dropped.items():
         listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         print(f"not used of {part}: {listed}")
+    if manifest.gold:
+        print(f"hand-aligned: {manifest.gold['sentences']:,} sentences, in {args.output / 'gold'}")
+    if args.alignments:
+        print(f"data for fairseq --load-alignments: {args.output / 'aligned'}")
     print(f"data for fairseq: {args.output / 'bin'}; all about it: {args.output / 'manifest.json'}")
 
 

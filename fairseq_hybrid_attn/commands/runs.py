@@ -46,13 +46,13 @@ def run(args: argparse.Namespace) -> None:
             [
                 label,
                 "/".join(name),
-                f"{scores['bleu']['value']:.2f}" if "bleu" in scores else "",
+                *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
                 result["updates"] if result else "",
                 result["finished"][:16] if result else "",
                 state(place, label, name, result),
             ]
         )
-    headers = ["profile", "run", "BLEU", "updates", "finished (UTC)", "state"]
+    headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
     print(tabulate(rows, headers, disable_numparse=True))
 
 

@@ -81,7 +81,8 @@ def our_difference(section: Section, line: Line) -> float | None:
     base = section.baseline
     if base is None or base is line or base.ours is None or line.ours is None:
         return None
-    if base.ours.seeds != line.ours.seeds:  # means over other seeds differ by that as well
+    # Means over other seeds, or other points of a curve, differ by that as well.
+    if (base.ours.seeds, base.at) != (line.ours.seeds, line.at):
         return None
     return line.ours.value - base.ours.value
 

@@ -21,7 +21,9 @@ def run(script, *arguments, cwd, **variables):
     )
 
 
-@pytest.mark.parametrize("script", ["demo.sh", "test.sh", "reproduce.sh"])
+@pytest.mark.parametrize(
+    "script", ["demo.sh", "test.sh", "reproduce.sh", "examples/word_alignment.sh"]
+)
 def test_help_says_what_it_does_and_does_nothing(script, tmp_path):
     done = run(script, "--help", cwd=tmp_path, DEMO_DIR=str(tmp_path / "demo"))
     assert done.returncode == 0
@@ -66,6 +68,16 @@ def test_shellcheck_finds_nothing():
         [shellcheck, "--external-sources", *ALL], capture_output=True, text=True, cwd=SCRIPTS.parent
     )
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [([], "name a folder"), (["--text", "x"], "name a folder"), (["work"], "give --languages")],
+)
+def test_the_example_wants_its_arguments_before_it_makes_anything(arguments, said, tmp_path):
+    done = run("examples/word_alignment.sh", *arguments, cwd=tmp_path)
+    assert done.returncode == 1 and said in done.stderr
+    assert not list(tmp_path.iterdir())
 
 
 def test_reproduce_without_a_table_lists_them(tmp_path):

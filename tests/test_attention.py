@@ -274,7 +274,8 @@ def test_recording_changes_nothing_and_explains_the_output(name):
     plain = call(module, x, padding)
     with record_attention(module) as records:
         recorded = call(module, x, padding)
-    assert recorded.equal(plain)
+    # Unrecorded, branches with known shares are added up before the value product.
+    torch.testing.assert_close(recorded, plain, rtol=0, atol=1e-12)
     assert module.listeners == []
     (record,) = records[""]
 

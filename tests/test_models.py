@@ -113,7 +113,7 @@ def test_mma_with_global_heads_is_the_stock_transformer():
 def test_activation_checkpointing_gives_the_same_gradients(name):
     gradients = []
     for checkpoint in (False, True):
-        model = build_tiny(name, checkpoint_activations=checkpoint, dropout=0.1).train()
+        model = build_tiny(name, checkpoint_activations=checkpoint, dropout=0.1).train().double()
         torch.manual_seed(1)
         with record_attention(model) as records:
             run(model, SENTENCES, PREFIXES).pow(2).sum().backward()

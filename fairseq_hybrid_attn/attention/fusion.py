@@ -25,6 +25,23 @@ class Fusion(nn.Module):
     def __init__(self, embed_dim: int, num_heads: int, num_branches: int):
         super().__init__()
         self.width = embed_dim
+        self.num_branches = num_branches
+
+    def mixture(self, hidden: Tensor, queries: Tensor) -> Tensor | None:
+        """The share of each branch, where that can be told before attention.
+
+        Such branches are added up before they meet the values, which costs as little as a
+        single branch; :meth:`forward` says the same of their outputs.
+
+        Args:
+            hidden, queries: as for :meth:`forward`.
+
+        Returns:
+            shares ``[l, b, 1 or h, n, 1]``, where each size may also be 1 if all shares
+            along it are the same; None if it takes the branch outputs to tell, or if there
+            is one branch only.
+        """
+        return None
 
     def forward(
         self, branches: Tensor, hidden: Tensor, queries: Tensor
@@ -50,8 +67,13 @@ class Sum(Fusion):
     Of a single branch, which needs no fusion, it is that branch.
     """
 
+    def mixture(self, hidden, queries):
+        if self.num_branches == 1:
+            return None
+        return queries.new_ones(()).expand(self.num_branches, 1, 1, 1, 1)
+
     def forward(self, branches, hidden, queries):
-        return branches.sum(dim=0), None
+        return branches.sum(dim=0) if len(branches) > 1 else branches[0], None
 
 
 class Concat(Fusion):
@@ -90,8 +112,71 @@ class GatedSum(Fusion):
         nn.init.xavier_uniform_(self.expand.weight)
 
     def forward(self, branches, hidden, queries):
+        squeeze, expand = self.squeeze.weight, self.expand.weight
+        if _written_down(branches, squeeze, expand):
+            return _SqueezeGates.apply(branches, squeeze, expand)
         gates = torch.sigmoid(self.expand(torch.relu(self.squeeze(branches))))
         return (branches * gates).sum(dim=0), gates
+
+
+def _written_down(*tensors: Tensor) -> bool:
+    """Whether :class:`_SqueezeGates` serves.
+
+    It converts nothing, and compilers and exporters cannot look into it.  In half precision
+    its sum of the branches, written back after each of them, would be rounded each time.
+    """
+    watched = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    autocast = torch.is_autocast_enabled(tensors[0].device.type)
+    dtypes = {tensor.dtype for tensor in tensors}
+    return not (watched or autocast) and dtypes in ({torch.float32}, {torch.float64})
+
+
+class _SqueezeGates(torch.autograd.Function):
+    """The gated sum with its gradient written down, branch by branch.
+
+    That takes a third of the memory traffic, which is what a gate of so little arithmetic
+    costs.
+    """
+
+    @staticmethod
+    def forward(ctx, branches, squeeze, expand):
+        """branches ``[l, n, b, d]`` -> fused ``[n, b, d]``, gates ``[l, n, b, d]``."""
+        l, n, b, d = branches.shape  # noqa: E741
+        rows = branches.reshape(l, n * b, d)
+        squeezed = torch.relu(rows @ squeeze.t())  # [l, n * b, d / r]
+        gates, fused = torch.empty_like(rows), rows.new_zeros(n * b, d)
+        for x, s, gate in zip(rows, squeezed, gates, strict=True):
+            torch.mm(s, expand.t(), out=gate).sigmoid_()
+            fused.addcmul_(x, gate)
+        gates = gates.view(l, n, b, d)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(branches, squeeze, expand, squeezed, gates)
+        return fused.view(n, b, d), gates
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_fused, grad_gates):
+        branches, squeeze, expand, squeezed, gates = ctx.saved_tensors
+        l, n, b, d = branches.shape  # noqa: E741
+        grad = None if grad_fused is None else grad_fused.reshape(n * b, d)
+        grad_branches = branches.new_empty(l, n * b, d)
+        grad_squeeze, grad_expand = torch.zeros_like(squeeze), torch.zeros_like(expand)
+        for i in range(l):
+            x, s, gate = branches[i].reshape(n * b, d), squeezed[i], gates[i].view(n * b, d)
+            # Of a gate, of the inside of its sigmoid, of the inside of the ReLU.
+            of_gate = torch.zeros_like(x) if grad is None else x * grad
+            if grad_gates is not None:
+                of_gate += grad_gates[i].reshape(n * b, d)
+            inner = torch.ops.aten.sigmoid_backward(of_gate, gate, grad_input=of_gate)
+            grad_expand.addmm_(inner.t(), s)
+            inner = (inner @ expand).mul_(s > 0)
+            grad_squeeze.addmm_(inner.t(), x)
+            out = grad_branches[i]
+            if grad is None:
+                torch.mm(inner, squeeze, out=out)
+            else:
+                torch.mul(gate, grad, out=out).addmm_(inner, squeeze)
+        return grad_branches.view(l, n, b, d), grad_squeeze, grad_expand
 
 
 class HiddenGate(Fusion):
@@ -107,6 +192,10 @@ class HiddenGate(Fusion):
         super().__init__(embed_dim, num_heads, num_branches)
         self.gate = nn.Linear(embed_dim, 1, bias=False)
         nn.init.xavier_uniform_(self.gate.weight)
+
+    def mixture(self, hidden, queries):
+        gates = torch.sigmoid(self.gate(hidden)).transpose(0, 1)  # [b, n, 1]
+        return torch.stack([1 - gates, gates]).unsqueeze(2)
 
     def forward(self, branches, hidden, queries):
         gates = torch.sigmoid(self.gate(hidden))
@@ -127,6 +216,10 @@ class QueryGate(Fusion):
         self.head_dim = embed_dim // num_heads
         self.gate = nn.Linear(embed_dim, num_heads, bias=False)
         nn.init.normal_(self.gate.weight, std=0.1)
+
+    def mixture(self, hidden, queries):
+        gates = torch.sigmoid(self.gate(queries)).permute(1, 2, 0)  # [b, h, n]
+        return torch.stack([1 - gates, gates]).unsqueeze(-1)
 
     def forward(self, branches, hidden, queries):
         gates = torch.sigmoid(self.gate(queries))

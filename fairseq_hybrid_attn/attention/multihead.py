@@ -20,14 +20,15 @@ class AttentionRecord:
     """The intermediate results of one call.  Shape letters as in ``problem.py``.
 
     Attributes:
-        weights: attention weights before dropout, ``[l, b, h, n, m]``.
-        branches: branch outputs before fusion, heads concatenated, ``[l, n, b, d]``.
+        weights: attention weights before dropout, ``[l, b, h, n, m]``; None if not wanted.
+        branches: branch outputs before fusion, heads concatenated, ``[l, n, b, d]``; None
+            if not wanted.
         gates: gate values, shaped as the fusion's docstring says; None without gates.
         output: what the layer returned, ``[n, b, d]``.
     """
 
-    weights: Tensor
-    branches: Tensor
+    weights: Tensor | None
+    branches: Tensor | None
     gates: Tensor | None
     output: Tensor
 
@@ -129,6 +130,7 @@ class PatternedSelfAttention(MultiheadAttention):
             key_padding_mask,
             incremental_state,
             need_weights=need_weights or bool(self.listeners),
+            need_branches=bool(self.listeners),
         )
         for listener in self.listeners:
             listener(record)
@@ -144,14 +146,19 @@ class PatternedSelfAttention(MultiheadAttention):
         incremental_state: dict | None = None,
         *,
         need_weights: bool = True,
+        need_branches: bool = True,
     ) -> AttentionRecord:
         """Attend and return all intermediate results.
+
+        Without ``need_branches``, branches whose shares in the fused output are known are
+        added up before they meet the values, so that their outputs are never computed.
 
         Args:
             hidden: ``[n, b, d]``.
             key_padding: ``[b, n]``, non-zero = padding.
             incremental_state: as for :meth:`forward`.
             need_weights: whether the record holds weights.
+            need_branches: whether the record holds branch outputs and gates.
         """
         n, b, d = hidden.shape
         unscaled = self.q_proj(hidden)
@@ -166,6 +173,7 @@ class PatternedSelfAttention(MultiheadAttention):
         bias = None
         if self.bias is not None:
             bias = self.bias(unscaled.transpose(0, 1), key_padding)
+        mix = None if need_branches else self.fusion.mixture(hidden, queries)
         result = compute(
             AttentionProblem(
                 q=self._split_heads(queries),
@@ -176,10 +184,15 @@ class PatternedSelfAttention(MultiheadAttention):
                 bias=bias,
                 dropout=self.dropout_module.p if active else 0.0,
                 need_weights=need_weights,
+                mix=mix,
             )
         )
-        # [l, b, h, n, d_k] -> [l, n, b, h * d_k]
+        # [l or 1, b, h, n, d_k] -> [l or 1, n, b, h * d_k]
         branches = result.outputs.permute(0, 3, 1, 2, 4).reshape(-1, n, b, d)
+        if mix is not None:
+            return AttentionRecord(
+                weights=result.weights, branches=None, gates=None, output=self.out_proj(branches[0])
+            )
         fused, gates = self.fusion(branches, hidden, queries)
         return AttentionRecord(
             weights=result.weights, branches=branches, gates=gates, output=self.out_proj(fused)

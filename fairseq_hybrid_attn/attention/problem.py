@@ -38,6 +38,9 @@ class AttentionProblem:
         bias: added to the scores before the softmax, broadcastable to ``[b, h, n, m]``.
         dropout: probability of dropping an attention weight, drawn anew for each branch.
         need_weights: whether the weights are wanted as well.
+        mix: how much of each branch goes into one common output, where that is known
+            before attention, ``[l, b, 1 or h, n, 1]``; each size may also be 1.  None =
+            the branches are wanted one by one.
     """
 
     q: Tensor
@@ -48,6 +51,7 @@ class AttentionProblem:
     bias: Tensor | None = None
     dropout: float = 0.0
     need_weights: bool = False
+    mix: Tensor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +59,8 @@ class AttentionResult:
     """
     Attributes:
         outputs: what each branch and head gathered, ``[l, b, h, n, d_k]``.  A query that
-            may attend to no key at all gets exactly zero.
+            may attend to no key at all gets exactly zero.  With ``mix`` it is the sum of
+            the branches, each times its share, ``[1, b, h, n, d_k]``.
         weights: attention weights before dropout, ``[l, b, h, n, m]``, of at least
             single precision; rows sum to 1, or are 0 where no key is allowed.  None
             unless asked for.

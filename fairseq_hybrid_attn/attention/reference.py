@@ -28,8 +28,11 @@ def reference(problem: AttentionProblem) -> AttentionResult:
         dropped = F.dropout(branch_weights, problem.dropout) if problem.dropout else branch_weights
         outputs.append(dropped.to(problem.v.dtype) @ problem.v)
         weights.append(branch_weights)
+    gathered = torch.stack(outputs)  # [l, b, h, n, d_k]
+    if problem.mix is not None:
+        gathered = (problem.mix * gathered).sum(dim=0, keepdim=True).to(gathered.dtype)
     return AttentionResult(
-        outputs=torch.stack(outputs),
+        outputs=gathered,
         weights=torch.stack(weights) if problem.need_weights else None,
     )
 

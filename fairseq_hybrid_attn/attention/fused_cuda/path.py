@@ -1,0 +1,267 @@
+"""All branches in one pass on a GPU: an attention kernel in Triton, an optional dependency.
+
+The kernels compute each block of q k^T once and share it among the branches; no matrix of n x m
+ever reaches memory.  What makes branches cheap is that, seen from a block of queries, all that
+distinguishes them lies in a narrow *zone* of offsets j - i around the patterns' bounds:
+
+* Keys far to the left of the zone are seen by a branch as a whole or not at all.  They are
+  gathered once, with a maximum and a sum of their own (a maximum shared with other regions could
+  over- or underflow), and so are keys far to the right.
+* Each branch starts from the sides that it sees, and only the few blocks of the zone are then
+  added branch by branch, each with its own maximum and sum.
+* Blocks that no branch sees are skipped: a local pattern costs O(n).
+
+The backward pass computes the weights again from the branches' log-sum-exps.  On a side, where
+all branches that see it have the same scores, weights are P_l = e^(s - lse_l), so with
+c = min_l lse_l the gradients of all of them are those of one attention with log-sum-exp c whose
+upstream gradient is sum_l e^(c - lse_l) dO_l: sides cost what one attention costs.
+
+Two more than the branches' entries in what is kept of each row (``SIDES``) belong to the sides.
+Gradients are summed in a fixed order, without atomic operations.
+
+This has been run in Triton's interpreter on a CPU and compiled for NVIDIA GPUs without one at
+hand.  **It was neither run nor timed on a GPU**, and its block sizes are guesses.  Therefore it is
+taken only after a self-test on the GPU at hand, and left if that fails.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ...patterns import FUTURE, GLOBAL, PAST, Band, local
+from ..problem import AttentionProblem, AttentionResult
+from ..reference import reference
+from .bounds import HEADER, OPEN, bounds_table
+
+logger = logging.getLogger(__name__)
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32)
+
+#: Wider heads would not fit into registers with several branches.
+WIDEST_HEAD = 128
+
+#: What is kept of the rows of each side, left and right, follows that of the branches.
+SIDES = 2
+
+
+def fused_cuda(problem: AttentionProblem) -> AttentionResult:
+    """Compute a problem for which :func:`able` holds; a path, see ``paths.py``."""
+    bounds = bounds_table(problem.branches, problem.q.size(1), problem.q.device)
+    with torch.cuda.device_of(problem.q):  # where Triton launches; a CPU is no matter
+        outputs = _Fused.apply(problem.q, problem.k, problem.v, problem.key_padding, bounds)
+    if problem.mix is not None:
+        outputs = (problem.mix * outputs).sum(dim=0, keepdim=True).to(outputs.dtype)
+    return AttentionResult(outputs=outputs)
+
+
+def able(problem: AttentionProblem) -> bool:
+    """Whether the kernels compute ``problem``, here and now."""
+    q = problem.q
+    return (
+        q.is_cuda
+        and _triton_is_there()
+        and supports(problem)
+        and not torch.jit.is_scripting()
+        and not torch.compiler.is_compiling()
+        and _works_on(q.device)
+    )
+
+
+#: Taken wherever it works: on a GPU every other path launches more kernels.  Not measured.
+applies = able
+
+
+def supports(problem: AttentionProblem) -> bool:
+    """Whether ``problem`` is of the kind that the kernels are made for, on whatever device."""
+    q, k, v = problem.q, problem.k, problem.v
+    return (
+        q.dtype in DTYPES
+        and q.dtype == k.dtype == v.dtype
+        and q.size(-1) == v.size(-1) <= WIDEST_HEAD
+        and q.numel() > 0
+        and k.size(2) < OPEN
+        and not problem.dropout
+        and not problem.need_weights
+        and problem.bias is None
+        and all(isinstance(pattern, Band) for branch in problem.branches for pattern in branch)
+    )
+
+
+# --- autograd -------------------------------------------------------------------------------
+
+
+class _Fused(torch.autograd.Function):
+    """Branch outputs ``[l, b, h, n, d_k]`` out of q, k, v, key padding and bounds."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, key_padding, bounds):
+        from . import kernels  # which needs Triton
+
+        q, k, v = (_unit_stride(x) for x in (q, k, v))
+        b, h, n, d_k = q.shape
+        branches = (bounds.size(1) - HEADER) // 2
+        # Heads side by side, as the layer wants them: joining them copies nothing.
+        outputs = torch.empty(branches, b, n, h, d_k, dtype=v.dtype, device=v.device)
+        outputs = outputs.transpose(2, 3)
+        # What rounding to half precision takes from the outputs: sharp distributions need it
+        # for their gradients, where it is multiplied by large differences of values.
+        rounded = v.dtype != torch.float32 and any(ctx.needs_input_grad)
+        rest = torch.empty_like(outputs) if rounded else outputs
+        lse = torch.empty(branches + SIDES, b * h, n, dtype=torch.float32, device=q.device)
+        sizes = _sizes(q, k, branches, key_padding)
+        padding, padding_strides = _padding(key_padding, q)
+        kernels.forward_kernel[(_blocks(n, sizes["BLOCK_Q"]) * b * h,)](
+            *(q, k, v, padding, bounds, outputs, rest, lse),
+            *(*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *padding_strides),
+            *(*outputs.stride()[:4], bounds.stride(0)),
+            *(b * h, h, n, k.size(2)),
+            ROUNDED=rounded,
+            **sizes,
+        )
+        ctx.save_for_backward(q, k, v, key_padding, bounds, outputs, rest, lse)
+        return outputs
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, upstream):
+        from . import kernels
+
+        q, k, v, key_padding, bounds, outputs, rest, lse = ctx.saved_tensors
+        upstream = _unit_stride(upstream)
+        b, h, n, d_k = q.shape
+        m = k.size(2)
+        branches = outputs.size(0)
+        delta = torch.empty_like(lse)
+        # A single branch is itself what its sides have to gather.
+        sides = upstream
+        if branches > 1:
+            sides = torch.empty(SIDES, b, h, n, d_k, dtype=upstream.dtype, device=q.device)
+        sizes = _sizes(q, k, branches, key_padding)
+        padding, padding_strides = _padding(key_padding, q)
+        common = (b * h, h, n, m)
+        query_blocks = _blocks(n, sizes["BLOCK_Q"]) * b * h
+        key_blocks = _blocks(m, sizes["BLOCK_K"]) * b * h
+        kernels.rows_kernel[(query_blocks,)](
+            *(outputs, rest, upstream, bounds, lse, delta, sides),
+            *(*outputs.stride()[:4], *upstream.stride()[:4], *sides.stride()[:4]),
+            *(bounds.stride(0), b * h, h, n),
+            ROUNDED=v.dtype != torch.float32,
+            **{key: sizes[key] for key in ("L", "DK", "D", "BLOCK_Q", "num_warps")},
+        )
+        given = (q, k, v, padding, bounds, upstream, sides, lse, delta)
+        strides = (
+            *(*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *padding_strides),
+            *(*upstream.stride()[:4], *sides.stride()[:4], bounds.stride(0)),
+        )
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        kernels.query_gradient_kernel[(query_blocks,)](
+            *given, dq, *strides, *dq.stride()[:3], *common, **sizes
+        )
+        kernels.key_gradient_kernel[(key_blocks,)](
+            *given, dk, dv, *strides, *dk.stride()[:3], *dv.stride()[:3], *common, **sizes
+        )
+        return dq, dk, dv, None, None
+
+
+def _blocks(length: int, size: int) -> int:
+    return -(-length // size)
+
+
+def _power_of_two(number: int) -> int:
+    """The smallest power of two that is no less."""
+    return 1 << (number - 1).bit_length()
+
+
+def _unit_stride(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _padding(key_padding: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int]]:
+    """Key padding as bytes, and its strides; without padding, something never read."""
+    if key_padding is None:
+        return q, (0, 0)
+    key_padding = key_padding.view(torch.uint8)
+    return key_padding, key_padding.stride()
+
+
+def _sizes(q: Tensor, k: Tensor, branches: int, key_padding: Tensor | None) -> dict:
+    """Sizes that are compiled into the kernels.
+
+    Not tuned, since no GPU was at hand: so large that registers, as the compiler for capability
+    9.0 counts them, hold about everything.  ``tests/compile_kernels.py`` prints the counts.
+    """
+    d_k = q.size(-1)
+    d = max(16, _power_of_two(d_k))  # matrix units want 16 at least
+    longest = 32 if q.dtype == torch.float32 or d > 64 else 64
+    block_q = min(longest, max(16, _power_of_two(q.size(2))))
+    block_k = min(longest, max(16, _power_of_two(k.size(2))))
+    return {
+        "L": branches,
+        "DK": d_k,
+        "D": d,
+        "PADDED": key_padding is not None,
+        "BLOCK_Q": block_q,
+        "BLOCK_K": block_k,
+        "num_warps": 8 if block_q * block_k * d >= 64 * 64 * 64 or d > 64 else 4,
+    }
+
+
+# --- self-test ------------------------------------------------------------------------------
+
+
+@cache
+def _triton_is_there() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+@cache
+def _works_on(device: torch.device) -> bool:
+    """Compile, run and compare with the reference, once on each GPU."""
+    try:
+        fault = _self_test(device)
+    except Exception as error:  # whatever a compiler and a driver may raise
+        fault = f"{type(error).__name__}: {error}"
+    if fault:
+        logger.warning("the fused kernel is not used on %s: %s", device, fault)
+    return not fault
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _self_test(device: torch.device) -> str | None:
+    """Outputs and gradients of four branches and of a head's pattern each, with padding.
+
+    Returns:
+        what is wrong, or None.
+    """
+    generator = torch.Generator().manual_seed(0)
+    padding = torch.zeros(1, 70, dtype=torch.bool, device=device)
+    padding[0, :36] = True
+    for branches in (((GLOBAL,), (PAST,), (FUTURE,), (local(5),)), ((GLOBAL, local(1)),)):
+        q, k, v, upstream = (
+            torch.randn(1, 2, 70, 32, generator=generator).to(device) for _ in range(4)
+        )
+        results = []
+        for compute, dtype in ((reference, torch.float64), (fused_cuda, torch.float32)):
+            leaves = [x.to(dtype).requires_grad_() for x in (q, k, v)]
+            given = AttentionProblem(
+                q=leaves[0] * 0.5,
+                k=leaves[1],
+                v=leaves[2],
+                branches=branches,
+                key_padding=padding,
+            )
+            outputs = compute(given).outputs
+            gradients = torch.autograd.grad((outputs * upstream.to(dtype)).sum(), leaves)
+            results.append([outputs, *gradients])
+        for name, want, got in zip(("output", "dq", "dk", "dv"), *results, strict=True):
+            worst = (got - want).abs().max().item()
+            if not worst <= 2e-4:  # written so that NaN fails as well
+                return f"{name} of the self-test is off by {worst:.1e}"
+    return None

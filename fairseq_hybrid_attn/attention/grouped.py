@@ -1,0 +1,210 @@
+"""One branch whose heads have patterns of their own (MMA), or a single pattern.
+
+In short sentences all patterns are one mask.  In long ones the masked part would be most of
+the work, so heads of one pattern go together and compute little more than what their pattern
+lets them see: past and future half of the scores, local a band.
+
+Shape letters as in ``problem.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..patterns import Band
+from . import flash, regions
+from .problem import AttentionProblem, AttentionResult, Branch
+
+# Forward + backward against unmasked scaled_dot_product_attention (AVX2, one thread, 8 heads
+# of width 64, two heads a pattern, local of width 1; unmasked against itself 0.90 to 1.05):
+#
+#     n                          25    64   128   192   256   384   512  1024
+#     softmax of plain scores  0.79  0.87  1.16  1.26  1.32  1.38  1.34  2.17
+#     masked, in blocks        0.96  0.96  1.12  1.09  1.09  1.15  1.14  1.61
+#     groups of heads                      1.29  1.25  1.09  1.07  0.95  0.74
+
+#: Up to here, scores are held as they are.
+PLAIN_UP_TO = 128
+
+#: From here on, heads are grouped.
+GROUPED_FROM = 400
+
+#: Masks for up to this many positions are kept for later calls.
+_KEPT = 512
+
+
+def grouped(problem: AttentionProblem) -> AttentionResult:
+    """Solve ``problem``, for which :func:`able` must hold."""
+    dtype = problem.v.dtype
+    # Half precision is for storage on a CPU; computed in single, it loses nothing.
+    inner = _inner(problem)
+    with torch.autocast(problem.q.device.type, enabled=False):
+        q, k, v = (x.to(inner) for x in (problem.q, problem.k, problem.v))
+        outputs, weights = _way(problem)(problem, q, k, v)
+        if problem.mix is not None:
+            outputs = problem.mix[0].to(inner) * outputs
+    return AttentionResult(
+        outputs=outputs.unsqueeze(0).to(dtype),
+        weights=weights.unsqueeze(0) if problem.need_weights else None,
+    )
+
+
+def able(problem: AttentionProblem) -> bool:
+    """Whether this path is right for ``problem``."""
+    return (
+        len(problem.branches) == 1
+        and problem.q.device.type == "cpu"
+        and problem.bias is None
+        and (_few_scores(problem) or not problem.need_weights)
+        and all(isinstance(pattern, Band) for pattern in problem.branches[0])
+        and not torch.compiler.is_compiling()
+    )
+
+
+#: Wherever it is right, it is faster than the other paths as well.
+applies = able
+
+
+def _inner(problem: AttentionProblem) -> torch.dtype:
+    return torch.promote_types(problem.v.dtype, torch.float32)
+
+
+def _way(problem: AttentionProblem):
+    """Which of the functions below; each returns outputs ``[b, h, n, d_k]`` and perhaps weights."""
+    if _few_scores(problem):
+        return _plain
+    n, m = problem.q.size(2), problem.k.size(2)
+    groups = (
+        n == m >= GROUPED_FROM
+        and all(regions.known(pattern) for pattern in problem.branches[0])
+        and flash.available(problem.q.new_empty(0, dtype=_inner(problem)))
+    )
+    return _by_groups if groups else _in_blocks
+
+
+def _few_scores(problem: AttentionProblem) -> bool:
+    """Whether scores are held as they are: they are few, or dropout wants each of them."""
+    return problem.dropout > 0 or problem.k.size(2) <= PLAIN_UP_TO
+
+
+def _plain(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Softmax over all scores of all heads, plus a bias.
+
+    Returns:
+        outputs, and weights before dropout ``[b, h, n, m]``.
+    """
+    bias, empty = _mask(problem, q.dtype)
+    weights = F.softmax((q @ k.mT).add_(bias), dim=-1)
+    if empty is not None:
+        weights = weights.masked_fill(empty, 0)
+    used = F.dropout(weights, problem.dropout) if problem.dropout else weights
+    return used @ v, weights
+
+
+def _in_blocks(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
+    """The same, by PyTorch's attention, which never holds all scores."""
+    bias, empty = _mask(problem, q.dtype)
+    output = F.scaled_dot_product_attention(q, k, v, bias, scale=1.0)
+    return (output if empty is None else output.masked_fill(empty, 0)), None
+
+
+def _by_groups(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
+    """Each pattern's heads by themselves."""
+    branch = problem.branches[0]
+    patterns = list(dict.fromkeys(branch))
+    if len(patterns) == 1:
+        return regions.solve(q, k, v, None, problem.key_padding, branch[:1])[0], None
+    order = sorted(range(len(branch)), key=lambda head: patterns.index(branch[head]))
+    moved = order != list(range(len(branch)))  # where neighbours are alike, nothing moves
+    if moved:
+        q, k, v = (x[:, order] for x in (q, k, v))
+    sizes = [branch.count(pattern) for pattern in patterns]
+    output = torch.cat(
+        [
+            regions.solve(*of_group, None, problem.key_padding, (pattern,))[0]
+            for pattern, *of_group in zip(
+                patterns, *(x.split(sizes, dim=1) for x in (q, k, v)), strict=True
+            )
+        ],
+        dim=1,
+    )
+    return (output[:, torch.tensor(order).argsort()] if moved else output), None
+
+
+#: What a key that may not be attended has added to its score.  Two of them are still a
+#: finite number: the softmax of minus infinities is NaN, in its gradient too.
+_forbidden = functools.cache(lambda dtype: torch.finfo(dtype).min / 2)
+
+
+def _mask(problem: AttentionProblem, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
+    """What is added to the scores, and which queries may attend to nothing.
+
+    Returns:
+        bias, broadcastable to ``[b, h, n, m]``, and bool ``[b, 1 or h, n, 1]``, None = no
+        query.
+    """
+    n, m = problem.q.size(2), problem.k.size(2)
+    branch = problem.branches[0]
+    if len(set(branch)) == 1:
+        branch = branch[:1]
+    if m > _KEPT:
+        bias = _bias(branch, m, dtype)
+    else:
+        # Patterns depend on the offset only: a shorter sentence's mask is a corner of a
+        # longer one's.
+        bias = _kept_bias(branch, max(64, 1 << (m - 1).bit_length()), dtype)
+    bias = bias[..., m - n : m, :m]  # [1, 1 or h, n, m]
+    return (bias, None) if problem.key_padding is None else _padded(bias, problem.key_padding)
+
+
+def _bias(branch: Branch, m: int, dtype: torch.dtype) -> Tensor:
+    """0 where a head may look, else forbidden, ``[1, 1 or h, m, m]``."""
+    # A tensor made in inference mode could never serve a gradient afterwards.
+    with torch.inference_mode(False):
+        allowed = torch.stack([pattern.mask(m, m) for pattern in branch])
+        return torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, _forbidden(dtype))[
+            None
+        ]
+
+
+_kept_bias = functools.lru_cache(maxsize=8)(_bias)
+
+
+#: The last padding, its version, the bias it was joined with, and what came of it: the layers
+#: of an encoder are given the same padding one after the other.
+_last: tuple[weakref.ref, int, Tensor, tuple[Tensor, Tensor | None]] | None = None
+
+
+def _padded(bias: Tensor, padding: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Forbid padded keys as well; returns as :func:`_mask`.
+
+    Args:
+        bias: ``[1, 1 or h, n, m]``.
+        padding: ``[b, m]``, True = padding.
+    """
+    global _last
+    last = _last  # read once, for other threads may set it
+    version = None if padding.is_inference() else padding._version
+    if (
+        last is not None
+        and version is not None
+        and last[0]() is padding
+        and last[1] == version
+        and last[2].data_ptr() == bias.data_ptr()
+        and last[2].shape == bias.shape
+    ):
+        return last[3]
+    with torch.inference_mode(False):
+        of_keys = torch.zeros(padding.shape, dtype=bias.dtype)
+        of_keys.masked_fill_(padding.clone(), _forbidden(bias.dtype))
+        joined = bias + of_keys[:, None, None]  # [b, 1 or h, n, m]
+        empty = joined.amax(-1, keepdim=True) < 0
+        joined = joined, (empty if empty.any() else None)
+    if version is not None:
+        _last = weakref.ref(padding), version, bias, joined
+    return joined

@@ -1,0 +1,339 @@
+"""All branches in one tensor, for sentences of ordinary length; its gradient in closed form.
+
+The branches share their scores, and so their softmax: with P the weights of an attention
+without patterns, and M_l a branch's mask of zeros and ones, the branch has the weights
+
+    A_l = P * M_l / Z_l,    Z_l = the sum of P * M_l over the keys,
+
+which is one softmax for all branches, and one batched product of all A_l with V.  With
+``mix`` the A_l are added up before that product, which is then as small as that of a single
+attention.  A branch all of whose keys have next to no share in P would lose digits, and ``Z_l``
+tells: then each branch gets a softmax of its own.
+
+The gradient is that of the softmax, written down.  Only P, 1 / Z and (with dropout) the
+random numbers are kept for it; what follows from them is computed again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .problem import AttentionProblem, AttentionResult, Branch
+
+#: The smallest Z that is computed from the softmax that the branches share.  The scores
+#: behind it are less than 28 below the highest, a difference that is exact to 1e-6.
+SMALLEST_SUM = 1e-12
+
+#: How many weights, of all branches, are worked on together where there are more.
+CHUNK = 2**19
+
+#: How many weights, of all branches, are few enough to be kept rather than computed again.
+SMALL = 2**20
+
+#: The largest mask that is remembered, in numbers; 128 of them are 64 MB.
+LARGEST_CACHED_MASK = 2**17
+
+
+def short(problem: AttentionProblem) -> AttentionResult:
+    """Compute ``problem`` with all branches in one tensor."""
+    tensors = (problem.q, problem.k, problem.v, problem.bias, problem.mix)
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors):
+        rest = dataclasses.replace(problem, q=None, k=None, v=None, bias=None, mix=None)
+        outputs, weights = _Short.apply(rest, *tensors)
+    else:
+        outputs, weights, _ = _forward(problem, keep=False)
+    return AttentionResult(
+        outputs=outputs.permute(2, 0, 1, 3, 4),
+        weights=None if weights is None else weights.permute(2, 0, 1, 3, 4),
+    )
+
+
+def able(problem: AttentionProblem) -> bool:
+    """Always, but where a compiler or an exporter looks on: for these, the definition."""
+    watched = torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return not watched and problem.q.numel() > 0
+
+
+#: Nothing that is right for every problem is faster.
+applies = able
+
+
+class _Short(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rest, q, k, v, bias, mix):
+        ctx.set_materialize_grads(False)
+        problem = dataclasses.replace(rest, q=q, k=k, v=v, bias=bias, mix=mix)
+        outputs, weights, kept = _forward(problem, keep=True)
+        ctx.rest = rest
+        ctx.save_for_backward(q, k, v, bias, mix, *(tensor for part in kept for tensor in part))
+        return outputs, weights
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad_outputs, grad_weights):
+        q, k, v, bias, mix, *kept = ctx.saved_tensors
+        problem = dataclasses.replace(ctx.rest, q=q, k=k, v=v, bias=bias, mix=mix)
+        kept = [_Kept(*kept[i : i + 3]) for i in range(0, len(kept), 3)]
+        wanted = ctx.needs_input_grad[4:]
+        return None, *_backward(problem, kept, grad_outputs, grad_weights, *wanted)
+
+
+class _Kept(NamedTuple):
+    """What the gradient of a part of the problem needs.
+
+    Attributes:
+        shares: P, ``[b, h, 1, n, m]``; or A itself, ``[b, h, l, n, m]``.
+        inverse: 1 / Z, ``[b, h, l, n, 1]``; None if ``shares`` are A.
+        noise: a random 16-bit number per weight, ``[b, h, l, n, m]``; None without dropout.
+    """
+
+    shares: Tensor
+    inverse: Tensor | None
+    noise: Tensor | None
+
+    def weights(self, mask: Tensor) -> Tensor:
+        """A, before dropout."""
+        return self.shares if self.inverse is None else (self.shares * mask).mul_(self.inverse)
+
+
+class _Part(NamedTuple):
+    """Some sentences and heads of a problem, in the precision of the work.
+
+    Attributes:
+        at: which ones, an index of ``[b, h, ...]``.
+        size: how many sentences and heads.
+        q, k, v: ``[b * h, n or m, d_k]``.
+        bias: ``[b, h, n, m]`` or None.
+        mix: ``[b, h, l, n, 1]`` or None.
+        mask: M, ``[1 or h, l, n, m]``.
+        unseen: added to the scores: 0, or next to minus infinity where no branch looks,
+            ``[1 or h, 1, n, m]``; None where each key is seen by some branch.
+        real: 1 for a token and 0 for padding, ``[b, 1, 1, 1, m]``; None = no padding.
+    """
+
+    at: tuple[slice, slice]
+    size: tuple[int, int]
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    bias: Tensor | None
+    mix: Tensor | None
+    mask: Tensor
+    unseen: Tensor | None
+    real: Tensor | None
+
+    def sees_keys(self) -> Tensor:
+        """Which queries may attend to any key at all, ``[b, 1 or h, l, n, 1]``."""
+        if self.real is None:
+            return self.mask.any(dim=-1, keepdim=True)
+        return torch.einsum("hlnm,bm->bhln", self.mask, self.real[:, 0, 0, 0]).unsqueeze(-1) > 0
+
+
+def _forward(problem: AttentionProblem, *, keep: bool) -> tuple[Tensor, Tensor | None, list[_Kept]]:
+    """Outputs ``[b, h, l or 1, n, d_k]``, weights ``[b, h, l, n, m]``, and what to keep."""
+    (b, h, n, _), d_k = problem.q.shape, problem.v.size(-1)
+    m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
+    mixed = problem.mix is not None
+    outputs = problem.q.new_empty(b, h, 1 if mixed else l, n, d_k, dtype=work)
+    weights = outputs.new_empty(b, h, l, n, m) if problem.need_weights else None
+    kept = []
+    small = b * h * l * n * m <= SMALL
+    with _without_autocast(problem):
+        for part in _parts(problem):
+            state, a = _weights(part, small)
+            if weights is not None:
+                weights[part.at] = a
+            if problem.dropout:
+                state = state._replace(noise=_noise(a))
+                a = a * _keep(state.noise, problem.dropout, work)
+            if mixed:
+                a = (a * part.mix).sum(dim=2, keepdim=True)
+            torch.bmm(_rows(a), part.v, out=_rows(outputs[part.at]))
+            if keep:
+                kept.append(state)
+    return outputs.to(problem.v.dtype), weights, kept
+
+
+def _backward(
+    problem: AttentionProblem,
+    kept: list[_Kept],
+    grad_outputs: Tensor | None,
+    grad_weights: Tensor | None,
+    wants_bias: bool,
+    wants_mix: bool,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of q, k, v, bias and mix, from those of :func:`_forward`'s results."""
+    (b, h, n, _), d_k = problem.q.shape, problem.v.size(-1)
+    m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
+    mixed = problem.mix is not None
+    if grad_outputs is None:
+        grad_outputs = problem.q.new_zeros(b, h, 1 if mixed else l, n, d_k)
+    grad_q, grad_k, grad_v = (
+        x.new_empty(x.shape, dtype=work) for x in (problem.q, problem.k, problem.v)
+    )
+    grad_bias = grad_q.new_empty(b, h, n, m) if wants_bias else None
+    grad_mix = grad_q.new_empty(b, h, l, n, 1) if wants_mix else None
+    with _without_autocast(problem):
+        for part, state in zip(_parts(problem), kept, strict=True):
+            a = state.weights(part.mask)
+            used, keep = a, None
+            if state.noise is not None:
+                keep = _keep(state.noise, problem.dropout, work)
+                used = a * keep
+            grad_out = _rows(grad_outputs[part.at].to(work))
+            grad = torch.bmm(grad_out, part.v.transpose(1, 2))
+            grad = grad.view(*a.shape[:2], -1, n, m)
+            if grad_mix is not None:
+                grad_mix[part.at] = (used * grad).sum(dim=-1, keepdim=True)
+            if mixed:
+                used = (used * part.mix).sum(dim=2, keepdim=True)
+                grad = grad * part.mix
+            torch.bmm(_rows(used).transpose(1, 2), grad_out, out=_rows(grad_v[part.at]))
+            if keep is not None:
+                grad.mul_(keep)
+            if grad_weights is not None:
+                grad.add_(grad_weights[part.at])
+            # Of the scores: the gradient of a softmax, added up over the branches.
+            grad = torch._softmax_backward_data(grad, a, -1, work).sum(dim=2)
+            if grad_bias is not None:
+                grad_bias[part.at] = grad
+            grad = grad.flatten(0, 1)
+            torch.bmm(grad, part.k, out=_rows(grad_q[part.at]))
+            torch.bmm(grad.transpose(1, 2), part.q, out=_rows(grad_k[part.at]))
+    if grad_bias is not None:
+        grad_bias = grad_bias.sum_to_size(problem.bias.shape).to(problem.bias.dtype)
+    if grad_mix is not None:
+        grad_mix = grad_mix.permute(2, 0, 1, 3, 4).sum_to_size(problem.mix.shape)
+        grad_mix = grad_mix.to(problem.mix.dtype)
+    return (
+        grad_q.to(problem.q.dtype),
+        grad_k.to(problem.k.dtype),
+        grad_v.to(problem.v.dtype),
+        grad_bias,
+        grad_mix,
+    )
+
+
+def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
+    """What the gradient needs, and the weights of each branch, ``[b, h, l, n, m]``."""
+    b, h = part.size
+    scores = torch.bmm(part.q, part.k.transpose(1, 2))
+    scores = scores.view(b, h, 1, *scores.shape[1:])  # [b, h, 1, n, m]
+    if part.bias is not None:
+        scores += part.bias.unsqueeze(2)
+    if part.unseen is not None:
+        scores += part.unseen
+    # Looking at a number makes an accelerator wait, so there the costlier way is the faster.
+    if scores.device.type == "cpu":
+        shares = torch.softmax(scores, dim=-1)
+        if part.real is not None:
+            shares *= part.real
+        a = shares * part.mask
+        total = a.sum(dim=-1, keepdim=True)
+        if total.min() < SMALLEST_SUM:
+            total.masked_fill_(~part.sees_keys(), 1.0)
+        if not total.min() < SMALLEST_SUM:
+            inverse = total.reciprocal_()
+            a.mul_(inverse)
+            return _Kept(a, None, None) if small else _Kept(shares, inverse, None), a
+    allowed = part.mask if part.real is None else part.mask * part.real
+    lowest = torch.finfo(scores.dtype).min
+    shares = torch.softmax(scores.masked_fill(allowed == 0, lowest), dim=-1).mul_(allowed)
+    return _Kept(shares, None, None), shares
+
+
+def _precision(problem: AttentionProblem) -> torch.dtype:
+    """At least single, on all devices: the exponents of half precision are too short."""
+    dtype = torch.promote_types(problem.q.dtype, torch.float32)
+    return dtype if problem.bias is None else torch.promote_types(dtype, problem.bias.dtype)
+
+
+def _without_autocast(problem: AttentionProblem):
+    kind = problem.q.device.type
+    if torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
+
+
+def _parts(problem: AttentionProblem) -> Iterator[_Part]:
+    """The problem in parts that a processor's cache holds."""
+    b, h, n, _ = problem.q.shape
+    m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
+    device = problem.q.device
+    build = _masks if l * n * m <= LARGEST_CACHED_MASK else _masks.__wrapped__
+    mask, unseen = build(problem.branches, n, m, work, device)
+    real = bias = mix = None
+    if problem.key_padding is not None:
+        real = (~problem.key_padding).to(work)[:, None, None, None]
+    if problem.bias is not None:
+        bias = problem.bias.to(work).expand(b, h, n, m)
+    if problem.mix is not None:
+        mix = problem.mix.to(work).expand(l, b, h, n, 1).permute(1, 2, 0, 3, 4)
+
+    fitting = max(1, CHUNK // (l * n * m)) if device.type == "cpu" else b * h
+    heads = min(h, fitting)
+    sentences = max(1, fitting // h)
+    for first in range(0, b, sentences):
+        for head in range(0, h, heads):
+            at = (slice(first, first + sentences), slice(head, head + heads))
+            q, k, v = (x[at].to(work) for x in (problem.q, problem.k, problem.v))
+            yield _Part(
+                at=at,
+                size=q.shape[:2],
+                q=_rows(q),
+                k=_rows(k),
+                v=_rows(v),
+                bias=None if bias is None else bias[at],
+                mix=None if mix is None else mix[at],
+                mask=mask[at[1]] if mask.size(0) > 1 else mask,
+                unseen=unseen[at[1]] if unseen is not None and unseen.size(0) > 1 else unseen,
+                real=None if real is None else real[at[0]],
+            )
+
+
+@lru_cache(maxsize=128)
+@torch.inference_mode(False)
+def _masks(
+    branches: tuple[Branch, ...], n: int, m: int, dtype: torch.dtype, device: torch.device
+) -> tuple[Tensor, Tensor | None]:
+    """``mask`` and ``unseen`` of a :class:`_Part` with all heads."""
+    heads = max(len(branch) for branch in branches)
+    allowed = [
+        torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
+        for branch in branches
+    ]
+    mask = torch.stack(allowed, dim=1)
+    seen = mask.any(dim=1, keepdim=True)
+    unseen = None
+    if not seen.all():
+        # Half of the lowest, since a score is still to be added.
+        lowest = torch.finfo(dtype).min / 2
+        unseen = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, lowest)
+    return mask.to(dtype), unseen
+
+
+def _noise(a: Tensor) -> Tensor:
+    """A random 16-bit number for each number of ``a``; four are drawn at a time."""
+    drawn = torch.empty((a.numel() + 3) // 4, dtype=torch.int64, device=a.device)
+    drawn.random_(-(2**63), None)
+    return drawn.view(torch.int16)[: a.numel()].view(a.shape)
+
+
+def _keep(noise: Tensor, dropout: float, dtype: torch.dtype) -> Tensor:
+    """What the weights are multiplied by: 0 where dropped, and 1 on average."""
+    kept = round((1 - dropout) * 2**16)  # of the numbers from -2**15 to 2**15 - 1
+    keep = torch.empty(noise.shape, dtype=dtype, device=noise.device)
+    torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)
+    return keep.mul_(2**16 / kept if kept else 0.0)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """``[b, h, (l,) n, x]`` -> ``[b * h, (l *) n, x]``."""
+    return x.reshape(x.size(0) * x.size(1), -1, x.size(-1))

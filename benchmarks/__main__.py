@@ -1,0 +1,155 @@
+"""``python -m benchmarks``: see README.md, or ``--help``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fairseq_hybrid_attn.attention.paths import PATHS
+from fairseq_hybrid_attn.experiments import provenance
+
+from . import generation, operator, tables, training_step
+from .common import CHOSEN, DTYPES, Settings, machine, prepare, versions
+from .models import SYSTEMS
+
+#: The layout of result files; raised when it changes.
+FORMAT = 1
+
+BENCHMARKS = {
+    "operator": operator.run,
+    "step": training_step.run,
+    "generation": generation.run,
+}
+
+
+def main() -> None:
+    """Run what the command line asks for; print tables, write results."""
+    arguments = _parser().parse_args()
+    if arguments.benchmarks == ["table"] and arguments.json:
+        print(tables.markdown(json.loads(arguments.json.read_text())), end="")
+        return
+    if unknown := set(arguments.benchmarks) - set(BENCHMARKS):
+        raise SystemExit(
+            f"{', '.join(sorted(unknown))}: use {', '.join(BENCHMARKS)}, or table --json FILE"
+        )
+    settings = _settings(arguments)
+    prepare(settings)
+    document = {
+        "format": FORMAT,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": asdict(settings),
+        "machine": machine(settings),
+        "versions": versions(),
+        "code": provenance.code(),
+        "load_average": [round(os.getloadavg()[0], 2)],
+        "results": [],
+    }
+    begin = time.monotonic()
+    for name in arguments.benchmarks or list(BENCHMARKS):
+        run = BENCHMARKS[name]
+        if name == "generation" and arguments.lengths:
+            results = run(settings, settings.lengths)
+        else:
+            results = run(settings)
+        for result in results:
+            document["results"].append(result)
+            _progress(result)
+            _write(document, arguments.json)
+    document["load_average"].append(round(os.getloadavg()[0], 2))
+    document["seconds"] = round(time.monotonic() - begin, 1)
+    _write(document, arguments.json)
+    print(tables.markdown(document), end="")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="What branches cost, as ratios to ordinary attention in the same run.",
+    )
+    add = parser.add_argument
+    add(
+        "benchmarks",
+        nargs="*",
+        metavar="{operator,step,generation}",
+        help="which benchmarks (all); or: table, to print the results in --json again",
+    )
+    add("--device", choices=["cpu", "cuda"], default="cpu")
+    add("--dtype", choices=list(DTYPES), default="fp32")
+    add("--threads", type=int, default=1, help="threads of a CPU operator (%(default)s)")
+    add(
+        "--clock",
+        choices=["cpu", "wall"],
+        help="processor time, which work beside this hardly changes (one thread of a CPU), or "
+        "time that passes (else)",
+    )
+    add("--json", type=Path, metavar="FILE", help="write results here, while they come in")
+    add("--rounds", type=int, default=Settings.rounds, help="timings of each (%(default)s)")
+    add(
+        "--shortest",
+        type=float,
+        default=Settings.shortest,
+        metavar="SECONDS",
+        help="how long one timing lasts at least (%(default)s)",
+    )
+    add(
+        "--paths",
+        nargs="+",
+        choices=[CHOSEN, *PATHS],
+        default=list(Settings.paths),
+        help="what is timed: the package's own choice, or paths by name (chosen reference)",
+    )
+    add("--lengths", nargs="+", type=int, metavar="N", help="sentence lengths (25 … 4096)")
+    add(
+        "--cases",
+        nargs="+",
+        choices=[*operator.CASES, *SYSTEMS],
+        metavar="CASE",
+        help=f"branch sets: {', '.join(operator.CASES)}; systems: {', '.join(SYSTEMS)} (all)",
+    )
+    add("--tokens", type=int, help="positions in a batch of the operator (1024; CUDA 16384)")
+    add("--no-memory", action="store_true", help="do not measure peak memory")
+    add("--sentences", type=int, help="of step and generation (40; CUDA 160)")
+    for name in ("length", "vocabulary", "width", "ffn", "heads", "layers"):
+        default = getattr(Settings, name)
+        add(f"--{name}", type=int, default=default, help=f"of step and generation ({default})")
+    return parser
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    large = arguments.device == "cuda"  # enough work to fill a GPU
+    known = {name: getattr(arguments, name, None) for name in Settings.__dataclass_fields__}
+    if not arguments.clock:
+        known["clock"] = "wall" if large or arguments.threads != 1 else "cpu"
+    known["paths"] = tuple(arguments.paths)
+    known["lengths"] = tuple(arguments.lengths or Settings.lengths)
+    known["cases"] = tuple(arguments.cases) if arguments.cases else None
+    known["tokens"] = arguments.tokens or (16384 if large else Settings.tokens)
+    known["sentences"] = arguments.sentences or (160 if large else Settings.sentences)
+    known["memory"] = not arguments.no_memory
+    return Settings(**known)
+
+
+def _progress(result: dict) -> None:
+    at = result.get("keys", result["queries"])
+    print(
+        f"{result['benchmark']} {result['case']}, {result['measure']}, length {at}, "
+        f"{result['candidate']}: {result['ratio']['median']:.3f}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def _write(document: dict, path: Path | None) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -32,6 +32,10 @@ source "$ROOT/scripts/lib/common.sh"
 begin "Virtual environment"
 make_environment
 add_aligner # its tests are skipped otherwise
+# So are those of the fused kernels; torch with CUDA brings the Triton that it wants.
+"$VENV/bin/python" -c "import triton" 2>/dev/null ||
+    logged triton "$VENV/bin/python" -m pip install --disable-pip-version-check \
+        --no-input --retries 2 --timeout 20 "triton==3.9.0"
 finish
 
 cd "$ROOT"

@@ -113,10 +113,13 @@ def solve(
     """
     if padding is not None and not padding.any():
         padding = None
+    trained = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
     with torch.no_grad():
-        found = _forward(q, k, v, padding, patterns)
+        found = _forward(q, k, v, padding, patterns, keep=trained)
     if found is None:
         return None
+    if not trained:
+        return found[0]
     return _Blocks.apply(q, k, v, padding, patterns, *found)
 
 
@@ -137,20 +140,20 @@ class _Blocks(torch.autograd.Function):
         return *gradients, None, None, None, None, None
 
 
-def _forward(q, k, v, padding, patterns) -> tuple[Tensor, Tensor, list[Tensor]] | None:
-    """Outputs, 1 / Z as ``[b, h, l, n, 1]``, and the P of each panel if they are small."""
+def _forward(q, k, v, padding, patterns, *, keep) -> tuple[Tensor, Tensor, list[Tensor]] | None:
+    """Outputs, 1 / Z as ``[b, h, l, n, 1]``, and with ``keep`` each panel's P if they are small."""
     (b, h, n, d), m, l = q.shape, k.size(2), len(patterns)  # noqa: E741
     # Heads side by side, as the layer wants them: joining them copies nothing.
     outputs = v.new_empty(l, b, n, h, d).permute(1, 3, 0, 2, 4)
     inverse = v.new_empty(b, h, l, n, 1)
     panels = plan(patterns, n, m, q.dtype, q.device)
-    kept, keeps = [], b * h * n * m <= SMALL
+    kept, keep = [], keep and b * h * n * m <= SMALL
     for at in _chunks(b, h, n, m):
         q_at, k_at, v_at = (_rows(x[at]) for x in (q, k, v))
         real = _real(padding, at, h, q)
         for panel in panels:
             shares = panel.shares(q_at, k_at, real)
-            if keeps:
+            if keep:
                 kept.append(shares)
             for block in panel.blocks:
                 zone = block.masked(shares)

@@ -15,7 +15,7 @@ from attention_problems import (
     solve,
 )
 
-from fairseq_hybrid_attn.attention import flash, regions
+from fairseq_hybrid_attn.attention import flash, region_layout, regions
 from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, local, local_past
 
@@ -38,8 +38,8 @@ BRANCHES = {
 @pytest.fixture(params=["squares", "undivided"])
 def cutting(request, monkeypatch):
     """Short sentences cut as the longer ones are, or not at all as the longest."""
-    monkeypatch.setattr(regions, "STEP", 16)
-    monkeypatch.setattr(regions, "UNDIVIDED", 10**6 if request.param == "squares" else 0)
+    monkeypatch.setattr(region_layout, "STEP", 16)
+    monkeypatch.setattr(region_layout, "UNDIVIDED", 10**6 if request.param == "squares" else 0)
 
 
 @pytest.mark.parametrize("mix", [False, True])

@@ -19,6 +19,7 @@ from torch import Tensor
 from ..patterns import Band
 from . import flash, regions
 from .problem import AttentionProblem, AttentionResult, Branch
+from .region_layout import known
 
 # Forward + backward against unmasked scaled_dot_product_attention (AVX2, one thread, 8 heads
 # of width 64, two heads a pattern, local of width 1; unmasked against itself 0.90 to 1.05):
@@ -81,7 +82,7 @@ def _way(problem: AttentionProblem):
     n, m = problem.q.size(2), problem.k.size(2)
     groups = (
         n == m >= GROUPED_FROM
-        and all(regions.known(pattern) for pattern in problem.branches[0])
+        and all(known(pattern) for pattern in problem.branches[0])
         and flash.available(problem.q.new_empty(0, dtype=_inner(problem)))
     )
     return _by_groups if groups else _in_blocks

@@ -15,6 +15,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -23,7 +24,10 @@ from .errors import Faults
 
 
 class Pattern(ABC):
-    """A rule that allows or forbids a key for a query, given their offset."""
+    """A rule that allows or forbids a key for a query, given their offset.
+
+    Patterns are immutable and hashable (frozen dataclasses), since masks are kept for them.
+    """
 
     @abstractmethod
     def allows(self, offset: Tensor) -> Tensor:
@@ -74,10 +78,20 @@ class Band(Pattern):
         """-behind <= j - i <= ahead; shapes as in :meth:`Pattern.allows`."""
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.behind is not None:
-            allowed &= offset >= -min(self.behind, _FARTHEST)
+            allowed &= offset >= -_within(self.behind)
         if self.ahead is not None:
-            allowed &= offset <= min(self.ahead, _FARTHEST)
+            allowed &= offset <= _within(self.ahead)
         return allowed
+
+
+def _within(bound: int) -> int:
+    return max(-_FARTHEST, min(bound, _FARTHEST))
+
+
+@lru_cache(maxsize=256)
+def sees_itself(pattern: Pattern) -> bool:
+    """Whether a query may attend to its own key, so that no query has none but for padding."""
+    return bool(pattern.allows(torch.tensor(0)))
 
 
 #: Every position (HySAN Eq. 4; MMA Eq. 8).

@@ -139,3 +139,28 @@ def test_heads_side_by_side():
     """Outputs lie in memory as the layer joins them: ``[l, b, n, h, d_k]``."""
     outputs = blocks(problem(BRANCHES["hysan"], n=90)).outputs
     assert outputs.transpose(2, 3).is_contiguous()
+
+
+def test_what_it_is_not_able_to():
+    given = problem(BRANCHES["hysan"], n=120)
+    assert module.able(given) and module.applies(given)
+    for change in (
+        {"dropout": 0.1},
+        {"need_weights": True},
+        {"bias": torch.zeros(1)},
+        {"branches": ((GLOBAL, PAST, FUTURE, local(1)),)},
+        {"q": given.q[:0], "k": given.k[:0], "v": given.v[:0]},
+    ):
+        assert not module.able(dataclasses.replace(given, **change))
+
+
+@pytest.mark.parametrize("patterns", [(PAST, local(0)), (PAST, Band(3, 0))])
+def test_the_future_is_not_seen_by_a_last_digit(patterns):
+    given = problem(tuple((p,) for p in patterns), n=300, b=1)
+    before = blocks(given).outputs
+    k, v = given.k.detach().clone(), given.v.detach().clone()
+    k[:, :, 200:] += 0.5  # not so much that another path has to help
+    v[:, :, 200:] -= 3
+    after = blocks(dataclasses.replace(given, k=k, v=v)).outputs
+    assert torch.equal(before[:, :, :, :200], after[:, :, :, :200])
+    assert not torch.equal(before[:, :, :, 200:], after[:, :, :, 200:])

@@ -268,12 +268,13 @@ def test_twice_is_the_same_to_the_bit():
 
 
 @needs_kernels
-def test_the_self_test_passes_and_notices():
-    assert path._self_test(torch.device(DEVICE)) is None
+@pytest.mark.parametrize("dtype", path.DTYPES)
+def test_the_self_test_passes_and_notices(dtype):
+    assert path._self_test(torch.device(DEVICE), dtype) is None
     real = path._Fused.apply
     path._Fused.apply = lambda q, *rest: real(q * 1.01, *rest)
     try:
-        assert "output of the self-test" in path._self_test(torch.device(DEVICE))
+        assert "output of the self-test" in path._self_test(torch.device(DEVICE), dtype)
     finally:
         path._Fused.apply = real
 
@@ -323,11 +324,11 @@ def test_not_taken_on_a_cpu():
 
 
 def test_a_failed_self_test_is_logged_once_and_remembered(monkeypatch, caplog):
-    monkeypatch.setattr(path, "_self_test", lambda device: "dq of the self-test is off by 1")
+    monkeypatch.setattr(path, "_self_test", lambda device, dtype: "dq of the self-test is off by 1")
     path._works_on.cache_clear()
     device = torch.device("cuda", 7)
-    assert not path._works_on(device)
-    assert not path._works_on(device)
+    assert not path._works_on(device, torch.float32)
+    assert not path._works_on(device, torch.float32)
     assert len(caplog.records) == 1
     assert "is not used on cuda:7: dq of the self-test" in caplog.text
     path._works_on.cache_clear()

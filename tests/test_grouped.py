@@ -196,3 +196,23 @@ def test_other_bands_are_masked():
     problem = make(((Band(behind=2), Band(ahead=3)),), n=500, b=1, width=4)
     assert grouped._way(problem) is grouped._in_blocks
     assert_equals_reference(grouped.grouped, problem)
+
+
+def test_the_same_padding_under_other_patterns():
+    """What padding was joined with last serves those patterns and that padding only."""
+    first = problem_of("mma", n=30, padded="left")
+    other = dataclasses.replace(first, branches=((PAST, PAST, local(2), GLOBAL),))
+    for problem in (first, other, first):
+        assert_equals_reference(grouped.grouped, problem)
+    given = torch.zeros_like(first.key_padding)
+    problem = dataclasses.replace(first, key_padding=given)
+    assert_equals_reference(grouped.grouped, problem)
+    given.data[:, :4] = True  # unnoticed by autograd
+    assert_equals_reference(grouped.grouped, problem)
+
+
+def test_weights_are_those_before_dropout():
+    problem = dataclasses.replace(problem_of("mma", n=20), dropout=0.5, need_weights=True)
+    weights = grouped.grouped(problem).weights
+    torch.testing.assert_close(weights, reference(problem).weights)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))

@@ -19,7 +19,7 @@ from fairseq_hybrid_attn.attention import paths
 from fairseq_hybrid_attn.attention.paths import CALLS, PATH_VARIABLE, PATHS, choose, compute
 from fairseq_hybrid_attn.attention.problem import AttentionProblem
 from fairseq_hybrid_attn.attention.reference import reference
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, local, local_past
 
 BRANCHES = {
     "global": ((GLOBAL,),),
@@ -29,6 +29,11 @@ BRANCHES = {
     "all": ((GLOBAL,), (PAST,), (FUTURE,), (local(1),), (local(2),), (local(5),)),
     "decoder": ((PAST,), (local_past(5),)),
     "heads": ((GLOBAL, local(1), FUTURE, PAST),),
+    # No paper has these: bands beside the diagonal leave queries without any key.
+    "beside": ((Band(ahead=-1),),),
+    "beside and all": ((Band(-1, 3),), (GLOBAL,)),
+    "empty": ((Band(5, -7),),),
+    "heads beside": ((Band(behind=-3), Band(ahead=-2), Band(-2, 5), local(1)),),
 }
 WORDS = (GLOBAL, PAST, FUTURE, *map(local, (1, 2, 5, 9)), *map(local_past, (1, 2, 5)))
 TENSORS = ("q", "k", "v", "bias", "mix")
@@ -66,7 +71,7 @@ def problem(
         branches=branches,
         key_padding=padding,
         bias=torch.randn(b, 1, n, m, dtype=torch.float64) if bias else None,
-        mix=torch.rand(len(branches), b, random.Random(seed).choice((1, h)), n, 1).double()
+        mix=torch.rand(len(branches), b, random.Random(seed).choice((1, h)), n, 1).double() * 2 - 1
         if mix
         else None,
         **settings,
@@ -227,6 +232,56 @@ def test_transposed_inputs(path, branches):
     got, got_gradients = solve(PATHS[path].compute, dataclasses.replace(given, **turned))
     for mine, want in zip(got + got_gradients, expected + gradients, strict=True):
         torch.testing.assert_close(mine, want, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("branches", ["hysan", "decoder", "hybrid", "heads"])
+@pytest.mark.parametrize("n", [1, 40, 130])
+@pytest.mark.parametrize("path", PATHS)
+def test_single_precision_stays_so_within_an_autocast(path, n, branches):
+    """But for the products that autocast takes to half precision, as it does the reference."""
+    given = problem(BRANCHES[branches], n=n, m=130, scale=1.0)
+    skip_unless_able(path, given)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = PATHS[path].compute(given).outputs
+    want = reference(converted(given, torch.float64)).outputs
+    assert outputs.isfinite().all()
+    assert (outputs.double() - want).abs().max() <= (0.1 if path in ("reference", "step") else 5e-6)
+
+
+@pytest.mark.parametrize("n", [1, 9, 130, 1030])
+@pytest.mark.parametrize("branches", ["hysan", "decoder", "heads"])
+def test_compilers_and_exporters_get_the_definition(branches, n):
+    given = problem(BRANCHES[branches], n=n, m=max(n, 5), b=1, h=4)
+
+    def function(q, k, v):
+        return compute(dataclasses.replace(given, q=q, k=k, v=v)).outputs
+
+    tensors = [x.detach() for x in (given.q, given.k, given.v)]
+    with torch.no_grad():
+        traced = torch.jit.trace(function, tensors)
+        assert torch.equal(traced(*tensors), reference(given).outputs)
+
+
+@pytest.mark.parametrize("n", [1, 40, 100, 1030])
+@pytest.mark.parametrize("branches", ["hysan", "hybrid"])
+@pytest.mark.parametrize("path", PATHS)
+def test_a_second_derivative_is_right_or_refused(path, branches, n):
+    """A penalty on gradients must not be left out without a word."""
+    given = problem(BRANCHES[branches], n=n, m=max(n, 3), b=1, h=1, dtype=torch.float64)
+    skip_unless_able(path, given)
+
+    def penalty(path, given):
+        outputs = PATHS[path].compute(given).outputs
+        (grad,) = torch.autograd.grad(outputs.sum(), given.k, create_graph=True)
+        return torch.autograd.grad(grad.pow(2).sum(), given.k)[0]
+
+    try:
+        got = penalty(path, given)
+    except RuntimeError as error:
+        assert "no second derivative" in str(error)
+    else:
+        want = penalty("reference", converted(given, torch.float64))
+        torch.testing.assert_close(got, want)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

@@ -132,7 +132,7 @@ class Blocks:
         return bias.masked_fill_(~allowed, -torch.inf).flatten(0, 1).unsqueeze(1)
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=2)
 def _bias_without_padding(
     blocks: Blocks, b: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:

@@ -121,7 +121,7 @@ def _lowest(dtype: torch.dtype) -> float:
     return torch.finfo(dtype).min / 2
 
 
-@lru_cache(maxsize=128)
+@lru_cache(maxsize=32)
 @torch.inference_mode(False)
 def layout(
     patterns: tuple[Pattern, ...], n: int, m: int, dtype: torch.dtype, device: torch.device

@@ -32,9 +32,9 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from ..patterns import Pattern
+from .autograd import first_order
 from .block_layout import layout
 from .problem import AttentionProblem, AttentionResult
 from .short import SMALLEST_SUM, short
@@ -80,8 +80,6 @@ def able(problem: AttentionProblem) -> bool:
         and not problem.need_weights
         and problem.q.numel() > 0
         and all(len(set(branch)) == 1 for branch in problem.branches)
-        and not torch.compiler.is_compiling()
-        and not torch.jit.is_tracing()
     )
 
 
@@ -124,7 +122,7 @@ class _Blocks(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx, grads):
         q, k, v, padding, outputs, inverse, *shares = ctx.saved_tensors
         gradients = _backward(q, k, v, padding, ctx.patterns, outputs, inverse, shares, grads)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from .autograd import first_order, watched
+
 
 class Fusion(nn.Module):
     """Combines l branch outputs of width d.
@@ -125,10 +127,9 @@ def _written_down(*tensors: Tensor) -> bool:
     It converts nothing, and compilers and exporters cannot look into it.  In half precision
     its sum of the branches, written back after each of them, would be rounded each time.
     """
-    watched = torch.compiler.is_compiling() or torch.jit.is_tracing()
     autocast = torch.is_autocast_enabled(tensors[0].device.type)
     dtypes = {tensor.dtype for tensor in tensors}
-    return not (watched or autocast) and dtypes in ({torch.float32}, {torch.float64})
+    return not (watched() or autocast) and dtypes in ({torch.float32}, {torch.float64})
 
 
 class _SqueezeGates(torch.autograd.Function):
@@ -154,7 +155,7 @@ class _SqueezeGates(torch.autograd.Function):
         return fused.view(n, b, d), gates
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx, grad_fused, grad_gates):
         branches, squeeze, expand, squeezed, gates = ctx.saved_tensors
         l, n, b, d = branches.shape  # noqa: E741

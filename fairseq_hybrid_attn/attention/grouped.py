@@ -10,13 +10,12 @@ Shape letters as in ``problem.py``.
 from __future__ import annotations
 
 import functools
-import weakref
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..patterns import Band
+from ..patterns import sees_itself
 from . import flash, regions
 from .problem import AttentionProblem, AttentionResult, Branch
 from .region_layout import known
@@ -62,8 +61,7 @@ def able(problem: AttentionProblem) -> bool:
         and problem.q.device.type == "cpu"
         and problem.bias is None
         and (_few_scores(problem) or not problem.need_weights)
-        and all(isinstance(pattern, Band) for pattern in problem.branches[0])
-        and not torch.compiler.is_compiling()
+        and all(sees_itself(pattern) for pattern in problem.branches[0])
     )
 
 
@@ -160,7 +158,9 @@ def _mask(problem: AttentionProblem, dtype: torch.dtype) -> tuple[Tensor, Tensor
         # longer one's.
         bias = _kept_bias(branch, max(64, 1 << (m - 1).bit_length()), dtype)
     bias = bias[..., m - n : m, :m]  # [1, 1 or h, n, m]
-    return (bias, None) if problem.key_padding is None else _padded(bias, problem.key_padding)
+    if problem.key_padding is None:
+        return bias, None
+    return _padded(bias, problem.key_padding, (branch, n, m, dtype))
 
 
 def _bias(branch: Branch, m: int, dtype: torch.dtype) -> Tensor:
@@ -176,36 +176,33 @@ def _bias(branch: Branch, m: int, dtype: torch.dtype) -> Tensor:
 _kept_bias = functools.lru_cache(maxsize=8)(_bias)
 
 
-#: The last padding, its version, the bias it was joined with, and what came of it: the layers
-#: of an encoder are given the same padding one after the other.
-_last: tuple[weakref.ref, int, Tensor, tuple[Tensor, Tensor | None]] | None = None
+#: Bias and padding that were joined last, and what came of it: the layers of an encoder are
+#: given the same padding one after the other.
+_last: tuple[tuple, Tensor, tuple[Tensor, Tensor | None]] | None = None
+
+#: How large a joined bias is kept, in numbers.
+_LARGEST_KEPT = 2**22
 
 
-def _padded(bias: Tensor, padding: Tensor) -> tuple[Tensor, Tensor | None]:
+def _padded(bias: Tensor, padding: Tensor, key: tuple) -> tuple[Tensor, Tensor | None]:
     """Forbid padded keys as well; returns as :func:`_mask`.
 
     Args:
         bias: ``[1, 1 or h, n, m]``.
         padding: ``[b, m]``, True = padding.
+        key: what the bias depends on.
     """
     global _last
     last = _last  # read once, for other threads may set it
-    version = None if padding.is_inference() else padding._version
-    if (
-        last is not None
-        and version is not None
-        and last[0]() is padding
-        and last[1] == version
-        and last[2].data_ptr() == bias.data_ptr()
-        and last[2].shape == bias.shape
-    ):
-        return last[3]
+    if last is not None and last[0] == key and torch.equal(last[1], padding):
+        return last[2]
     with torch.inference_mode(False):
+        padding = padding.clone()
         of_keys = torch.zeros(padding.shape, dtype=bias.dtype)
-        of_keys.masked_fill_(padding.clone(), _forbidden(bias.dtype))
+        of_keys.masked_fill_(padding, _forbidden(bias.dtype))
         joined = bias + of_keys[:, None, None]  # [b, 1 or h, n, m]
         empty = joined.amax(-1, keepdim=True) < 0
-        joined = joined, (empty if empty.any() else None)
-    if version is not None:
-        _last = weakref.ref(padding), version, bias, joined
-    return joined
+        found = joined, (empty if empty.any() else None)
+    if joined.numel() <= _LARGEST_KEPT:
+        _last = key, padding, found
+    return found

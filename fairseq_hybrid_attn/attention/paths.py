@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import torch
 
 from . import blocks, fused_cuda, grouped, regions, short, step
+from .autograd import watched
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
 
@@ -72,7 +73,13 @@ def compute(problem: AttentionProblem) -> AttentionResult:
 
 
 def choose(problem: AttentionProblem) -> str:
-    """Name the path for ``problem``: the one the user forces, or the first that applies."""
+    """Name the path for ``problem``: the one the user forces, or the first that applies.
+
+    Compilers and exporters get the definition, and no choice that would hold for the length
+    at hand only.
+    """
+    if watched():
+        return "reference"
     forced = os.environ.get(PATH_VARIABLE)
     if forced:
         if forced not in PATHS:

@@ -29,6 +29,8 @@ Branch = tuple[Pattern, ...]
 class AttentionProblem:
     """Scores are computed once and shared by all branches; values are shared as well.
 
+    All numbers are finite, those of padding too.
+
     Attributes:
         q: queries, already multiplied by d_k ** -0.5, ``[b, h, n, d_k]``.
         k: keys, ``[b, h, m, d_k]``.

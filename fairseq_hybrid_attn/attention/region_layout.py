@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.linalg import vecdot
 
-from ..patterns import FUTURE, GLOBAL, PAST, Band, Pattern
+from ..patterns import FUTURE, GLOBAL, PAST, Band, Pattern, sees_itself
 from . import flash
 from .banded import Blocks
 
@@ -27,7 +27,8 @@ def known(pattern: Pattern) -> bool:
     """Whether ``pattern`` is a union of the regions here."""
     if pattern in (GLOBAL, PAST, FUTURE):
         return True
-    return isinstance(pattern, Band) and None not in (pattern.behind, pattern.ahead)
+    limited = isinstance(pattern, Band) and None not in (pattern.behind, pattern.ahead)
+    return limited and sees_itself(pattern)
 
 
 @dataclass(frozen=True)

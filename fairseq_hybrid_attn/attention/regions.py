@@ -24,11 +24,11 @@ from functools import reduce
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.linalg import vecdot
 
 from ..patterns import Band
 from . import flash
+from .autograd import first_order
 from .problem import AttentionProblem, AttentionResult
 from .region_layout import Layout, known
 
@@ -82,7 +82,6 @@ def able(problem: AttentionProblem) -> bool:
         and problem.bias is None
         and not problem.need_weights
         and all(len(set(branch)) == 1 and known(branch[0]) for branch in problem.branches)
-        and not torch.compiler.is_compiling()
         and flash.available(problem.q.new_empty(0, dtype=_inner(problem)))
     )
 
@@ -151,7 +150,7 @@ class _Merged(torch.autograd.Function):
         return outputs
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx, grads):
         q, k, v, mix, padding, shares, outputs, *rest = ctx.saved_tensors
         layout, rest = ctx.layout, iter(rest)

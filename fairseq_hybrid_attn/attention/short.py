@@ -25,6 +25,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .autograd import first_order
 from .problem import AttentionProblem, AttentionResult, Branch
 
 #: The smallest Z that is computed from the softmax that the branches share.  The scores
@@ -56,9 +57,8 @@ def short(problem: AttentionProblem) -> AttentionResult:
 
 
 def able(problem: AttentionProblem) -> bool:
-    """Always, but where a compiler or an exporter looks on: for these, the definition."""
-    watched = torch.compiler.is_compiling() or torch.jit.is_tracing()
-    return not watched and problem.q.numel() > 0
+    """Whether there is anything to compute."""
+    return problem.q.numel() > 0
 
 
 #: Nothing that is right for every problem is faster.
@@ -76,7 +76,7 @@ class _Short(torch.autograd.Function):
         return outputs, weights
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_order
     def backward(ctx, grad_outputs, grad_weights):
         q, k, v, bias, mix, *kept = ctx.saved_tensors
         problem = dataclasses.replace(ctx.rest, q=q, k=k, v=v, bias=bias, mix=mix)
@@ -267,7 +267,8 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
     b, h, n, _ = problem.q.shape
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
     device = problem.q.device
-    build = _masks if l * n * m <= LARGEST_CACHED_MASK else _masks.__wrapped__
+    heads = max(len(branch) for branch in problem.branches)
+    build = _masks if heads * l * n * m <= LARGEST_CACHED_MASK else _masks.__wrapped__
     mask, unseen = build(problem.branches, n, m, work, device)
     real = bias = mix = None
     if problem.key_padding is not None:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..patterns import Band, Pattern
+from ..patterns import Band, sees_itself
 from .problem import AttentionProblem, AttentionResult
 from .reference import masked_softmax, scaled_scores
 
@@ -32,19 +32,18 @@ def able(problem: AttentionProblem) -> bool:
     """Whether this path is right for ``problem``."""
     return (
         problem.q.size(2) == 1
+        and problem.q.numel() > 0
         and problem.bias is None
         and problem.dropout == 0
-        and not torch.compiler.is_compiling()
-        and all(len(set(branch)) == 1 and _sees_itself(branch[0]) for branch in problem.branches)
+        and all(
+            len(set(branch)) == 1 and isinstance(branch[0], Band) and sees_itself(branch[0])
+            for branch in problem.branches
+        )
     )
 
 
 #: Wherever it is right, it is faster than the other paths as well.
 applies = able
-
-
-def _sees_itself(pattern: Pattern) -> bool:
-    return isinstance(pattern, Band) and (pattern.behind or 0) >= 0 and (pattern.ahead or 0) >= 0
 
 
 def _slices_pay(problem: AttentionProblem) -> bool:

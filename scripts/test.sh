@@ -6,7 +6,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/test.sh: linter, formatter and all tests, in some twelve minutes on two cores.
+scripts/test.sh: linter, formatter and all tests, in some twenty minutes on two cores.
 
 It makes a virtual environment in .venv, the one that scripts/demo.sh uses as well. Arguments
 are passed on to pytest, for instance:

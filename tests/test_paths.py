@@ -284,16 +284,19 @@ def test_a_second_derivative_is_right_or_refused(path, branches, n):
         torch.testing.assert_close(got, want)
 
 
+@pytest.mark.parametrize("forced", ["", "blocks", "regions"])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_a_model_trained_by_another_path_is_the_same(name, monkeypatch):
-    """20 steps by the paths that are chosen and by the reference, in double precision.
+def test_a_model_trained_by_another_path_is_the_same(name, forced, monkeypatch):
+    """20 steps by the paths that are chosen, or those for long sentences, and by the reference.
 
-    Single precision would tell a ReLU that flips from one that does not, and not much else.
+    In double precision, since
+
+    single precision would tell a ReLU that flips from one that does not, and not much else.
     """
-    sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [10, 11, 12, 13, 14, 15, 4, 2]]
+    sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [*range(4, 16), *range(6, 14), 2]]
     source, target = pad(sentences, 1, left=True), pad(sentences, 1, left=False)
     trained = []
-    for path in ("", "reference"):
+    for path in (forced, "reference"):
         monkeypatch.setenv(PATH_VARIABLE, path)
         model = build_tiny(name).double().train()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)

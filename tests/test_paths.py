@@ -289,7 +289,8 @@ def test_a_second_derivative_is_right_or_refused(path, branches, n):
 def test_a_model_trained_by_another_path_is_the_same(name, forced, monkeypatch):
     """20 steps by the paths that are chosen, or those for long sentences, and by the reference.
 
-    In double precision, since single precision would tell a ReLU that flips from one that does not, and not much else.
+    In double precision, since single precision would tell a ReLU that flips from one that does
+    not, and not much else.
     """
     sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [*range(4, 16), *range(6, 14), 2]]
     source, target = pad(sentences, 1, left=True), pad(sentences, 1, left=False)

@@ -14,17 +14,9 @@ from dataclasses import replace
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 
-from .common import (
-    NULL,
-    VANILLA,
-    Settings,
-    forced,
-    interleaved,
-    milliseconds,
-    paths_taken,
-    ratio,
-)
-from .models import SYSTEMS, build, dictionary, sentences
+from .common import Settings, forced
+from .models import build, sentences
+from .systems import timed
 
 BEAM = 4
 
@@ -39,37 +31,13 @@ def run(settings: Settings, lengths: tuple[int, ...] = LENGTHS) -> Iterator[dict
         a result for each, see README.md.
     """
     for length in lengths:
-        yield from _at_length(replace(settings, length=length))
-
-
-def _at_length(settings: Settings) -> Iterator[dict]:
-    for system in filter(settings.wants, SYSTEMS):
-        yield from _system(system, dictionary(settings), settings)
-
-
-def _system(system: str, words, settings: Settings) -> Iterator[dict]:
-    calls = {name: _translate(None, name, words, settings) for name in (VANILLA, NULL)}
-    taken: dict[str, list[str]] = {NULL: []}
-    for path in settings.paths:
-        call = _translate(system, path, words, settings)
-        paths = paths_taken(call)
-        if paths not in taken.values():  # a forced path that is able nowhere
-            calls[path], taken[path] = call, paths
-    seconds = interleaved(calls, settings)
-    for candidate, paths in taken.items():
-        yield {
-            "benchmark": "generation",
-            "case": system,
-            "measure": "generation",
-            "sentences": settings.sentences,
-            "queries": settings.length,
-            "candidate": candidate,
-            "paths": paths,
-            "ratio": ratio(seconds, candidate),
-            "sentences_a_second": _speed(seconds[candidate], settings),
-            "vanilla_sentences_a_second": _speed(seconds[VANILLA], settings),
-            "vanilla_ms": milliseconds(seconds[VANILLA]),
-        }
+        at_length = replace(settings, length=length)
+        for result, ours, theirs in timed("generation", "generation", _translate, at_length):
+            yield {
+                **result,
+                "sentences_a_second": _speed(ours, settings),
+                "vanilla_sentences_a_second": _speed(theirs, settings),
+            }
 
 
 def _speed(seconds: list[float], settings: Settings) -> float:

@@ -11,17 +11,9 @@ from collections.abc import Callable, Iterator
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-from .common import (
-    NULL,
-    VANILLA,
-    Settings,
-    forced,
-    interleaved,
-    milliseconds,
-    paths_taken,
-    ratio,
-)
-from .models import SYSTEMS, build, dictionary, sentences
+from .common import Settings, forced
+from .models import build, sentences
+from .systems import timed
 
 
 def run(settings: Settings) -> Iterator[dict]:
@@ -30,31 +22,8 @@ def run(settings: Settings) -> Iterator[dict]:
     Yields:
         a result for each system and path, see README.md.
     """
-    for system in filter(settings.wants, SYSTEMS):
-        yield from _system(system, dictionary(settings), settings)
-
-
-def _system(system: str, words, settings: Settings) -> Iterator[dict]:
-    steps = {name: _step(None, name, words, settings) for name in (VANILLA, NULL)}
-    taken: dict[str, list[str]] = {NULL: []}
-    for path in settings.paths:
-        step = _step(system, path, words, settings)
-        paths = paths_taken(step)
-        if paths not in taken.values():  # a forced path that is able nowhere
-            steps[path], taken[path] = step, paths
-    seconds = interleaved(steps, settings)
-    for candidate, paths in taken.items():
-        yield {
-            "benchmark": "step",
-            "case": system,
-            "measure": "training step",
-            "sentences": settings.sentences,
-            "queries": settings.length,
-            "candidate": candidate,
-            "paths": paths,
-            "ratio": ratio(seconds, candidate),
-            "vanilla_ms": milliseconds(seconds[VANILLA]),
-        }
+    for result, _, _ in timed("step", "training step", _step, settings):
+        yield result
 
 
 def _step(system: str | None, path: str, words, settings: Settings) -> Callable[[], None]:

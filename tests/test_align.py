@@ -21,11 +21,10 @@ from fairseq_hybrid_attn.alignment.forced import (
     AlignedSentence,
     Aligner,
     cross_attention,
-    load_model,
     strongest,
-    text_dataset,
 )
 from fairseq_hybrid_attn.alignment.words import piece_links, text_of, word_attention, words_of
+from fairseq_hybrid_attn.inference import Sentences, load_model
 
 SYMBOLS = 12
 
@@ -138,8 +137,8 @@ def sentences(count, seed=0, longest=9):
 
 def align(model, source, target, *, subwords="none", left=True, **settings):
     task = task_of(left)
-    dataset, tokens = text_dataset(task, source, target)
-    return list(Aligner(model, task, subwords, **settings).align(dataset, tokens))
+    sentences = Sentences.of_text(task, source, target)
+    return list(Aligner(model, subwords, **settings).align(sentences))
 
 
 @pytest.mark.parametrize("left", [True, False], ids=["left", "right"])
@@ -166,13 +165,15 @@ def test_windows_of_sentences_are_in_order(monkeypatch):
     model = build("mma")
     source, target = sentences(30)
     at_once = align(model, source, target)
-    monkeypatch.setattr("fairseq_hybrid_attn.alignment.forced._WINDOW", 7)
+    monkeypatch.setattr("fairseq_hybrid_attn.inference._WINDOW", 7)
     told = []
-    dataset, tokens = text_dataset(task_of(), source, target)
-    aligner = Aligner(model, task_of(), "none", max_tokens=40)
+    aligner = Aligner(model, "none", max_tokens=40)
     found = list(
         aligner.align(
-            dataset, tokens, use=lambda s: s.links(-1, 1), skip=[0, 12, 29], progress=told.append
+            Sentences.of_text(task_of(), source, target),
+            use=lambda s: s.links(-1, 1),
+            skip=[0, 12, 29],
+            progress=told.append,
         )
     )
     assert [n for n, links in enumerate(found) if links is None] == [0, 12, 29]
@@ -512,7 +513,7 @@ def test_what_the_models_do(data, task):
     """They write what they should, at every step, which makes the next tests worth something."""
     model, loaded = load_model(data / f"{task}.pt", data / "bin")
     lines = [(data / f"{task}.{side}").read_text().split("\n")[:-1] for side in ("de", "en")]
-    dataset, _ = text_dataset(loaded, *lines)
+    dataset = Sentences.of_text(loaded, *lines).dataset
     sample = dataset.collater([dataset[n] for n in range(len(dataset)) if n != 2])
     with torch.no_grad():
         written = model(**sample["net_input"])[0].argmax(-1)

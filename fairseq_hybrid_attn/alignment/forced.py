@@ -20,27 +20,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
-from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .files import Links, split_words
+from ..inference import Sentences, in_batches
+from .files import Links
 from .words import text_of, word_attention, words_of
 
 #: Differences of attention below this count as none: rounding depends on the batch.
 _TIE = 1e-5
-
-#: Sentences that are sorted by length together: enough for full batches, few enough for memory.
-_WINDOW = 5_000
-
-_SHOWN = 5  # sentences that an error message names
 
 #: A layer or a head: its number from 1, from the last one if negative, or the mean of all.
 Choice = int | str
@@ -226,102 +218,11 @@ def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
     return source.ne(model.encoder.dictionary.pad())
 
 
-def load_model(path: Path, data: Path, **overrides):
-    """Load a checkpoint to align with.
-
-    Args:
-        path: a fairseq checkpoint of a model that this package or fairseq registers.
-        data: the folder with its dictionaries.
-        overrides: settings of the task in place of those in the checkpoint; None leaves them.
-
-    Returns:
-        the model, in evaluation mode, and its task.
-
-    Raises:
-        UserError: if it cannot be loaded.
-    """
-    if not path.is_file():
-        raise UserError(f"--path {path}: there is no such file")
-    settings = {key: value for key, value in overrides.items() if value is not None}
-    # What only training needs, and might not be there.
-    settings |= {"data": str(data), "eval_bleu": False, "load_alignments": False}
-    settings["truncate_source"] = False  # words would be missing without a word
-    try:
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [str(path)], arg_overrides=settings
-        )
-    except UserError:
-        raise
-    except Exception as error:  # of many kinds, from torch, omegaconf and fairseq
-        message = (str(error).strip() or repr(error)).splitlines()[0]
-        raise UserError(
-            f"--path {path} with the dictionaries in {data} cannot be loaded: {message}"
-        ) from error
-    return models[0].eval(), task
-
-
-def load_split(task, split: str) -> LanguagePairDataset:
-    """A binarised part of the data folder, such as ``test``.
-
-    Raises:
-        UserError: if there is none, or it has no target side.
-    """
-    try:
-        task.load_dataset(split)
-    except FileNotFoundError as error:
-        raise UserError(f"--gen-subset {split}: {error}") from error
-    dataset = task.dataset(split)
-    if not isinstance(dataset, LanguagePairDataset) or dataset.tgt is None:
-        raise UserError(f"--gen-subset {split}: it is no set of sentences and their translations")
-    dataset.left_pad_target = False  # padding before the target would be read as the past
-    return dataset
-
-
-def text_dataset(
-    task, source: Sequence[str], target: Sequence[str]
-) -> tuple[LanguagePairDataset, tuple[list[list[str]], list[list[str]]]]:
-    """Sentences in subwords as a data set.
-
-    Args:
-        task: has the dictionaries, and on which side to pad.
-        source: sentences, their subwords separated by spaces.
-        target: the same.
-
-    Returns:
-        the data set, and the subwords of both sides.
-    """
-    sides, tokens = [], []
-    for lines, dictionary in (
-        (source, task.source_dictionary),
-        (target, task.target_dictionary),
-    ):
-        pieces = [split_words(line) for line in lines]
-        encoded = [
-            torch.tensor([dictionary.index(piece) for piece in line] + [dictionary.eos()])
-            for line in pieces
-        ]
-        sides += [encoded, [len(line) for line in encoded], dictionary]
-        tokens.append(pieces)
-    dataset = LanguagePairDataset(
-        *sides,
-        left_pad_source=getattr(task.cfg, "left_pad_source", True),
-        left_pad_target=False,
-        shuffle=False,
-    )
-    return dataset, tuple(tokens)
-
-
-def tokens_of(ids: Tensor, dictionary: Dictionary) -> list[str]:
-    """The subwords of a sentence of a data set, without end symbol."""
-    return [dictionary[int(i)] for i in ids if int(i) != dictionary.eos()]
-
-
 class Aligner:
-    """Aligns the sentences of a data set by the attention of a model.
+    """Aligns sentences by the attention of a model.
 
     Args:
-        model: from :func:`load_model`.
-        task: likewise.
+        model: from :func:`~fairseq_hybrid_attn.inference.load_model`.
         subwords: how words are split, one of ``words.SUBWORDS``.
         max_tokens: of a batch: its sentences times the longer side of the longest one.
         device: where to compute.
@@ -333,7 +234,6 @@ class Aligner:
     def __init__(
         self,
         model: nn.Module,
-        task,
         subwords: str,
         *,
         max_tokens: int = 4000,
@@ -342,30 +242,15 @@ class Aligner:
         full_context: bool = False,
     ):
         self.model = model.to(device).eval()
-        self.task = task
         self.subwords = subwords
         self.max_tokens = max_tokens
         self.device = device
         self.read_step = read_step
         self.full_context = full_context
 
-    def too_long(self, dataset: LanguagePairDataset) -> list[int]:
-        """The sentences, from 0, that are longer than the model takes."""
-        limits = utils.resolve_max_positions(self.task.max_positions(), self.model.max_positions())
-        if not isinstance(limits, (tuple, list)):
-            limits = (limits, limits)
-        return [
-            number
-            for number, lengths in enumerate(_lengths(dataset))
-            if any(
-                limit is not None and n > limit for n, limit in zip(lengths, limits, strict=True)
-            )
-        ]
-
     def align(
         self,
-        dataset: LanguagePairDataset,
-        tokens: tuple[Sequence[list[str]], Sequence[list[str]]] | None = None,
+        sentences: Sentences,
         *,
         use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
         skip: Sequence[int] = (),
@@ -374,51 +259,34 @@ class Aligner:
         """Align.
 
         Args:
-            dataset: pairs of sentences.
-            tokens: their subwords, source and target; from the dictionaries if None, where an
-                unknown subword does not show whether its word goes on.
+            sentences: with their translations.
             use: makes of a sentence what is wanted of it; the sentences themselves, with all
                 layers and heads, are large.
             skip: sentences (from 0) to leave out.
             progress: is told how many more sentences are done.
 
         Yields:
-            of each sentence what ``use`` made of it, in the order of the data set; None of one
-            that is left out.
+            of each sentence what ``use`` made of it, in their order; None of one that is left
+            out.
 
         Raises:
             UserError: if the model has no cross-attention.
         """
-        left_out = frozenset(skip)
-        lengths = _lengths(dataset)
-        numbers = iter(range(len(lengths)))
-        while window := list(islice(numbers, _WINDOW)):
-            wanted = [number for number in window if number not in left_out]
-            done: dict[int, object] = {}
-            for batch in _batches(wanted, lengths, self.max_tokens):
-                for number, sentence in self._align_batch(dataset, batch, tokens):
-                    done[number] = use(sentence)
-                progress(len(batch))
-            progress(len(window) - len(wanted))
-            yield from (done.get(number) for number in window)
 
-    def _align_batch(
-        self, dataset: FairseqDataset, batch: list[int], tokens
-    ) -> Iterator[tuple[int, AlignedSentence]]:
-        sample = dataset.collater([dataset[number] for number in batch])
-        sample = utils.move_to_cuda(sample) if self.device != "cpu" else sample
-        attention = cross_attention(self.model, sample, full_context=self.full_context)
-        for number, weights in zip(sample["id"].tolist(), attention, strict=True):
-            pieces = tuple(
-                side[number] if tokens else tokens_of(ids, dictionary)
-                for side, ids, dictionary in zip(
-                    tokens or (None, None),
-                    (dataset.src[number], dataset.tgt[number]),
-                    (dataset.src_dict, dataset.tgt_dict),
-                    strict=True,
-                )
-            )
-            yield number, self._sentence(weights.numpy(), *pieces)
+        def compute(sample: dict) -> Iterator:
+            attention = cross_attention(self.model, sample, full_context=self.full_context)
+            for number, weights in zip(sample["id"].tolist(), attention, strict=True):
+                pieces = sentences.source[number], sentences.target[number]
+                yield use(self._sentence(weights.numpy(), *pieces))
+
+        yield from in_batches(
+            sentences,
+            compute,
+            max_tokens=self.max_tokens,
+            device=self.device,
+            skip=skip,
+            progress=progress,
+        )
 
     def _sentence(
         self, weights: np.ndarray, source: list[str], target: list[str]
@@ -433,23 +301,3 @@ class Aligner:
             target=[text_of(word, target, self.subwords) for word in target_words],
             attention=word_attention(weights, [*source_words, ends], target_words),
         )
-
-
-def _lengths(dataset: LanguagePairDataset) -> list[tuple[int, int]]:
-    """Of each sentence, its source and target pieces with end symbols."""
-    return [(int(n), int(m)) for n, m in zip(dataset.src_sizes, dataset.tgt_sizes, strict=True)]
-
-
-def _batches(
-    sentences: list[int], lengths: list[tuple[int, int]], max_tokens: int
-) -> Iterator[list[int]]:
-    """Sentences of like length together, however long: none is left out."""
-    batch: list[int] = []
-    # Longest first: what does not fit in memory fails at once.
-    for number in sorted(sentences, key=lambda n: (max(lengths[n]), lengths[n]), reverse=True):
-        if batch and (len(batch) + 1) * max(lengths[batch[0]]) > max_tokens:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch

@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from ..alignment.aer import Score, score
@@ -48,15 +47,12 @@ from ..alignment.forced import (
     AlignedSentence,
     Aligner,
     Choice,
-    load_model,
-    load_split,
     strongest,
-    text_dataset,
-    tokens_of,
 )
-from ..alignment.words import SUBWORDS, words_of
+from ..alignment.words import words_of
 from ..errors import UserError
-from ..files import atomic_write, check_outputs, read_lines, write_json
+from ..files import atomic_write, check_outputs, write_json
+from . import looking
 from .aer import (
     RATES,
     add_gold_arguments,
@@ -71,23 +67,11 @@ from .aer import (
 
 HELP = "word alignments out of a model's attention"
 
-_SHOWN = 5  # sentences that a message names
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
-    parser.add_argument("--path", required=True, type=Path, metavar="FILE", help="checkpoint")
-    parser.add_argument(
-        "--gen-subset", metavar="NAME", help="part of DATA to align (default: test)"
-    )
-    parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords,")
-    parser.add_argument("--target", type=Path, metavar="FILE", help="and its translation")
-    parser.add_argument("--source-lang", metavar="LANG", help="if not as in the checkpoint")
-    parser.add_argument("--target-lang", metavar="LANG", help="if not as in the checkpoint")
-    parser.add_argument(
-        "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
-    )
+    looking.add_model(parser)
+    looking.add_sentences(parser)
     parser.add_argument(
         "--layer",
         default="-1",
@@ -135,10 +119,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="sentences that are too long for the model: an error (default), or no links",
     )
-    parser.add_argument(
-        "--max-tokens", type=int, default=4000, metavar="N", help="subwords of a batch; 4000"
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -150,39 +130,27 @@ def run(args: argparse.Namespace) -> None:
     """
     layer, head = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
-    model, task = load_model(
-        args.path, args.data, source_lang=args.source_lang, target_lang=args.target_lang
-    )
-    if args.source:
-        source, target = read_lines(args.source), read_lines(args.target)
-        if len(source) != len(target):
-            raise UserError(
-                f"{args.source} has {len(source):,} lines, but {args.target} has {len(target):,}"
-            )
-        dataset, tokens = text_dataset(task, source, target)
-    else:
-        dataset, tokens = load_split(task, args.gen_subset or "test"), None
-    sides = tokens or pieces_of(dataset, args.subwords)
+    model, task = looking.load(args)
+    sentences = looking.sentences_of(args, task)
     lengths = [
         tuple(len(words_of(side, args.subwords)) for side in pair)
-        for pair in zip(*sides, strict=True)
+        for pair in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
 
     aligner = Aligner(
         model,
-        task,
         args.subwords,
         max_tokens=args.max_tokens,
-        device=device(args.cpu),
+        device=looking.device(args),
         read_step=args.step == "read",
         full_context=args.full_context,
     )
-    skip = aligner.too_long(dataset)
+    skip = sentences.too_long(model, task)
     if skip and args.too_long == "error":
         raise UserError(
-            f"{len(skip):,} of {len(dataset):,} sentences are longer than the model takes (counted "
-            f"from 1): {_some(skip)}; --too-long empty gives them no links"
+            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes "
+            f"(counted from 1): {looking.some(skip)}; --too-long empty gives them no links"
         )
     keep_all = args.table and gold is not None
     everyone: list[dict[Key, Links]] = []  # of each sentence, what the gold is compared with
@@ -190,11 +158,10 @@ def run(args: argparse.Namespace) -> None:
         write_links = links_writer(args.output, stack)
         write_matrix = matrix_writer(args.matrices, stack)
         bar = stack.enter_context(
-            tqdm(total=len(dataset), unit=" sentences", file=sys.stderr, mininterval=1.0)
+            tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
         )
         found = aligner.align(
-            dataset,
-            tokens,
+            sentences,
             use=lambda sentence: Found.of(
                 sentence, (layer, head), end_symbol=args.end_symbol == "null", keep_all=keep_all
             ),
@@ -208,7 +175,9 @@ def run(args: argparse.Namespace) -> None:
             if gold:
                 everyone.append({SELECTED: one.links, **one.every})
     if skip:
-        print(f"too long for the model, without links: {len(skip):,} sentences ({_some(skip)})")
+        print(
+            f"too long for the model, without links: {len(skip):,} sentences ({looking.some(skip)})"
+        )
     if gold:
         report(args, gold, scores_of(everyone, gold))
 
@@ -283,12 +252,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     Raises:
         UserError: naming the flag and the way out.
     """
-    if (args.source is None) != (args.target is None):
-        raise UserError("give both of --source and --target, or none for a part of DATA")
-    if args.source and args.gen_subset:
-        raise UserError("--gen-subset is a part of DATA; it does not go with --source and --target")
-    if args.max_tokens < 1:
-        raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
+    looking.check(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
@@ -305,32 +269,6 @@ def check_arguments(args: argparse.Namespace) -> None:
         {flag: path for flag, path in outputs.items() if path},
         inputs=[path for path in (args.path, args.source, args.target, args.gold) if path],
     )
-
-
-def device(cpu: bool) -> str:
-    """Where to compute: a GPU if there is one that may be used."""
-    return "cuda" if torch.cuda.is_available() and not cpu else "cpu"
-
-
-def pieces_of(dataset, subwords: str) -> tuple[list[list[str]], list[list[str]]]:
-    """The subwords of a binarised set, source and target; warns where they are not all known."""
-    sides, unknown = [], set()
-    for ids, dictionary in ((dataset.src, dataset.src_dict), (dataset.tgt, dataset.tgt_dict)):
-        pieces = []
-        for number in range(len(ids)):
-            sentence = ids[number]
-            if bool(sentence.eq(dictionary.unk()).any()):
-                unknown.add(number)
-            pieces.append(tokens_of(sentence, dictionary))
-        sides.append(pieces)
-    if unknown and subwords != "none":
-        print(
-            f"warning: {len(unknown):,} sentences have subwords that are not in the dictionary; "
-            "a binarised set does not say where their words end, so words may be counted wrongly "
-            f"(counted from 1: {_some(sorted(unknown))}); --source and --target text does say it",
-            file=sys.stderr,
-        )
-    return tuple(sides)
 
 
 def links_writer(path: Path | None, stack: contextlib.ExitStack) -> Callable[[Links], None]:
@@ -430,8 +368,3 @@ def as_dict(found: Score, by_sentence: bool) -> dict:
         for one in found.sentences
     ]
     return {**found.total.as_dict(), **({"by_sentence": lists} if by_sentence else {})}
-
-
-def _some(sentences: list[int]) -> str:
-    more = ", …" if len(sentences) > _SHOWN else ""
-    return ", ".join(str(number + 1) for number in sentences[:_SHOWN]) + more

@@ -1,0 +1,100 @@
+"""The arguments of commands that look into a trained model: which, on which sentences."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from ..alignment.words import SUBWORDS
+from ..errors import UserError
+from ..files import read_lines
+from ..inference import Sentences, load_model
+
+_SHOWN = 5  # sentences that a message names
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Arguments for a model and where to run it."""
+    parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
+    parser.add_argument("--path", required=True, type=Path, metavar="FILE", help="checkpoint")
+    parser.add_argument("--source-lang", metavar="LANG", help="if not as in the checkpoint")
+    parser.add_argument("--target-lang", metavar="LANG", help="if not as in the checkpoint")
+    parser.add_argument(
+        "--max-tokens", type=int, default=4000, metavar="N", help="subwords of a batch; 4000"
+    )
+    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+
+
+def add_sentences(parser: argparse.ArgumentParser) -> None:
+    """Arguments for sentences and their translations."""
+    parser.add_argument("--gen-subset", metavar="NAME", help="part of DATA (default: test)")
+    parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords,")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="and its translation")
+    parser.add_argument(
+        "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse arguments that do not go together.
+
+    Raises:
+        UserError: naming the flag and the way out.
+    """
+    if (args.source is None) != (args.target is None):
+        raise UserError("give both of --source and --target, or none for a part of DATA")
+    if args.source and args.gen_subset:
+        raise UserError("--gen-subset is a part of DATA; it does not go with --source and --target")
+    if args.max_tokens < 1:
+        raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
+
+
+def load(args: argparse.Namespace) -> tuple[nn.Module, object]:
+    """The model, in evaluation mode, and its task.
+
+    Raises:
+        UserError: if it cannot be loaded.
+    """
+    return load_model(
+        args.path, args.data, source_lang=args.source_lang, target_lang=args.target_lang
+    )
+
+
+def sentences_of(args: argparse.Namespace, task) -> Sentences:
+    """The sentences; warns of those whose words cannot be told.
+
+    Raises:
+        UserError: if they cannot be read.
+    """
+    if args.source:
+        source, target = read_lines(args.source), read_lines(args.target)
+        if len(source) != len(target):
+            raise UserError(
+                f"{args.source} has {len(source):,} lines, but {args.target} has {len(target):,}"
+            )
+        return Sentences.of_text(task, source, target)
+    sentences = Sentences.of_split(task, args.gen_subset or "test")
+    unknown = sentences.with_unknown() if args.subwords != "none" else []
+    if unknown:
+        print(
+            f"warning: {len(unknown):,} sentences have subwords that are not in the dictionary; "
+            "a binarised set does not say where their words end, so words may be counted wrongly "
+            f"(counted from 1: {some(unknown)}); --source and --target text does say it",
+            file=sys.stderr,
+        )
+    return sentences
+
+
+def device(args: argparse.Namespace) -> str:
+    """Where to compute: a GPU if there is one that may be used."""
+    return "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+
+
+def some(sentences: list[int]) -> str:
+    """A few of these sentences (from 0), counted from 1."""
+    more = ", …" if len(sentences) > _SHOWN else ""
+    return ", ".join(str(number + 1) for number in sentences[:_SHOWN]) + more

@@ -1,6 +1,7 @@
 """What only the path over blocks can get wrong; test_paths.py holds it against the reference."""
 
 import dataclasses
+import logging
 
 import pytest
 import torch
@@ -164,3 +165,21 @@ def test_the_future_is_not_seen_by_a_last_digit(patterns):
     after = blocks(dataclasses.replace(given, k=k, v=v)).outputs
     assert torch.equal(before[:, :, :, :200], after[:, :, :, :200])
     assert not torch.equal(before[:, :, :, 200:], after[:, :, :, 200:])
+
+
+def test_the_log_says_once_that_another_path_helps(caplog):
+    """A share of e^-40 is too small to be told from a softmax over all keys."""
+    module._tell_once.cache_clear()
+    given = problem(((GLOBAL,), (PAST,)), n=100, b=1)
+    k = torch.zeros_like(given.k)
+    k[:, :, 60, 0] = 40.0
+    q = torch.zeros_like(given.q)
+    q[..., 0] = 1.0
+    given = dataclasses.replace(given, q=q, k=k)
+    with caplog.at_level(logging.INFO, logger=module.__name__):
+        outputs = [blocks(given).outputs for _ in range(2)]
+    assert torch.equal(*outputs)
+    torch.testing.assert_close(outputs[0], reference(given).outputs, rtol=0, atol=5e-6)
+    assert [record.getMessage() for record in caplog.records] == [
+        "path blocks leaves problems with very small shares to path short"
+    ]

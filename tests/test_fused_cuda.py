@@ -267,16 +267,35 @@ def test_twice_is_the_same_to_the_bit():
     assert all(a.equal(b) for a, b in zip(first[1], second[1], strict=True))
 
 
+SHAPES = [(4, 32, 70, 70, True), (2, 20, 13, 29, False), (1, 64, 13, 13, True)]
+
+
 @needs_kernels
-@pytest.mark.parametrize("dtype", path.DTYPES)
-def test_the_self_test_passes_and_notices(dtype):
-    assert path._self_test(torch.device(DEVICE), dtype) is None
+@pytest.mark.parametrize("dtype, shape", zip(path.DTYPES, SHAPES, strict=True))
+def test_the_self_test_passes_and_notices(dtype, shape):
+    shape = path._Shape(*shape)
+    assert path._self_test(torch.device(DEVICE), dtype, shape) is None
     real = path._Fused.apply
     path._Fused.apply = lambda q, *rest: real(q * 1.05, *rest)
     try:
-        assert "of the self-test is off" in path._self_test(torch.device(DEVICE), dtype)
+        assert "of the self-test is off" in path._self_test(torch.device(DEVICE), dtype, shape)
     finally:
         path._Fused.apply = real
+
+
+@pytest.mark.parametrize("dtype", path.DTYPES)
+@pytest.mark.parametrize("padded", ["none", "left"])
+@pytest.mark.parametrize("d_k", [20, 64, 128])
+def test_the_self_test_is_of_the_kernels_at_hand(dtype, padded, d_k):
+    """For whatever lengths: what is compiled for them is compiled for the self-test."""
+    for n, m in [(1, 1), (2, 16), (16, 33), (17, 17), (32, 40), (33, 64), (64, 65), (5, 900)]:
+        given = problem(BRANCHES["e2"], n=n, m=m, d_k=d_k, padded=padded, dtype=dtype)
+        shape = path._shape(given)
+        tested = problem(BRANCHES["e2"], n=shape.n, m=shape.m, d_k=shape.d_k, dtype=dtype)
+        sizes = path._sizes(given.q, given.k, 6, given.key_padding)
+        assert sizes == path._sizes(tested.q, tested.k, shape.branches, given.key_padding)
+        assert shape.padded == (given.key_padding is not None)
+        assert shape.m <= 134
 
 
 @pytest.mark.skipif(INTERPRETED, reason="tested outside")
@@ -323,12 +342,19 @@ def test_not_taken_on_a_cpu():
     assert not able(problem(BRANCHES["hysan"], n=5, m=5))
 
 
-def test_a_failed_self_test_is_logged_once_and_remembered(monkeypatch, caplog):
-    monkeypatch.setattr(path, "_self_test", lambda device, dtype: "dq of the self-test is off by 1")
-    path._works_on.cache_clear()
-    device = torch.device("cuda", 7)
-    assert not path._works_on(device, torch.float32)
-    assert not path._works_on(device, torch.float32)
+@pytest.mark.parametrize("fault", ["dq of the self-test is off by 1", RuntimeError("no room")])
+def test_a_failed_self_test_is_logged_once_and_remembered(fault, monkeypatch, caplog):
+    def fail(device, dtype, shape):
+        if isinstance(fault, Exception):
+            raise fault
+        return fault
+
+    monkeypatch.setattr(path, "_self_test", fail)
+    path._works.cache_clear()
+    device, shape = torch.device("cuda", 7), path._Shape(4, 32, 70, 70, True)
+    assert not path._works(device, torch.float32, shape)
+    assert not path._works(device, torch.float32, shape)
     assert len(caplog.records) == 1
-    assert "is not used on cuda:7 for torch.float32: dq of the self-test" in caplog.text
-    path._works_on.cache_clear()
+    assert "is not used on cuda:7 for torch.float32, _Shape(branches=4, d_k=32" in caplog.text
+    assert str(fault) in caplog.text
+    path._works.cache_clear()

@@ -48,6 +48,24 @@ def test_weights(name, m, padded):
     torch.testing.assert_close(got.outputs, want.outputs, rtol=0, atol=5e-6)
 
 
+@pytest.mark.parametrize("mix", [False, True])
+@pytest.mark.parametrize("padded", ["none", "left"])
+@pytest.mark.parametrize("m", [7, 130])  # by rows of weights, and by slices
+def test_gradient_is_that_of_finite_differences(m, padded, mix):
+    given = make(
+        BRANCHES["decoder"], n=1, m=m, b=3, width=3, padded=padded, mix=mix, dtype=torch.float64
+    )
+    names = ("q", "k", "v", "mix") if mix else ("q", "k", "v")
+
+    def outputs(*tensors):
+        return step.step(
+            dataclasses.replace(given, **dict(zip(names, tensors, strict=True)))
+        ).outputs
+
+    tensors = tuple(getattr(given, name) for name in names)
+    assert torch.autograd.gradcheck(outputs, tensors, fast_mode=True)
+
+
 @pytest.mark.parametrize("m", [10, 200])
 def test_is_the_last_row_of_the_whole(m):
     whole = make(BRANCHES["decoder"], n=m, dtype=torch.float64)

@@ -28,7 +28,9 @@ Shape letters as in ``problem.py``, and
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -38,6 +40,8 @@ from .autograd import first_order
 from .block_layout import layout
 from .problem import AttentionProblem, AttentionResult
 from .short import SMALLEST_SUM, short
+
+logger = logging.getLogger(__name__)
 
 #: From how many keys on this is faster than ``short``: of separate branches, and of mixed ones,
 #: which ``short`` adds up before they meet the values.
@@ -62,10 +66,16 @@ def blocks(problem: AttentionProblem) -> AttentionResult:
             tuple(branch[0] for branch in problem.branches),
         )
         if outputs is None:
+            _tell_once()
             return short(problem)
         if problem.mix is not None:
             outputs = (problem.mix.to(work) * outputs).sum(dim=0, keepdim=True)
     return AttentionResult(outputs=outputs.to(dtype))
+
+
+@cache
+def _tell_once() -> None:
+    logger.info("path blocks leaves problems with very small shares to path short")
 
 
 def able(problem: AttentionProblem) -> bool:

@@ -114,22 +114,37 @@ class GatedSum(Fusion):
         nn.init.xavier_uniform_(self.expand.weight)
 
     def forward(self, branches, hidden, queries):
-        squeeze, expand = self.squeeze.weight, self.expand.weight
-        if _written_down(branches, squeeze, expand):
-            return _SqueezeGates.apply(branches, squeeze, expand)
+        layers = (self.squeeze, self.expand)
+        if _written_down(branches, layers):
+            return _SqueezeGates.apply(branches, *(layer.weight for layer in layers))
         gates = torch.sigmoid(self.expand(torch.relu(self.squeeze(branches))))
         return (branches * gates).sum(dim=0), gates
 
 
-def _written_down(*tensors: Tensor) -> bool:
+def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     """Whether :class:`_SqueezeGates` serves.
 
-    It converts nothing, and compilers and exporters cannot look into it.  In half precision
-    its sum of the branches, written back after each of them, would be rounded each time.
+    It converts nothing, compilers and exporters cannot look into it, and of the layers it takes
+    the weights alone: they must do nothing besides.  In half precision its sum of the branches,
+    written back after each of them, would be rounded each time.
     """
-    autocast = torch.is_autocast_enabled(tensors[0].device.type)
-    dtypes = {tensor.dtype for tensor in tensors}
-    return not (watched() or autocast) and dtypes in ({torch.float32}, {torch.float64})
+    if watched() or torch.is_autocast_enabled(branches.device.type):
+        return False
+    if not all(_is_just_its_weights(layer) for layer in layers):
+        return False
+    dtypes = {branches.dtype, *(layer.weight.dtype for layer in layers)}
+    return dtypes in ({torch.float32}, {torch.float64})
+
+
+def _is_just_its_weights(layer: nn.Module) -> bool:
+    """Whether nobody made another layer of it (quantised, adapted) or listens to it."""
+    hooks = (
+        layer._forward_hooks,
+        layer._forward_pre_hooks,
+        layer._backward_hooks,
+        layer._backward_pre_hooks,
+    )
+    return type(layer) is nn.Linear and not any(hooks)
 
 
 class _SqueezeGates(torch.autograd.Function):

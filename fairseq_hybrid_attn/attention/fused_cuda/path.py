@@ -20,14 +20,16 @@ Two more than the branches' entries in what is kept of each row (``SIDES``) belo
 Gradients are summed in a fixed order, without atomic operations.
 
 This has been run in Triton's interpreter on a CPU and compiled for NVIDIA GPUs without one at
-hand.  **It was neither run nor timed on a GPU**, and its block sizes are guesses.  Therefore it is
-taken only after a self-test on the GPU at hand, and left if that fails.
+hand.  **It was neither run nor timed on a GPU**, and its block sizes are guesses.  Therefore each
+kernel, as compiled for a type, width, number of branches and size of blocks, is taken only after a
+self-test on the GPU at hand, and left if that fails.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import logging
+from dataclasses import dataclass
 from functools import cache
 
 import torch
@@ -65,8 +67,12 @@ def fused_cuda(problem: AttentionProblem) -> AttentionResult:
 
 def able(problem: AttentionProblem) -> bool:
     """Whether the kernels compute ``problem``, here and now."""
-    q = problem.q
-    return q.is_cuda and _triton_is_there() and supports(problem) and _works_on(q.device, q.dtype)
+    return (
+        problem.q.is_cuda
+        and _triton_is_there()
+        and supports(problem)
+        and _works(problem.q.device, problem.q.dtype, _shape(problem))
+    )
 
 
 #: Taken wherever it works: on a GPU every other path launches more kernels.  Not measured.
@@ -216,34 +222,65 @@ def _triton_is_there() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
+@dataclass(frozen=True)
+class _Shape:
+    """What decides which kernels are compiled, with lengths that stand for all alike."""
+
+    branches: int
+    d_k: int
+    n: int
+    m: int
+    padded: bool
+
+
+def _shape(problem: AttentionProblem) -> _Shape:
+    l = len(problem.branches)  # noqa: E741
+    sizes = _sizes(problem.q, problem.k, l, problem.key_padding)
+    n = _typical_length(problem.q.size(2), sizes["BLOCK_Q"])
+    m = _typical_length(problem.k.size(2), sizes["BLOCK_K"])
+    return _Shape(l, sizes["DK"], n, m, sizes["PADDED"])
+
+
+def _typical_length(length: int, block: int) -> int:
+    """A length for which the same size of blocks is chosen: within one, or of several."""
+    return block - 3 if length <= block else 2 * block + 6
+
+
 @cache
-def _works_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Compile, run and compare with the reference, once on each GPU and for each type."""
+def _works(device: torch.device, dtype: torch.dtype, shape: _Shape) -> bool:
+    """Compile, run and compare with the reference, once for each kernel on each GPU."""
     try:
-        fault = _self_test(device, dtype)
+        fault = _self_test(device, dtype, shape)
     except Exception as error:  # whatever a compiler and a driver may raise
         fault = f"{type(error).__name__}: {error}"
     if fault:
-        logger.warning("the fused kernel is not used on %s for %s: %s", device, dtype, fault)
+        logger.warning(
+            "the fused kernel is not used on %s for %s, %s: %s", device, dtype, shape, fault
+        )
     return not fault
 
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def _self_test(device: torch.device, dtype: torch.dtype) -> str | None:
-    """Outputs and gradients of four branches and of a head's pattern each, with padding.
+def _self_test(device: torch.device, dtype: torch.dtype, shape: _Shape) -> str | None:
+    """Outputs and gradients, where branches differ and heads do.
 
     Returns:
         what is wrong, or None.
     """
     generator = torch.Generator().manual_seed(0)
-    padding = torch.zeros(1, 70, dtype=torch.bool, device=device)
-    padding[0, :36] = True
-    for branches in (((GLOBAL,), (PAST,), (FUTURE,), (local(5),)), ((GLOBAL, local(1)),)):
-        q, k, v, upstream = (
-            torch.randn(1, 2, 70, 32, generator=generator).to(device, dtype) for _ in range(4)
-        )
-        results = []
+    some = (GLOBAL, PAST, FUTURE, local(5), local(1))
+    branches = tuple((some[i % 5], some[(i + 1) % 5]) for i in range(shape.branches))
+    padding = None
+    if shape.padded:
+        padding = torch.zeros(1, shape.m, dtype=torch.bool, device=device)
+        padding[0, : shape.m // 2] = True
+    q, k, v, upstream = (
+        torch.randn(1, 2, length, shape.d_k, generator=generator).to(device, dtype)
+        for length in (shape.n, shape.m, shape.m, shape.n)
+    )
+    results = []
+    with torch.autocast(device.type, enabled=False):
         for compute, kind in ((reference, torch.float64), (fused_cuda, dtype)):
             leaves = [x.to(kind).requires_grad_() for x in (q, k, v)]
             given = AttentionProblem(
@@ -255,9 +292,12 @@ def _self_test(device: torch.device, dtype: torch.dtype) -> str | None:
             )
             outputs = compute(given).outputs
             gradients = torch.autograd.grad((outputs * upstream.to(kind)).sum(), leaves)
-            results.append([outputs, *gradients])
-        for name, want, got in zip(("output", "dq", "dk", "dv"), *results, strict=True):
-            worst = (got - want).abs().max().item()
-            if not worst <= TOLERANCE[dtype]:  # written so that NaN fails as well
-                return f"{name} of the self-test is off by {worst:.1e}"
+            with torch.no_grad():  # another kernel in half precision
+                untrained = compute(given).outputs
+            results.append([outputs, untrained, *gradients])
+    names = ("output", "output without gradient", "dq", "dk", "dv")
+    for name, want, got in zip(names, *results, strict=True):
+        worst = (got - want).abs().max().item()
+        if not worst <= TOLERANCE[dtype]:  # written so that NaN fails as well
+            return f"{name} of the self-test is off by {worst:.1e}"
     return None

@@ -57,7 +57,7 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,  # no test of speed: the machine may be busy
     )
     if done.returncode != expect:
         raise AssertionError(

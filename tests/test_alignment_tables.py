@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import sacrebleu
 from cli import run
 from test_reproduce import SETTINGS, write_configs, write_text
 
@@ -23,19 +24,23 @@ FILES = {
         "title": "Toy alignments",
         "extends": "toy",
         "baseline": "plain",
-        "columns": {"aer": {"score": "aer", "run": "bleu"}, "bleu": {}},
+        "columns": {
+            "aer": {"score": "aer", "run": "bleu"},
+            "bleu": {},
+            "second": {"score": "bleu.second", "run": "bleu"},
+        },
         "rows": ["plain", "taught", "head2", "average", "head9", "aligner"],
     },
     "toy/table1/plain.yaml": {
         "checkpoints": {"curve": 2},
-        "paper": {"aer": 28.2, "bleu": 25.5},
+        "paper": {"aer": 28.2, "bleu": 25.5, "second": 20.0},
     },
     "toy/table1/taught.yaml": {
         "train": {
             "criterion": "label_smoothed_cross_entropy_with_supervised_attention",
             "load-alignments": True,
         },
-        "paper": {"aer": 21.5, "bleu": 23.5},
+        "paper": {"aer": 21.5, "bleu": 23.5, "second": 21.0},
     },
     **{
         f"toy/table1/{name}.yaml": {
@@ -75,11 +80,19 @@ def write_gold(folder):
     (folder / "gold.yaml").write_text("base: 1\nfirst: en\n")
 
 
+def write_second_test_set(folder):
+    """A part of the first, in which a model need not be as good as in all of it."""
+    for language in ("de", "en"):
+        lines = (folder / f"test.{language}").read_text().splitlines(keepends=True)
+        (folder / f"test.second.{language}").write_text("".join(lines[:12]))
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("aligned")
     write_text(folder / "text")
     write_gold(folder / "text")
+    write_second_test_set(folder / "text")
     configs = write_configs(folder / "configs", **FILES)
     for stray in ("mixed", "broken", "same", "others", "later"):
         (configs / f"toy/table1/{stray}.yaml").unlink()
@@ -164,6 +177,20 @@ def test_differences_are_tested_on_the_sentences(cells):
     assert float(cells["plain", "aer"]["interval"]) > 0
 
 
+def test_a_second_test_set_has_scores_of_its_own(reproduced, cells):
+    place, _ = reproduced
+    folder = place / "out/runs/full@text/toy/table1/plain/bleu/seed1"
+    hypotheses = (folder / "hypotheses.txt").read_text().splitlines()
+    references = (place / "text/test.en").read_text().splitlines()
+    assert len(hypotheses) == 32 and len(references) == 20
+    for column, part, count in (("bleu", hypotheses[:20], 20), ("second", hypotheses[20:], 12)):
+        expected = sacrebleu.corpus_bleu(part, [references[:count]]).score
+        assert float(cells["plain", column]["ours"]) == pytest.approx(expected, abs=1e-4)
+        assert 0 < float(cells["taught", column]["p_values"]) <= 1
+        assert float(cells["plain", column]["interval"]) >= 0
+    assert cells["plain", "second"]["score"] == "bleu.second"
+
+
 def test_curve_has_every_checkpoint_it_should(reproduced):
     place, done = reproduced
     lines = table(place, "toy/figure2")
@@ -241,7 +268,9 @@ def test_an_aligner_is_no_training(reproduced):
 
 
 def test_text_without_gold_is_told_and_costs_nothing_else(place):
-    shutil.copytree(place / "text", place / "bare", ignore=shutil.ignore_patterns("gold.*"))
+    shutil.copytree(
+        place / "text", place / "bare", ignore=shutil.ignore_patterns("gold.*", "*second*")
+    )
     flags = (*where(place, text="bare"), "--device", "cpu")
     command = ("fairseq-hybrid", "reproduce", "toy/table1", "plain", "aligner")
     done = run(*command, *flags, cwd=place, expect=1)
@@ -250,4 +279,5 @@ def test_text_without_gold_is_told_and_costs_nothing_else(place):
     assert "Traceback" not in done.stdout + done.stderr
     cells = {(c["row"], c["column"]): c for c in table(place, "toy/table1", text="bare")}
     assert cells["plain", "aer"]["state"] == "its text has no gold alignment"
+    assert cells["plain", "second"]["state"] == "its text has no test set second"
     assert cells["plain", "bleu"]["ours"] != ""

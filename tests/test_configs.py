@@ -425,7 +425,6 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
         if not cell.row.cited and cell.planned:
             planned.setdefault("/".join(name.split("/")[:2]), set()).add(cell.planned)
     probing = {"probing tasks of SentEval on the frozen encoder"}
-    thu = "BLEU of a second test set (THU)"
     assert planned == {
         "hysan/figure4": {
             "learning curves (BLEU of the development set against updates)",
@@ -444,7 +443,6 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
         },
         "mma/figure2": {"BLEU by source length"},
         "mma/figure3": {"attention maps of each head and layer"},
-        **{f"alignment/table{number}": {thu} for number in (1, 3, 4, 5, 6)},
         "alignment/figure1": {"attention matrices beside the word alignment"},
     }
 

@@ -89,6 +89,8 @@ def run(args: argparse.Namespace) -> None:
         corpus, args.output, args.downloads, args.workers, alignments=args.alignments
     )
     counts = ", ".join(f"{part} {manifest.counts[part]:,}" for part in PARTS)
+    if manifest.tests:
+        counts += f" ({', '.join(f'{name} {count:,}' for name, count in manifest.tests.items())})"
     print(f"{corpus.title}, {corpus.source} to {corpus.target}: {counts}")
     for part, reasons in manifest.dropped.items():
         listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())

@@ -12,6 +12,10 @@ and which is detokenised here, or finished text (--hypotheses).
 Without --scores it is the first two, or the first alone for Chinese, Japanese and Korean,
 which Moses does not split into words.  Every score tokenises translation and reference
 by itself, and so is the same whatever the tokenisation of the training data.
+
+--test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text is these sets one
+after the other, and each is scored.  Scores of the set "test", or without such of all together,
+have plain names; the others are bleu.news and the like.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ from pathlib import Path
 from ..errors import UserError
 from ..files import atomic_write, check_outputs, read_lines, write_json
 from ..scoring import METRICS, Metric, Score, build_metric, default_scores
+from ..scoring.test_sets import read_test_sets, slices
 from .generated import in_order, join_subwords, read_hypotheses
 
 HELP = "BLEU of a translation, detokenised and tokenised"
@@ -71,6 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help="wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)",
     )
+    parser.add_argument(
+        "--test-sets", type=Path, metavar="FILE", help="what sets the text consists of"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores to FILE")
     parser.add_argument(
         "--hypotheses-out", type=Path, metavar="FILE", help="write what was scored to FILE"
@@ -89,7 +97,12 @@ def run(args: argparse.Namespace) -> None:
     metrics = choose_metrics(args)
     references = read_lines(args.reference)
     translations, missing = read_translations(args, len(references))
-    scores = {metric.name: metric.score(translations, references) for metric in metrics}
+    sets = read_test_sets(args.test_sets, len(references)) if args.test_sets else {}
+    scores = {
+        f"{metric.name}{suffix}": metric.score(translations[part], references[part])
+        for suffix, part in slices(sets, len(references)).items()
+        for metric in metrics
+    }
 
     if args.hypotheses_out:
         with atomic_write(args.hypotheses_out) as file:
@@ -164,7 +177,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         for flag, value in {**flags, "--missing": args.missing}.items():
             if value not in (None, "none", "error"):
                 raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
-    inputs = [args.generated or args.hypotheses, args.reference, args.kytea_model]
+    inputs = [args.generated or args.hypotheses, args.reference]
+    inputs += [args.kytea_model, args.test_sets]
     outputs = {"--json": args.json, "--hypotheses-out": args.hypotheses_out}
     check_outputs(
         {flag: path for flag, path in outputs.items() if path},
@@ -222,8 +236,9 @@ def detokenise(lines: list[str], tokenizer: str, lang: str) -> list[str]:
 def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None:
     """Print the scores for people."""
     print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
-    for score in scores.values():
-        print(score.line)
+    for name, score in scores.items():
+        _, _, test_set = name.partition(".")
+        print(f"{test_set}: {score.line}" if test_set else score.line)
         print(f"  {score.signature}")
 
 

@@ -13,6 +13,9 @@ from ..yaml_files import read_mapping
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
 
+#: Before the names of test sets, where there are several: ``test.news``.
+NAMED_TEST = "test."
+
 #: Languages written without spaces; of these, Moses tokens are no words.
 UNSPACED = ("zh", "ja", "ko")
 
@@ -140,6 +143,11 @@ class Corpus:
         return self.source, self.target
 
     @property
+    def has_named_tests(self) -> bool:
+        """Whether its test text is made of sets with names (see ``scoring/test_sets.py``)."""
+        return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))
+
+    @property
     def title(self) -> str:
         """The corpus in a few words, for messages."""
         if self.own:
@@ -169,6 +177,11 @@ class Corpus:
     def digest(self) -> str:
         """Changes with everything in the recipe that the result depends on."""
         return digest(self.treatment)
+
+
+def is_test(part: str) -> bool:
+    """Whether a part is a test set."""
+    return part == PARTS[2] or part.startswith(NAMED_TEST)
 
 
 def digest(data: object) -> str:

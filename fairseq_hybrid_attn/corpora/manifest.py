@@ -23,7 +23,8 @@ class Manifest:
         corpus: the recipe's name; ``own``: with the user's own text in place of its.
         subwords: kind, size and joint of the recipe; ``learned``: of each model, by its file;
             ``dictionary``: the entries of each of fairseq's dictionaries, by language.
-        counts: sentence pairs of train, valid and test.
+        counts: sentence pairs of train, valid and test; ``tests``: of each test set in ``test``,
+            if they have names.
         expected: the counts that the recipe expects; ``differences``: where they are others.
         dropped: pairs that are not used, by part and reason.
         archives: the sha256 of every archive; ``files``: of every file that was made.
@@ -44,6 +45,7 @@ class Manifest:
     tokenizer: dict[str, str]
     lowercase: bool
     counts: dict[str, int]
+    tests: dict[str, int]
     expected: dict[str, int]
     differences: dict[str, dict[str, int]]
     dropped: dict[str, dict[str, int]]
@@ -81,6 +83,9 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
     files = {
         name: about["sha256"] for stamp in stamps.values() for name, about in stamp["files"].items()
     }
+    # Of several test sets, it is the one of that name that is expected.
+    tests = dict(facts["tests"])
+    found = {**facts["counts"], **tests}
     decisive = of_folders(files, "raw", "bin", "gold")
     return Manifest(
         corpus=corpus.name,
@@ -97,11 +102,12 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
         tokenizer={language: corpus.tokenizer[language] for language in corpus.languages},
         lowercase=corpus.lowercase,
         counts=facts["counts"],
+        tests=tests,
         expected=corpus.expect,
         differences={
-            part: {"expected": count, "found": facts["counts"][part]}
+            part: {"expected": count, "found": found[part]}
             for part, count in corpus.expect.items()
-            if facts["counts"][part] != count
+            if found[part] != count
         },
         dropped=facts["dropped"],
         archives=facts["archives"],

@@ -9,7 +9,16 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..yaml_files import read_mapping
-from .definition import PARTS, UNSPACED, Archive, Corpus, GoldSet, check_gold, with_options
+from .definition import (
+    PARTS,
+    UNSPACED,
+    Archive,
+    Corpus,
+    GoldSet,
+    check_gold,
+    is_test,
+    with_options,
+)
 
 #: How text in a language is tokenised, if not by Moses.
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
@@ -39,7 +48,7 @@ def own_corpus(
     Args:
         corpus: whose treatment the text gets.
         folder: has train, valid and test, or one pair of files that is then split; or the two
-            files of a pair.
+            files of a pair.  Beside test or in its place there may be test.NAME, any number.
         source_lang: translate from this language; by default so that English is on the side
             where the recipe has it.
         target_lang: translate to this language.
@@ -166,14 +175,16 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
             other = texts.setdefault(stem, {}).setdefault(language, path)
             if other != path:
                 raise UserError(f"{other} and {path}: both are {path.stem}; remove one of them")
-    if all(part in texts for part in PARTS):
-        return {part: texts[part] for part in PARTS}
+    parts = [*PARTS[:2], *(stem for stem in sorted(texts) if is_test(stem))]
+    if len(parts) > 2 and all(part in texts for part in parts):
+        return {part: texts[part] for part in parts}
     texts = {stem: files for stem, files in texts.items() if len(files) > 1}
     if len(texts) != 1:
         found = ", ".join(sorted(texts)) or "none"
         raise UserError(
-            f"{folder}: to be found are train, valid and test (train.de, train.en, ...) or one "
-            f"pair of files that differ in their languages alone (x.de, x.en), each also as .gz; "
+            f"{folder}: to be found are train, valid and test (train.de, train.en, ...; or several "
+            "sets, test.NAME.de, test.NAME.en) or one pair of files that differ in their "
+            "languages alone (x.de, x.en), each also as .gz; "
             f"pairs found: {found}"
         )
     return texts

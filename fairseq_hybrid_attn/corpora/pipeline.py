@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import UserError
+from ..scoring.test_sets import TEST_SETS
 from . import manifest
 from .aligned import align_training_text, refuse_missing_aligner
 from .binarise import binarise
@@ -272,11 +273,11 @@ class _Run:
         paths = {item.file: place(item, self.downloads) for item in self.corpus.archives}
         folder = partial / "work/read"
         READERS[self.corpus.reader](self.corpus, paths, folder)
-        dropped = folder / "dropped.json"
-        facts = {"dropped": json.loads(dropped.read_bytes()) if dropped.exists() else {}}
-        dropped.unlink(missing_ok=True)
         self.check_parts(folder)
-        return facts
+        return {
+            "dropped": _taken_out(folder / "dropped.json") or {},
+            "tests": _taken_out(folder / TEST_SETS) or [],
+        }
 
     def check_parts(self, folder: Path) -> None:
         """See to it that a reader wrote all that it should.
@@ -326,7 +327,10 @@ class _Run:
                 counts = facts["dropped"].setdefault(part, {})
                 counts[reason] = counts.get(reason, 0) + count
         versions = self.shop.stamp("tokenise")["facts"]["versions"]
-        return {**facts, "archives": archives, "versions": versions}
+        tests = self.shop.stamp("read")["facts"]["tests"]
+        if tests:  # in their order, so not by as_json
+            (partial / "raw" / TEST_SETS).write_text(f"{json.dumps(dict(tests), indent=2)}\n")
+        return {**facts, "tests": tests, "archives": archives, "versions": versions}
 
     def split(self, partial: Path) -> dict:
         """The stage subwords."""
@@ -361,6 +365,13 @@ class _Run:
             warn,
         )
         return {**facts, "versions": {}}
+
+
+def _taken_out(path: Path) -> object:
+    """The content of a JSON file that a reader may have left beside the text; removes it."""
+    content = json.loads(path.read_bytes()) if path.exists() else None
+    path.unlink(missing_ok=True)
+    return content
 
 
 def replace_characters(source: Path, destination: Path, table: dict[str, str]) -> None:

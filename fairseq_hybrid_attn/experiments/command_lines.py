@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ..corpora.gold import BASE as GOLD_BASE
 from ..errors import UserError
+from ..scoring.test_sets import TEST_SETS
 from .devices import Devices, share_out
 from .settings import Settings
 
@@ -36,6 +37,7 @@ class Treatment:
         lowercase: whether the model sees lower-cased text.
         scores: which scores are computed.
         gold: whether it has hand-aligned sentences.
+        named_tests: whether its test text is made of several sets.
     """
 
     folder: Path
@@ -46,6 +48,7 @@ class Treatment:
     lowercase: bool
     scores: tuple[str, ...]
     gold: bool = False
+    named_tests: bool = False
 
     @property
     def binary(self) -> Path:
@@ -65,6 +68,11 @@ class Treatment:
     def reference(self) -> Path:
         """The untouched translations of the test set."""
         return self.folder / "raw" / f"test.{self.target}"
+
+    @property
+    def test_sets(self) -> Path | None:
+        """What sets the test text consists of, if they have names."""
+        return self.folder / "raw" / TEST_SETS if self.named_tests else None
 
 
 @dataclass(frozen=True)
@@ -169,6 +177,7 @@ def score_command(corpus: Treatment, folder: RunFolder) -> list[str]:
         *words("subwords", corpus.subwords),
         *words("tokenizer", corpus.tokenizer),
         *words("scores", ",".join(corpus.scores)),
+        *(words("test-sets", corpus.test_sets) if corpus.test_sets else ()),
         *(("--lowercase",) if corpus.lowercase else ()),
         *words("json", folder.score),
         *words("hypotheses-out", folder.hypotheses),

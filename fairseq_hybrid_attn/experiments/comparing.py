@@ -157,12 +157,16 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
     if not done:
         return None, _why_not([plan.workspace.run(cell, seed) for seed in plan.seeds])
     score = cell.score
-    if plan.workspace.own is not None and score in METRICS and score not in done[0][1]["scores"]:
-        score = "bleu"  # one's own text need not be in a language that has the paper's score
+    metric, dot, test_set = score.partition(".")
+    if plan.workspace.own is not None and metric in METRICS and score not in done[0][1]["scores"]:
+        # One's own text need not be in a language that has the paper's score.
+        score = f"bleu{dot}{test_set}"
     lacking = [run for run, result in done if score not in result["scores"]]
     if lacking:
         if score.partition(".")[0] == AER and lacking[0].recipe.gold is None:
             return None, "its text has no gold alignment"
+        if test_set and metric in METRICS:
+            return None, f"its text has no test set {test_set}"
         return None, f"{lacking[0].name} has no {score}"
     values = [result["scores"][score]["value"] for _, result in done]
     interval, over, p_values = _over_seeds(values), "seeds", ()

@@ -14,6 +14,7 @@ from ..alignment.aer import Counts
 from ..files import read_lines
 from ..scoring.metrics import METRICS
 from ..scoring.significance import confidence_interval, paired_bootstrap
+from ..scoring.test_sets import read_test_sets, slices
 from .alignment_report import read_rates
 from .workspace import Run
 
@@ -30,7 +31,7 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True)
 class Translations:
-    """The translations of a test set."""
+    """The translations of a test set; ``score`` without its name."""
 
     score: str
     translations: list[str]
@@ -79,15 +80,22 @@ def evidence(run: Run, score: str) -> Evidence | None:
     folder, reference = run.folder, run.treatment.reference
     if not folder.result.exists():
         return None
-    if score not in METRICS:
+    metric, dot, test_set = score.partition(".")
+    if metric not in METRICS:
         rate = read_rates(folder.alignment_score).get(score)
         return Alignments(rate.sentences) if rate and rate.sentences else None
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
+    translations, references = read_lines(folder.hypotheses), read_lines(reference)
+    sets = run.treatment.test_sets
+    sets = read_test_sets(sets, len(references)) if sets else {}
+    part = slices(sets, len(references)).get(f"{dot}{test_set}")
+    if part is None:
+        return None
     return Translations(
-        score,
-        read_lines(folder.hypotheses),
-        read_lines(reference),
+        metric,
+        translations[part],
+        references[part],
         run.treatment.target,
         run.recipe.lowercase,
     )

@@ -80,6 +80,7 @@ def make_result(run: Run, devices: Devices) -> dict:
             "source": manifest.source,
             "target": manifest.target,
             "counts": manifest.counts,
+            **({"tests": manifest.tests} if manifest.tests else {}),
             "archives": manifest.archives,
             "gold": manifest.gold,
             **({"alignments": manifest.alignments} if run.settings.needs_alignments else {}),

@@ -131,6 +131,7 @@ class Run:
             lowercase=recipe.lowercase,
             scores=tuple(recipe.scores),
             gold=recipe.gold is not None,
+            named_tests=recipe.has_named_tests,
         )
 
     @property

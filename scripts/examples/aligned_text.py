@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_hybrid_attn.corpora.text import lines, pairs, writing
+from texts import existing, letters, pairs_of
+
+from fairseq_hybrid_attn.corpora.text import lines, writing
 from fairseq_hybrid_attn.errors import UserError
 
 
@@ -25,11 +26,12 @@ def put_together(arguments: argparse.Namespace) -> str:
     gold = [existing(arguments.gold, language) for language in languages]
     aligned = {letters(line) for path in gold for line in lines(path)} - {""}
     kept = left_out = 0
+    every = (pair for prefix in arguments.text for pair in pairs_of(prefix, languages))
     with (
         writing(folder / f"text.{languages[0]}") as source,
         writing(folder / f"text.{languages[1]}") as target,
     ):
-        for pair in all_pairs(arguments):
+        for pair in every:
             if aligned.intersection(map(letters, pair)):
                 left_out += 1
                 continue
@@ -43,34 +45,10 @@ def put_together(arguments: argparse.Namespace) -> str:
     return f"   {kept:,} pairs; {left_out:,} left out, since they are hand-aligned as well"
 
 
-def all_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """The pairs of all texts."""
-    for prefix in arguments.text:
-        yield from pairs(*(existing(prefix, language) for language in arguments.languages))
-
-
-def existing(prefix: Path, language: str | None = None) -> Path:
-    """A file of a text, perhaps compressed.
-
-    Raises:
-        UserError: if there is none.
-    """
-    names = [f"{prefix}.{language}", f"{prefix}.{language}.gz"] if language else [str(prefix)]
-    for name in names:
-        if Path(name).is_file():
-            return Path(name)
-    raise UserError(f"there is no {' and no '.join(names)}")
-
-
 def copy(path: Path, place: Path) -> None:
     """Copy a text, which may be compressed."""
     with writing(place) as file:
         file.writelines(f"{line}\n" for line in lines(path))
-
-
-def letters(line: str) -> str:
-    """What two ways of writing a sentence share: its letters and digits."""
-    return "".join(filter(str.isalnum, line.lower()))
 
 
 def main() -> None:

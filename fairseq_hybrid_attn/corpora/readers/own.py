@@ -1,4 +1,4 @@
-"""One's own text: three parts as they are, or a pair of files that is split here."""
+"""One's own text: its parts as they are, or a pair of files that is split here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ...errors import UserError
-from ..definition import PARTS, Corpus
+from ...scoring.test_sets import TEST_SETS
+from ..definition import NAMED_TEST, PARTS, Corpus, is_test
 from ..stages import as_json
 from ..text import pairs, writing
 
@@ -22,8 +23,9 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
 
     Args:
         corpus: ``options["files"]`` names the files: part -> [source, target], or one such
-            pair under any other name; ``options["valid"]`` and ``["test"]`` are the sizes
-            of what is split off.
+            pair under any other name; several test sets, ``test`` and ``test.NAME``, are
+            written one after the other, in their order; ``options["valid"]`` and
+            ``["test"]`` are the sizes of what is split off.
         archives: where they are.
         destination: folder to write to.
 
@@ -35,16 +37,30 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     texts = {
         stem: [archives[name] for name in names] for stem, names in corpus.options["files"].items()
     }
-    if set(texts) == set(PARTS):
-        for part, files in texts.items():
-            with Parts(corpus, destination) as parts:
-                for pair in pairs(*files):
-                    parts.write(part, pair)
+    if set(PARTS[:2]) < set(texts):
+        _copy(corpus, texts, destination)
         return
     ((source, target),) = texts.values()
     with Parts(corpus, destination) as parts:
         dropped = split(corpus, source, target, parts)
     (destination / "dropped.json").write_bytes(as_json({"train": dropped}))
+
+
+def _copy(corpus: Corpus, texts: dict[str, list[Path]], destination: Path) -> None:
+    """Write parts that are there, one test set after the other."""
+    tests: list[tuple[str, int]] = []
+    with Parts(corpus, destination) as parts:
+        for part, files in texts.items():
+            count = 0
+            for pair in pairs(*files):
+                parts.write(PARTS[2] if is_test(part) else part, pair)
+                count += 1
+            if is_test(part):
+                tests.append((part.removeprefix(NAMED_TEST), count))
+                if not count:
+                    raise UserError(f"{files[0]}: there are no sentences in it")
+    if corpus.has_named_tests:
+        (destination / TEST_SETS).write_bytes(as_json(tests))
 
 
 class Parts:

@@ -301,8 +301,19 @@ def check_what_is_loaded(task) -> None:
 
     Args:
         task: a translation task.
+
+    Raises:
+        UserError: if the task changes the lengths of sentences.
     """
     load = task.load_dataset
+    # With either, fairseq tells other lengths than the sentences have, and leaves out alignments
+    # without a word.
+    for flag in ("truncate_source", "num_batch_buckets"):
+        if getattr(getattr(task, "cfg", None), flag, False):
+            raise UserError(
+                f"--{flag.replace('_', '-')} does not go with supervised attention: alignments "
+                "count the tokens of whole sentences"
+            )
 
     def load_and_check(split, *args, **kwargs):
         load(split, *args, **kwargs)

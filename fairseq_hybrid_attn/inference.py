@@ -23,6 +23,8 @@ from .errors import UserError
 #: Sentences that are sorted by length together: enough for full batches, few enough for memory.
 _WINDOW = 5_000
 
+_SHOWN = 5  # sentences that a message names
+
 
 def load_model(path: Path, data: Path, **overrides):
     """Load a checkpoint.
@@ -44,6 +46,7 @@ def load_model(path: Path, data: Path, **overrides):
     # What only training needs, and might not be there.
     settings |= {"data": str(data), "eval_bleu": False, "load_alignments": False}
     settings["truncate_source"] = False  # words would be missing without a word
+    settings["num_batch_buckets"] = 0  # padding would be read as words
     try:
         models, _, task = checkpoint_utils.load_model_ensemble_and_task(
             [str(path)], arg_overrides=settings
@@ -122,6 +125,27 @@ class Sentences:
             *([_decode(side[n], words) for n in range(len(side))] for side, words in sides),
         )
 
+    def __post_init__(self):
+        """Refuse text that has fairseq's own symbols as words: places would be counted wrongly.
+
+        Raises:
+            UserError: naming the sentences.
+        """
+        data = self.dataset
+        symbols = {data.src_dict.pad_word, data.src_dict.eos_word}
+        wrong = [
+            number
+            for number, pieces in enumerate(
+                zip(self.source, self.target or self.source, strict=True)
+            )
+            if not symbols.isdisjoint(pieces[0]) or not symbols.isdisjoint(pieces[1])
+        ]
+        if wrong:
+            raise UserError(
+                f"{' and '.join(sorted(symbols))} are fairseq's own symbols and cannot be words of "
+                f"a text: {some(wrong)}"
+            )
+
     def __len__(self) -> int:
         return len(self.source)
 
@@ -167,7 +191,17 @@ def _encode(pieces: list[str], dictionary: Dictionary) -> Tensor:
 
 
 def _decode(numbers: Tensor, dictionary: Dictionary) -> list[str]:
-    return [dictionary[int(i)] for i in numbers if int(i) != dictionary.eos()]
+    pieces = numbers.tolist()
+    if pieces and pieces[-1] == dictionary.eos():
+        pieces.pop()
+    return [dictionary[number] for number in pieces]
+
+
+def some(sentences: Sequence[int]) -> str:
+    """A few of these sentences (from 0) for a message, counted from 1."""
+    more = ", …" if len(sentences) > _SHOWN else ""
+    numbers = ", ".join(str(number + 1) for number in sentences[:_SHOWN])
+    return f"sentence{'s' * (len(sentences) > 1)} {numbers}{more}"
 
 
 def in_batches(

@@ -157,7 +157,9 @@ def test_a_last_word_is_not_beyond_the_sentence_counted_from_1(tmp_path):
 
 
 def test_a_line_for_each_link(tmp_path):
-    path = write(tmp_path / "g", "1 1 1", "0003 2 1 P", "", "1 1 2 S 0.9", "3 1 1 S", "2 0 1")
+    path = write(
+        tmp_path / "g", "1 1 1", "0003 2 1 P", "", "1 1 2 S 0.9", "3 1 1 S", "2 0 1", "1 1 0"
+    )
     found = read_gold(path, base=1, kind="naacl", sentences=4)
     assert found.sentences == [
         gold({(0, 0), (0, 1)}),
@@ -165,7 +167,7 @@ def test_a_line_for_each_link(tmp_path):
         gold({(0, 0)}, {(1, 0)}),
         gold(()),
     ]
-    assert "1 links with word 0" in found.remarks[0] and found.left_out == 0
+    assert "2 links with word 0" in found.remarks[0] and found.left_out == 0
     again = read_gold(path, base=1, kind="naacl", lengths=[(1, 2), (1, 1), (1, 1), (0, 0)])
     assert again.left_out == 1 and "line 2: sentence 3, link 2-1" in again.remarks[0]
 

@@ -2,14 +2,16 @@
 
 import json
 import random
+import re
 from argparse import Namespace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from cli import binarise, run, train, write_corpus
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.models.transformer import TransformerConfig, TransformerModelBase
 from models import TINY, build_tiny, dictionary
@@ -23,7 +25,13 @@ from fairseq_hybrid_attn.alignment.forced import (
     cross_attention,
     strongest,
 )
-from fairseq_hybrid_attn.alignment.words import piece_links, text_of, word_attention, words_of
+from fairseq_hybrid_attn.alignment.words import (
+    check_kind,
+    piece_links,
+    text_of,
+    word_attention,
+    words_of,
+)
 from fairseq_hybrid_attn.inference import Sentences, load_model
 
 SYMBOLS = 12
@@ -564,7 +572,7 @@ def test_a_binarised_set_is_as_its_text(data, path, monkeypatch, capsys):
     """With a sentence that is longer than one of the models takes."""
     command(data, monkeypatch, *text("test"), "--output", "a", "--too-long", "empty", path=path)
     if path == "copy.pt":
-        assert "1 sentences (6)" in capsys.readouterr().out
+        assert "1 of 20 (sentence 6)" in capsys.readouterr().out
         assert (data / "a").read_text().split("\n")[5] == ""
     command(data, monkeypatch, "--output", "b", "--too-long", "empty", path=path)
     assert (data / "a").read_bytes() == (data / "b").read_bytes()
@@ -575,7 +583,9 @@ def test_a_binarised_set_is_as_its_text(data, path, monkeypatch, capsys):
 
 
 def test_too_long_sentences_are_refused(data, monkeypatch):
-    with pytest.raises(UserError, match=r"1 of 20 sentences are longer .*: 6; --too-long empty"):
+    with pytest.raises(
+        UserError, match=r"1 of 20 sentences are longer .*: sentence 6; --too-long empty"
+    ):
         command(data, monkeypatch, "--output", "a")
     assert not list(data.glob("*.tmp"))
 
@@ -664,7 +674,9 @@ def test_unknown_subwords_in_a_binarised_set(data, monkeypatch, capsys):
         cwd=folder,
     )
     command(folder, monkeypatch, "--output", "o", path="../copy.pt", subwords="subword-nmt")
-    assert "1 sentences have subwords that are not in the dictionary" in capsys.readouterr().err
+    assert (
+        "1 of 2 sentences have subwords that are not in the dictionary" in capsys.readouterr().err
+    )
     command(folder, monkeypatch, "--output", "o", path="../copy.pt")
     assert "not in the dictionary" not in capsys.readouterr().err
 
@@ -703,3 +715,80 @@ def test_a_missing_data_folder(data, monkeypatch):
     monkeypatch.chdir(data)
     with pytest.raises(UserError, match="dictionaries in nowhere cannot be loaded"):
         main("align nowhere --path copy.pt --subwords none --output o".split())
+
+
+def test_the_example_in_the_docs(data, monkeypatch):
+    """It runs, on a model with the words that it has."""
+    page = (Path(__file__).parent.parent / "docs/alignment.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = code.replace('"model.pt"', '"copy.pt"').replace('"data-bin"', '"bin"')
+    monkeypatch.chdir(data)
+    scope = {}
+    exec(code.replace("ein@@ e Katze", "a@@ b c").replace("a cat", "a b"), scope)
+    assert scope["sentence"].source == ["ab", "c"] and scope["sentence"].target == ["a", "b"]
+    assert scope["sentence"].attention.shape[2:] == (2, 3)
+
+
+BPE, PIECES = ["a@@", "b", "c"], ["\u2581a", "b", "\u2581c"]
+
+
+@pytest.mark.parametrize(
+    "pieces, kind", [(BPE, "sentencepiece"), (PIECES, "subword-nmt")], ids=["bpe", "pieces"]
+)
+def test_text_that_is_split_otherwise_is_refused(pieces, kind, data, monkeypatch):
+    with pytest.raises(UserError, match=f"--subwords {kind}: the text has no mark of that"):
+        check_kind([["x"], pieces], kind)
+    for side in ("de", "en"):
+        (data / f"odd.{side}").write_text(" ".join(pieces) + "\n")
+    with pytest.raises(UserError, match=f"--subwords {kind}"):
+        command(data, monkeypatch, *text("odd"), "--output", "o", subwords=kind)
+
+
+def test_subwords_that_are_taken_for_words_are_told(capsys):
+    check_kind([BPE], "none")
+    assert "--subwords none, but the text looks like subword-nmt" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind, pieces", [("subword-nmt", BPE), ("sentencepiece", PIECES)])
+def test_text_that_is_split_as_said_is_taken(kind, pieces, capsys):
+    check_kind([pieces], kind)
+    check_kind([["a", "b"]], kind)  # no word of it is split
+    check_kind([[*BPE, *PIECES]], kind)  # both marks: one of them is text
+    check_kind([], kind)
+    assert not capsys.readouterr().err
+
+
+def test_unknown_subwords_are_told(data, monkeypatch, capsys):
+    for side in ("de", "en"):
+        (data / f"unknown.{side}").write_text("a b\nHausbau b\n")
+    command(data, monkeypatch, *text("unknown"), "--output", "o")
+    told = capsys.readouterr().err
+    assert "1 of 2 sentences have subwords that are not in the dictionary (sentence 2)" in told
+    assert "is the text that of this model" in told
+
+
+@pytest.mark.parametrize("symbol", ["<pad>", "</s>"])
+@pytest.mark.parametrize("side", [0, 1])
+def test_the_dictionary_s_own_symbols_are_no_words(symbol, side):
+    """fairseq leaves padding out, and an end symbol ends: all later words would be shifted."""
+    sides = [["a b", "a b c"], ["b", "c"]]
+    sides[side][1] = f"a {symbol} b"
+    with pytest.raises(UserError, match="<pad> are fairseq's own symbols .*: sentence 2$"):
+        Sentences.of_text(task_of(), *sides)
+
+
+@pytest.mark.parametrize("symbol", [1, 2])
+def test_nor_are_they_in_a_binarised_set(symbol):
+    words = task_of().source_dictionary
+    lines = [torch.tensor([5, symbol, 6, 2]), torch.tensor([5, 2])]
+    data = LanguagePairDataset(
+        *(ListDataset(lines), [4, 2], words, ListDataset(lines[:1] * 2), [4, 4], words)
+    )
+    task = SimpleNamespace(load_dataset=lambda split: None, dataset=lambda split: data)
+    with pytest.raises(UserError, match="own symbols"):
+        Sentences.of_split(task, "test")
+
+
+def test_of_equal_weights_the_first_and_no_other():
+    assert strongest(np.array([[0.4, 0.4, 0.2]])) == {(0, 0)}
+    assert strongest(np.array([[0.4, 0.401, 0.199]])) == {(1, 0)}

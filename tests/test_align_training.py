@@ -47,6 +47,8 @@ BY_HAND = {
     "they never agree": ("0-1", "1-0", "", "0-1 1-0"),
     # Sweeps in order: 1-0 comes from 0-0 and takes word 1 of the source; 1-1 then joins two taken
     # words if 0-1 was added before it, which 0-0, looking sideways first, has done.
+    # In order of the source words: 0-2 joins 0-1 before 1-1 could.
+    "source words in order": ("0-2 1-0 0-1", "0-2 1-0 1-1", "0-1 0-2 1-0", "0-1 0-2 1-0"),
     "a square": ("0-0 0-1 1-1", "0-0 1-0", "0-0 0-1 1-0", "0-0 0-1 1-0"),
 }
 

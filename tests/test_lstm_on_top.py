@@ -214,6 +214,16 @@ def test_the_state_has_the_batch_first():
     }
 
 
+def test_a_step_is_told_whether_its_own_position_is_padding():
+    model = tiny(0, 1)
+    told = []
+    model.decoder.top.register_forward_pre_hook(lambda module, args: told.append(args[1].tolist()))
+    encoder_out = model.encoder(torch.tensor([[5, 2]] * 2))
+    prefix = torch.tensor([[EOS, PAD], [EOS, 5]])
+    model.decoder(prefix, encoder_out=encoder_out, incremental_state={})
+    assert told == [[[True], [False]]]
+
+
 @pytest.mark.parametrize("encoder, decoder", [(0, 1), (0, 2), (2, 2)])
 def test_no_position_sees_its_future(encoder, decoder, double_softmax):
     """Each later token is changed in turn; what came before is the same to the last bit."""
@@ -275,7 +285,8 @@ def test_activation_checkpointing_gives_the_same_gradients(double_softmax):
     gradients = []
     for checkpoint in (False, True):
         model = tiny(2, 2, checkpoint_activations=checkpoint, dropout=0.1).train()
-        assert hasattr(model.encoder.top, "precheckpoint_forward") == checkpoint
+        for side in (model.encoder, model.decoder):
+            assert hasattr(side.top, "precheckpoint_forward") == checkpoint
         torch.manual_seed(1)
         logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
         gradients.append({n: p.grad.clone() for n, p in model.named_parameters()})
@@ -286,10 +297,11 @@ def test_activation_checkpointing_gives_the_same_gradients(double_softmax):
         torch.testing.assert_close(gradients[1][parameter], gradients[0][parameter])
 
 
+@pytest.mark.parametrize("widths", [{}, {"decoder_output_dim": 8, "decoder_input_dim": 16}])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_autocast(dtype):
+def test_autocast(dtype, widths):
     """Training in mixed precision, and steps within it, stay near single precision."""
-    model = tiny()
+    model = tiny(**widths)
     expected = logits(model, SENTENCES, PREFIXES)
     with torch.autocast("cpu", dtype=dtype):
         found = logits(model, SENTENCES, PREFIXES)
@@ -322,6 +334,8 @@ def test_dropout_is_where_it_is_said_to_be():
         for network in (top.ffnn, top.pfn):
             assert network.dropout_module.p == 0.3
             assert network.activation_dropout_module.p == 0.2
+    older = tiny(relu_dropout=0.2)
+    assert older.encoder.top.pfn.activation_dropout_module.p == 0.2
     assert tiny(1, 1, dropout=0.3).encoder.top.lstm.dropout == 0.0  # there is no "between"
 
 

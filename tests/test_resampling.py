@@ -47,6 +47,14 @@ def test_clear_differences_have_the_smallest_p():
     assert p_value(worse, better) == p_value(better, worse)
 
 
+def test_systems_are_compared_on_the_same_sentences():
+    """Sentences differ far more than the systems, one of which never is the worse one."""
+    found = [number % 9 + 1 for number in range(36)]
+    counts = [Counts(10, 10, 10, k, k) for k in found]
+    better = [Counts(10, 10, 10, k + n % 2, k + n % 2) for n, k in enumerate(found)]
+    assert p_value(better, counts) < 0.01
+
+
 def test_systems_that_win_in_turn_do_not_differ():
     right, wrong = Counts(1, 1, 1, 1, 1), Counts(1, 1, 1, 0, 0)
     assert p_value([right, wrong] * 20 + [right], [wrong, right] * 20 + [wrong]) > 0.5

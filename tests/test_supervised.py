@@ -160,6 +160,14 @@ def test_gold_of_a_batch_is_that_of_each_sentence(left_source, left_target):
         assert not found[:, n:].any() and not found[:first].any() and not found[first + m :].any()
 
 
+def test_gold_of_a_batch_is_of_its_own_rows():
+    """Sentences of several words, so that another row's alignment would show."""
+    sample = batch([[5, 6, 7, 8], [9, 10], [4, 5]], [[7], [4], [6]], [[(0, 0)], [(0, 0)], [(1, 0)]])
+    for row, number in enumerate(sample["id"].tolist()):
+        strongest = gold(sample)[row, 0].argmax().item()
+        assert strongest == [0, 0, 1][number]
+
+
 # --- Eq. 13 -------------------------------------------------------------------------------------
 
 
@@ -352,6 +360,11 @@ def test_half_precision():
         loss, _, _ = criterion()(stock().to(dtype), batch())
         loss.backward()
         assert loss.isfinite()
+        sample, half = batch(), lstm().to(dtype)
+        with recorded_head(half, -1, -1) as attention:
+            half(**sample["net_input"])
+        weights = attention(sample["net_input"]["src_tokens"].ne(PAD)).to(dtype)
+        assert criterion().distances(sample, weights)[0].dtype == torch.float32
 
 
 def test_layerdrop():
@@ -414,7 +427,9 @@ def test_a_wrong_number_of_lines_is_refused():
             check_alignments(dataset(SOURCES, TARGETS, links), "train")
 
 
-def test_links_beyond_their_sentence_are_refused_with_line_numbers():
+@pytest.mark.parametrize("together", [2, 10_000])
+def test_links_beyond_their_sentence_are_refused_with_line_numbers(together, monkeypatch):
+    monkeypatch.setattr("fairseq_hybrid_attn.criterions._TOGETHER", together)
     links = [LINKS[0], [(1, 0)], [(0, 4), (0, 3)], [(0, -1)]]
     with pytest.raises(UserError) as error:
         check_alignments(dataset(SOURCES, TARGETS, links), "train")
@@ -558,11 +573,11 @@ def with_alignments(corpus, folder, links):
     return folder
 
 
-def loaded(folder, load_alignments=True):
+def loaded(folder, load_alignments=True, **settings):
     cfg = OmegaConf.structured(
         TranslationConfig(
-            data=str(folder), load_alignments=load_alignments, train_subset="train",
-            dataset_impl="mmap", required_seq_len_multiple=1,
+            data=str(folder), load_alignments=load_alignments, dataset_impl="mmap",
+            required_seq_len_multiple=1, **{"train_subset": "train", **settings},
         )
     )  # fmt: skip
     task = TranslationTask.setup_task(cfg)
@@ -576,6 +591,11 @@ def test_the_task_checks_what_it_loads(corpus, tmp_path):
     assert loaded(corpus).keys() == {"train", "valid", "test"}
     with pytest.raises(UserError, match="--load-alignments"):
         loaded(corpus, load_alignments=False)
+    with pytest.raises(UserError, match="^valid has no alignments"):
+        loaded(corpus, load_alignments=False, train_subset="valid")
+    for flag in ({"truncate_source": True}, {"num_batch_buckets": 2}):
+        with pytest.raises(UserError, match="does not go with supervised attention"):
+            loaded(corpus, **flag)
     with pytest.raises(UserError, match="199 lines of alignments, but 200 sentence pairs"):
         loaded(with_alignments(corpus, tmp_path / "short", [[0, 0]] * 199))
 

@@ -265,4 +265,4 @@ def _within(link: tuple[int, int], lengths: tuple[int, int]) -> bool:
 
 
 def _of_lengths(lengths: tuple[int, int]) -> str:
-    return f"{lengths[0]} source and {lengths[1]} target words"
+    return f"{lengths[0]} source and {lengths[1]} target tokens"

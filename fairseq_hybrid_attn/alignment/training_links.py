@@ -23,7 +23,7 @@ from fairseq.tokenizer import tokenize_line
 from ..errors import UserError
 from ..files import atomic_write, read_lines
 from .files import Links, read_pharaoh
-from .words import Words, piece_links, text_of, words_of
+from .words import Words, check_kind, piece_links, text_of, words_of
 
 #: Words of the longest sentence that eflomal aligns.
 LONGEST = 1023
@@ -90,11 +90,13 @@ def read_pairs(source: Path, target: Path, subwords: str) -> Pairs:
         subwords: how words are split.
 
     Raises:
-        UserError: if a file cannot be read, or they are not equally long.
+        UserError: if a file cannot be read, they are not equally long, or not split so.
     """
-    sides = [
-        [Sentence.of(line, subwords) for line in read_lines(path)] for path in (source, target)
-    ]
+    sides = []
+    for path in (source, target):
+        lines = read_lines(path)
+        check_kind(map(tokenize_line, lines), subwords)
+        sides.append([Sentence.of(line, subwords) for line in lines])
     if len(sides[0]) != len(sides[1]):
         raise UserError(
             f"{source} has {len(sides[0]):,} lines, but {target} has {len(sides[1]):,}; "

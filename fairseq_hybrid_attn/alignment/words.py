@@ -8,9 +8,12 @@ the attention of a target word still adds up to 1 over the source words and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+
+from ..errors import UserError
 
 #: How words are split: not at all, with ``@@`` after a piece that goes on, with U+2581 before a
 #: piece that begins a word.
@@ -48,6 +51,31 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
         if words:
             words[-1] += rest
     return words
+
+
+def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
+    """See to it that text is split as it is said to be: words would be wrong without a word.
+
+    Args:
+        sentences: their pieces.
+        kind: one of ``SUBWORDS``.
+
+    Raises:
+        UserError: if the text has the marks of another kind, and none of this.  Whose kind is
+            ``none`` may want subwords for words, and is but warned.
+    """
+    goes_on = begins = False
+    for pieces in sentences:
+        goes_on = goes_on or any(piece.endswith(_GOES_ON) for piece in pieces)
+        begins = begins or any(piece.startswith(_BEGINS) for piece in pieces)
+        if goes_on and begins:
+            break
+    seen = {"subword-nmt": goes_on, "sentencepiece": begins}
+    others = " and ".join(other for other, found in seen.items() if found)
+    if kind == "none" and others:
+        print(f"warning: --subwords none, but the text looks like {others}", file=sys.stderr)
+    elif others and not seen.get(kind):
+        raise UserError(f"--subwords {kind}: the text has no mark of that, but those of {others}")
 
 
 def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:

@@ -86,6 +86,8 @@ def run(args: argparse.Namespace) -> None:
             )
     gold = gold_of(args, lengths, sentences)
     scores = {str(path): score(links, gold.sentences) for path, links in alignments.items()}
+    if lengths is None:
+        print("links are not checked against the text: that takes --source and --target")
     for line in summary(gold, next(iter(scores.values())).total):
         print(line)
     print(table([[name, *rates(s.total)] for name, s in scores.items()], ["", *RATES]))

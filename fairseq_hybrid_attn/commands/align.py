@@ -52,6 +52,7 @@ from ..alignment.forced import (
 from ..alignment.words import words_of
 from ..errors import UserError
 from ..files import atomic_write, check_outputs, write_json
+from ..inference import some
 from . import looking
 from .aer import (
     RATES,
@@ -149,8 +150,8 @@ def run(args: argparse.Namespace) -> None:
     skip = sentences.too_long(model, task)
     if skip and args.too_long == "error":
         raise UserError(
-            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes "
-            f"(counted from 1): {looking.some(skip)}; --too-long empty gives them no links"
+            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes: "
+            f"{some(skip)}; --too-long empty gives them no links"
         )
     keep_all = args.table and gold is not None
     everyone: list[dict[Key, Links]] = []  # of each sentence, what the gold is compared with
@@ -175,9 +176,8 @@ def run(args: argparse.Namespace) -> None:
             if gold:
                 everyone.append({SELECTED: one.links, **one.every})
     if skip:
-        print(
-            f"too long for the model, without links: {len(skip):,} sentences ({looking.some(skip)})"
-        )
+        left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
+        print(f"too long for the model, without links: {left_out}")
     if gold:
         report(args, gold, scores_of(everyone, gold))
 

@@ -9,12 +9,10 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from ..alignment.words import SUBWORDS
+from ..alignment.words import SUBWORDS, check_kind
 from ..errors import UserError
 from ..files import read_lines
-from ..inference import Sentences, load_model
-
-_SHOWN = 5  # sentences that a message names
+from ..inference import Sentences, load_model, some
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -65,10 +63,10 @@ def load(args: argparse.Namespace) -> tuple[nn.Module, object]:
 
 
 def sentences_of(args: argparse.Namespace, task) -> Sentences:
-    """The sentences; warns of those whose words cannot be told.
+    """The sentences; warns of those with unknown subwords.
 
     Raises:
-        UserError: if they cannot be read.
+        UserError: if they cannot be read, or are not split as the arguments say.
     """
     if args.source:
         source, target = read_lines(args.source), read_lines(args.target)
@@ -76,14 +74,21 @@ def sentences_of(args: argparse.Namespace, task) -> Sentences:
             raise UserError(
                 f"{args.source} has {len(source):,} lines, but {args.target} has {len(target):,}"
             )
-        return Sentences.of_text(task, source, target)
-    sentences = Sentences.of_split(task, args.gen_subset or "test")
-    unknown = sentences.with_unknown() if args.subwords != "none" else []
-    if unknown:
+        sentences = Sentences.of_text(task, source, target)
+        meaning = "is the text that of this model, in its subwords?"
+    else:
+        sentences = Sentences.of_split(task, args.gen_subset or "test")
+        meaning = (
+            "a binarised set does not say where their words end, so words may be counted wrongly; "
+            "--source and --target text does say it"
+        )
+    for side in (sentences.source, sentences.target):
+        check_kind(side, args.subwords)
+    unknown = sentences.with_unknown()
+    if unknown and (args.source or args.subwords != "none"):
         print(
-            f"warning: {len(unknown):,} sentences have subwords that are not in the dictionary; "
-            "a binarised set does not say where their words end, so words may be counted wrongly "
-            f"(counted from 1: {some(unknown)}); --source and --target text does say it",
+            f"warning: {len(unknown):,} of {len(sentences):,} sentences have subwords that are not "
+            f"in the dictionary ({some(unknown)}); {meaning}",
             file=sys.stderr,
         )
     return sentences
@@ -92,9 +97,3 @@ def sentences_of(args: argparse.Namespace, task) -> Sentences:
 def device(args: argparse.Namespace) -> str:
     """Where to compute: a GPU if there is one that may be used."""
     return "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
-
-
-def some(sentences: list[int]) -> str:
-    """A few of these sentences (from 0), counted from 1."""
-    more = ", …" if len(sentences) > _SHOWN else ""
-    return ", ".join(str(number + 1) for number in sentences[:_SHOWN]) + more

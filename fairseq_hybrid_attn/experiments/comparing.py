@@ -96,8 +96,7 @@ def compare(plan: Plan, significance: bool = True) -> list[Section]:
         lines = [line for cell in cells for line in _lines(plan, cell, significance)]
         baseline = next((line for line in lines if line.row == plan.table.baseline), None)
         if baseline is None and plan.table.baseline is not None:  # compared with, but not shown
-            row = plan.table.row(plan.table.baseline)
-            baseline = _line(plan, Cell(plan.table, row, column), significance=False)
+            baseline = _line(plan, plan.table.baseline_cell(column), significance=False)
         sections.append(Section(column, baseline, tuple(lines)))
     return sections
 
@@ -218,9 +217,9 @@ def _over_seeds(values: list[float]) -> float | None:
 
 def _p_values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str):
     """Of the paired bootstrap against the baseline's run of the same seed, where there is one."""
-    if plan.table.baseline in (None, cell.row.name):
+    baseline = plan.table.baseline_cell(cell.column)
+    if baseline is None or baseline.row is cell.row:
         return ()
-    baseline = Cell(plan.table, plan.table.row(plan.table.baseline), cell.column)
     # The baseline's number may be another one of its run: of another head.
     theirs = baseline.score if score == cell.score else score
     if (baseline.run_name, theirs) == (cell.run_name, score):

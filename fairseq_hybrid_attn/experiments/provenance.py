@@ -16,18 +16,26 @@ PACKAGE = Path(__file__).resolve().parent.parent
 #: mending it does not make results stale; so is preparing data, since the data has a digest.
 NUMBERS_DEPEND_ON = (
     "patterns.py",
+    "criterions.py",
     "generation.py",
+    "inference.py",
     "resuming.py",
+    "alignment",
     "attention",
     "models",
     "scoring",
     "checkpoints.py",
     "files.py",
     "corpora/tokenisers.py",
+    "commands/aer.py",
+    "commands/align.py",
+    "commands/align_training.py",
     "commands/average.py",
     "commands/averaging.py",
     "commands/generated.py",
+    "commands/looking.py",
     "commands/score.py",
+    "experiments/alignment_report.py",
     "experiments/command_lines.py",
     "experiments/devices.py",
     "experiments/run_folders.py",
@@ -43,6 +51,7 @@ PACKAGES = (
     "sacremoses",
     "sentencepiece",
     "subword-nmt",
+    "eflomal",
 )
 
 

@@ -70,7 +70,8 @@ class Table:
     Attributes:
         name: ``paper/table``.
         title: for people.
-        baseline: the row that the others are compared with, if any.
+        baseline: the row that the others are compared with, if any: its name, or that of another
+            table's row as paper/table/row, whose columns have the same names.
         columns: in order.
         rows: in order.
         notes: differences from the paper, for people.
@@ -94,6 +95,20 @@ class Table:
             UserError: if there is none, naming those that there are.
         """
         return self._named("row", self.rows, name)
+
+    def baseline_cell(self, column: Column) -> Cell | None:
+        """What the numbers of a column are compared with.
+
+        Raises:
+            UserError: if there is no such row or column.
+        """
+        if self.baseline is None:
+            return None
+        table, _, row = self.baseline.rpartition("/")
+        if not table:
+            return Cell(self, self.row(row), column)
+        other = load_table(table, self.configs)
+        return Cell(other, other.row(row), other.column(column.name))
 
     def column(self, name: str) -> Column:
         """The column of that name.
@@ -239,8 +254,8 @@ def load_table(name: str, configs: Path) -> Table:
         layer=load_layer(content, configs, str(path)),
         configs=configs,
     )
-    if table.baseline is not None:
-        table.row(table.baseline)
+    for column in table.columns:
+        table.baseline_cell(column)
     return table
 
 

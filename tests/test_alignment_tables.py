@@ -60,6 +60,18 @@ FILES = {
         "rows": ["plain"],
     },
     "toy/figure2/plain.yaml": {"run": "toy/table1/plain"},
+    "toy/table7/table.yaml": {
+        "title": "Toy text without gold",
+        "extends": "toy",
+        "columns": {
+            "aer": {"score": "aer", "run": "bleu"},
+            "bleu": {},
+            "second": {"score": "bleu.second", "run": "bleu"},
+        },
+        "rows": ["plain", "aligner"],
+    },
+    "toy/table7/plain.yaml": {"train": {"max-update": 10}},
+    "toy/table7/aligner.yaml": {"aligner": "eflomal"},
 }
 
 
@@ -272,12 +284,11 @@ def test_text_without_gold_is_told_and_costs_nothing_else(place):
         place / "text", place / "bare", ignore=shutil.ignore_patterns("gold.*", "*second*")
     )
     flags = (*where(place, text="bare"), "--device", "cpu")
-    command = ("fairseq-hybrid", "reproduce", "toy/table1", "plain", "aligner")
-    done = run(*command, *flags, cwd=place, expect=1)
+    done = run("fairseq-hybrid", "reproduce", "toy/table7", *flags, cwd=place, expect=1)
     assert "without hand-aligned sentences: no alignment error rate" in done.stdout
     assert "eflomal is measured by hand-aligned sentences" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
-    cells = {(c["row"], c["column"]): c for c in table(place, "toy/table1", text="bare")}
+    cells = {(c["row"], c["column"]): c for c in table(place, "toy/table7", text="bare")}
     assert cells["plain", "aer"]["state"] == "its text has no gold alignment"
     assert cells["plain", "second"]["state"] == "its text has no test set second"
     assert cells["plain", "bleu"]["ours"] != ""

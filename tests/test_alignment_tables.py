@@ -70,7 +70,7 @@ FILES = {
         },
         "rows": ["plain", "aligner"],
     },
-    "toy/table7/plain.yaml": {"train": {"max-update": 10}},
+    "toy/table7/plain.yaml": {"train": {"max-update": 20}},
     "toy/table7/aligner.yaml": {"aligner": "eflomal"},
 }
 

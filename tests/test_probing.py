@@ -183,12 +183,12 @@ def test_side_by_side_is_one_after_the_other(hidden, seed):
 def test_hidden_sizes_are_chosen_among():
     parts = blobs(150, 1), blobs(80, 2), blobs(90, 3)
     each = {
-        hidden: train_classifier(*parts, 3, Settings((hidden,), (0.0,), (1e-3,)), 1)
+        hidden: train_classifier(*parts, 3, Settings((hidden,), (0.0,), (1e-3,), max_passes=40), 1)
         for hidden in (1, 20)
     }
     best = max(each.values(), key=lambda fit: fit.valid)
     assert each[1].valid != each[20].valid
-    assert train_classifier(*parts, 3, Settings((1, 20), (0.0,), (1e-3,)), 1) == best
+    assert train_classifier(*parts, 3, Settings((1, 20), (0.0,), (1e-3,), max_passes=40), 1) == best
 
 
 def test_training_changes_nothing_outside():
@@ -215,7 +215,8 @@ def test_dropout_is_of_each_candidate_and_in_training_alone():
 def test_dropout_is_used_in_training():
     parts = blobs(40, 1, noise=3), blobs(200, 2, noise=3), blobs(90, 3)
     without, much = (
-        train_classifier(*parts, 3, Settings((30,), (rate,), (1e-5,), 5), 1) for rate in (0.0, 0.7)
+        train_classifier(*parts, 3, Settings((30,), (rate,), (1e-5,), 5, max_passes=8), 1)
+        for rate in (0.0, 0.7)
     )
     assert (without.dropout, much.dropout) == (0.0, 0.7)
     assert without.valid != much.valid
@@ -277,17 +278,18 @@ def test_a_constant_representation_gives_the_commonest_class(tmp_path, task, val
 @pytest.mark.parametrize("task", ["Tense", "WC"])
 def test_an_oracle_gives_all(tmp_path, task):
     file = task_file(tmp_path, "ABCABCBACA" * 6, task)
-    oracle = [[10.0 * (label == known) for known in "ABC"] for label in file.labels]
+    # Often over, so that what is learned soon outweighs the weights at the beginning.
+    oracle = [[float(label == known) for known in "ABC" * 20] for label in file.labels]
     (result,) = probe(lambda _: Vectors(torch.tensor(oracle)), [file], QUICK, (1, 2))
     assert result.accuracies == [100.0, 100.0]
 
 
 def test_labels_that_say_nothing_give_chance(tmp_path):
     choose = random.Random(0)
-    file = task_file(tmp_path, [choose.choice("AB") for _ in range(400)])
-    vectors = torch.randn(1200, 6, generator=torch.Generator().manual_seed(0))
+    file = task_file(tmp_path, [choose.choice("AB") for _ in range(300)])
+    vectors = torch.randn(900, 6, generator=torch.Generator().manual_seed(0))
     (result,) = probe(lambda _: Vectors(vectors), [file], QUICKER, (1, 2))
-    assert all(abs(accuracy - 50) < 8 for accuracy in result.accuracies)
+    assert all(abs(accuracy - 50) < 9 for accuracy in result.accuracies)
 
 
 def test_each_part_is_used_for_what_it_is(tmp_path):

@@ -8,7 +8,7 @@
 The ten tasks of SentEval (Conneau et al. 2018), from its files in their published form.  Each
 sentence becomes the mean of a layer of the encoder over its tokens; a classifier is trained on that
 by SentEval's settings, chosen by its accuracy on the validation part, and tested.  See
-docs/probing.md for what they are and what they cost: with --hidden 100 --dropout 0, a ninth of
+docs/probing.md for what they are and what they cost; --hidden 100 --dropout 0 is about a tenth of
 the work.
 
 The sentences are given to the model as its training text was.  --prepared takes all about that from

@@ -13,6 +13,8 @@ from fairseq_hybrid_attn.commands import (
     align_training,
     average,
     prepare,
+    probe,
+    probing_data,
     reproduce,
     runs,
     score,
@@ -34,6 +36,8 @@ COMMANDS = {
     "align": align,
     "aer": aer,
     "align-training": align_training,
+    "probe": probe,
+    "probing-data": probing_data,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

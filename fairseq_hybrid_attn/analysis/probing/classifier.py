@@ -1,0 +1,253 @@
+"""SentEval's classifier: its shape, its training, and the choice among several.
+
+What SentEval does (senteval/tools/classifier.py and validation.py, with usepytorch):
+
+* one hidden layer, Linear - Dropout - Sigmoid - Linear; with 0 hidden units, one Linear;
+* Adam at torch's own settings (learning rate 0.001), L2 regularisation through its weight decay,
+  cross-entropy, batches of 64 in a new order each pass over the training set;
+* after every 4 passes, accuracy on the validation set.  The best state is kept; at the 6th time
+  (tenacity 5) that it is not better than the best so far, **counted over the whole training, not in
+  a row**, it stops; at the latest after 204 passes;
+* L2 of 1e-5, 1e-4, 1e-3, 1e-2 is tried, and the one with the best validation accuracy (the first
+  of equal ones) is tested.
+
+All candidates of a hidden size start from the same weights and see the same batches, since SentEval
+begins each with the same seed; so they are trained side by side here, as one computation.  Legend:
+k = candidates side by side, b = sentences of a batch, d = width of the vectors, c = classes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ...errors import UserError
+
+_CHUNK = 4096  # vectors that are classified at a time
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How classifiers are trained; where there are several values, all combinations are tried.
+
+    Args:
+        hidden: hidden units; 0: no hidden layer.
+        dropout: of the hidden units.
+        l2: weight decay.
+        batch_size: of training.
+        tenacity: see above.
+        passes: over the training set, between two looks at the validation set.
+        max_passes: no further ones begin after so many.
+    """
+
+    hidden: tuple[int, ...] = (50, 100, 200)
+    dropout: tuple[float, ...] = (0.0, 0.1, 0.2)
+    l2: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
+    batch_size: int = 64
+    tenacity: int = 5
+    passes: int = 4
+    max_passes: int = 200
+
+    def __post_init__(self):
+        if not self.hidden or min(self.hidden) < 0:
+            raise UserError("--hidden: give numbers from 0 (no hidden layer)")
+        if not self.dropout or not all(0 <= rate < 1 for rate in self.dropout):
+            raise UserError("--dropout: give rates from 0 to below 1")
+        if not self.l2 or min(self.l2) < 0:
+            raise UserError("l2: give numbers from 0")
+        if self.batch_size < 1:
+            raise UserError(f"--batch-size {self.batch_size}: use 1 or more")
+        if min(self.tenacity, self.passes - 1, self.max_passes) < 0:
+            raise UserError("tenacity and max_passes are from 0, passes from 1")
+
+    def candidates(self, hidden: int) -> list[tuple[float, float]]:
+        """Dropout and L2 of all that have so many hidden units; the first of equals is taken."""
+        return list(itertools.product(self.dropout if hidden else (0.0,), self.l2))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Vectors ``[m, d]`` and the number of the class of each, ``[m]``."""
+
+    vectors: Tensor
+    classes: Tensor
+
+    def to(self, device: str) -> Examples:
+        """The same on a device."""
+        return Examples(self.vectors.to(device), self.classes.to(device))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained classifier; accuracies in per cent, ``passes``: until its best state."""
+
+    test: float
+    valid: float
+    hidden: int
+    dropout: float
+    l2: float
+    passes: int
+    seed: int
+
+
+class SideBySide(nn.Module):
+    """Classifiers of one shape, with equal weights to begin with, of which none knows the others.
+
+    Args:
+        width: d.
+        hidden: units; 0: no hidden layer.
+        classes: c.
+        dropout: of each.
+        l2: of each.
+    """
+
+    def __init__(
+        self, width: int, hidden: int, classes: int, dropout: Sequence[float], l2: Sequence[float]
+    ):
+        super().__init__()
+        sizes = [width, *([hidden] if hidden else []), classes]
+        layers = [nn.Linear(*pair) for pair in itertools.pairwise(sizes)]
+        self.weights = nn.ParameterList(
+            layer.weight.detach().t().repeat(len(l2), 1, 1) for layer in layers
+        )
+        self.biases = nn.ParameterList(
+            layer.bias.detach().repeat(len(l2), 1, 1) for layer in layers
+        )
+        self.register_buffer("dropout", torch.tensor(dropout).view(-1, 1, 1))
+        self.register_buffer("l2", torch.tensor(l2))
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Scores ``[k, b, c]`` of vectors ``[b, d]``."""
+        x = vectors.expand(len(self.l2), -1, -1)
+        *hidden, last = zip(self.biases, self.weights, strict=True)
+        for bias, weight in hidden:
+            x = torch.sigmoid(self._drop(torch.baddbmm(bias, x, weight)))
+        return torch.baddbmm(last[0], x, last[1])
+
+    def _drop(self, x: Tensor) -> Tensor:
+        if not self.training or not self.dropout.any():
+            return x
+        return x * (torch.rand_like(x) >= self.dropout) / (1 - self.dropout)
+
+    def loss(self, vectors: Tensor, classes: Tensor) -> Tensor:
+        """Cross-entropy and L2 of all, added up: the gradient of each is its own.
+
+        The gradient of l2 / 2 · θ² is l2 · θ, what Adam's weight decay adds.
+        """
+        scores = self(vectors)
+        wanted = classes.expand(len(self.l2), -1)
+        entropy = F.cross_entropy(scores.flatten(0, 1), wanted.flatten()) * len(self.l2)
+        squares = sum(parameter.square().sum((1, 2)) for parameter in self.parameters())
+        return entropy + (self.l2 / 2 * squares).sum()
+
+    @torch.no_grad()
+    def accuracy(self, examples: Examples) -> Tensor:
+        """Of each, the part of the examples that it classifies rightly, ``[k]``."""
+        self.eval()
+        right = torch.zeros(len(self.l2), dtype=torch.long, device=self.l2.device)
+        for at in range(0, len(examples.classes), _CHUNK):
+            said = self(examples.vectors[at : at + _CHUNK]).argmax(2)
+            right += said.eq(examples.classes[at : at + _CHUNK]).sum(1)
+        return right.double() / len(examples.classes)
+
+
+def train_classifier(
+    train: Examples,
+    valid: Examples,
+    test: Examples,
+    classes: int,
+    settings: Settings,
+    seed: int,
+    *,
+    device: str = "cpu",
+    progress: Callable[[int], object] = lambda done: None,
+) -> Fit:
+    """Train all candidates, and test the one with the best validation accuracy.
+
+    Args:
+        train: to learn from.
+        valid: to stop and to choose by.
+        test: looked at once.
+        classes: how many there are.
+        settings: the candidates, and their training.
+        seed: of weights, order and dropout.
+        device: where to compute.
+        progress: is told how many more passes are done.
+    """
+    train, valid, test = (part.to(device) for part in (train, valid, test))
+    best: Fit | None = None
+    for hidden in settings.hidden:
+        candidates = settings.candidates(hidden)
+        with torch.random.fork_rng([torch.cuda.current_device()] if device == "cuda" else []):
+            torch.manual_seed(seed)
+            model = SideBySide(
+                train.vectors.size(1), hidden, classes, *map(list, zip(*candidates, strict=True))
+            ).to(device, train.vectors.dtype)
+            reached, passes = _train(model, train, valid, settings, progress)
+        tested = model.accuracy(test)
+        for number, (dropout, l2) in enumerate(candidates):
+            accuracy = 100 * reached[number].item()
+            if best is None or accuracy > best.valid:
+                best = Fit(
+                    test=100 * tested[number].item(),
+                    valid=accuracy,
+                    hidden=hidden,
+                    dropout=dropout,
+                    l2=l2,
+                    passes=int(passes[number]),
+                    seed=seed,
+                )
+    return best
+
+
+def _train(
+    model: SideBySide,
+    train: Examples,
+    valid: Examples,
+    settings: Settings,
+    progress: Callable[[int], object],
+) -> tuple[Tensor, Tensor]:
+    """Train until all have stopped; leaves each in its best state.
+
+    Returns:
+        of each its best validation accuracy and the passes until then, ``[k]``.
+    """
+    optimiser = torch.optim.Adam(model.parameters())
+    best = torch.full_like(model.l2, -1, dtype=torch.double)
+    best_passes = torch.zeros_like(best, dtype=torch.long)
+    best_state = [parameter.detach().clone() for parameter in model.parameters()]
+    failures = torch.zeros_like(best_passes)
+    going_on = torch.ones_like(best, dtype=torch.bool)
+    passes = 0
+    while passes <= settings.max_passes and going_on.any():
+        model.train()
+        for _ in range(settings.passes):
+            _one_pass(model, optimiser, train, settings.batch_size)
+            passes += 1
+            progress(1)
+        accuracy = model.accuracy(valid)
+        better = going_on & (accuracy > best)
+        best = torch.where(better, accuracy, best)
+        best_passes = torch.where(better, passes, best_passes)
+        for kept, parameter in zip(best_state, model.parameters(), strict=True):
+            kept[better] = parameter.detach()[better]
+        going_on &= better | (failures < settings.tenacity)
+        failures += ~better
+    with torch.no_grad():
+        for kept, parameter in zip(best_state, model.parameters(), strict=True):
+            parameter.copy_(kept)
+    return best, best_passes
+
+
+def _one_pass(model: SideBySide, optimiser, train: Examples, batch_size: int) -> None:
+    order = torch.randperm(len(train.classes)).to(train.classes.device)
+    for chosen in order.split(batch_size):
+        loss = model.loss(train.vectors[chosen], train.classes[chosen])
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()

@@ -1,0 +1,230 @@
+"""Small files of three probing tasks, out of any text.
+
+SentLen, WC and BShift need no parser.  They are made as the published ones are (Conneau et al.
+2018; the description beside the files), of sentences of 5 to 28 tokens:
+
+* SentLen: six classes of lengths.
+* WC: which of many words is in the sentence; it is there once and none of the others is.  The words
+  follow each other in frequency, have no fewer than 4 letters and are counted in lower case.
+* BShift: whether two neighbouring tokens have changed places; neither is the first of the
+  sentence or a punctuation mark, and sentences with double quotes are left out.
+
+All classes have equally many sentences in each part, and no sentence is in two parts.
+"""
+
+from __future__ import annotations
+
+import html
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ...errors import UserError
+from .tasks import PARTS
+
+#: Least and greatest number of tokens of SentLen's classes.
+LENGTHS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
+
+ORIGINAL, INVERTED = "O", "I"
+
+_SHORTEST, _LONGEST = LENGTHS[0][0], LENGTHS[-1][1]
+_LEAST_LETTERS = 4
+_QUOTES = ('"', "“", "”", "„", "«", "»", "``", "''")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A line of a task file; ``original``: the sentence it was made of."""
+
+    part: str
+    label: str
+    sentence: str
+    original: str
+
+    def line(self) -> str:
+        """As the file has it."""
+        return f"{self.part}\t{self.label}\t{self.sentence}\n"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is wanted of the files.
+
+    Args:
+        sizes: sentences of tr, va and te; rounded down to equally many of each class.
+        seed: of everything that is chosen.
+        words: classes of WC.
+        first_rank: place, by frequency from 1, of the first word of WC.
+    """
+
+    sizes: tuple[int, int, int] = (10_000, 1_000, 1_000)
+    seed: int = 1
+    words: int = 100
+    first_rank: int = 2001
+
+    def __post_init__(self):
+        if len(self.sizes) != len(PARTS) or min(self.sizes) < 1:
+            raise UserError(f"--sizes: give three numbers from 1, for {', '.join(PARTS)}")
+        if self.words < 2:
+            raise UserError(f"--words {self.words}: use 2 or more")
+        if self.first_rank < 1:
+            raise UserError(f"--first-rank {self.first_rank}: use 1 or more")
+
+    def of_each(self, classes: int) -> tuple[int, ...]:
+        """How many sentences of each class in each part.
+
+        Raises:
+            UserError: if there are fewer than classes.
+        """
+        counts = tuple(size // classes for size in self.sizes)
+        if 0 in counts:
+            raise UserError(f"--sizes {self.sizes}: too few for {classes} classes")
+        return counts
+
+
+def usable(lines: Iterable[str]) -> list[str]:
+    """The sentences of 5 to 28 tokens, each once, whatever its case."""
+    found = {}
+    for line in lines:
+        words = line.split()
+        if _SHORTEST <= len(words) <= _LONGEST:
+            found.setdefault(" ".join(words).lower(), " ".join(words))
+    return list(found.values())
+
+
+def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
+    """SentLen.
+
+    Args:
+        sentences: of :func:`usable`.
+        wanted: how many.
+
+    Raises:
+        UserError: if there are too few, as for the others.
+    """
+    classes = defaultdict(list)
+    for sentence in sentences:
+        length = len(sentence.split())
+        (label,) = (n for n, (least, most) in enumerate(LENGTHS) if least <= length <= most)
+        classes[str(label)].append((sentence, sentence))
+    labels = list(map(str, range(len(LENGTHS))))
+    names = {str(n): f"{least} to {most} tokens" for n, (least, most) in enumerate(LENGTHS)}
+    return _balanced("SentLen", classes, labels, wanted, names)
+
+
+def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
+    """WC."""
+    counts = Counter(word for sentence in sentences for word in sentence.lower().split())
+    # Of equally frequent ones the first in the alphabet: the same everywhere.
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))[wanted.first_rank - 1 :]
+    fit = [word for word in ranked if len(word) >= _LEAST_LETTERS and word.isalpha()]
+    targets = fit[: wanted.words]
+    if len(targets) < wanted.words:
+        raise UserError(
+            f"WC: from --first-rank {wanted.first_rank} on, the text has only {len(fit):,} words "
+            f"of {_LEAST_LETTERS} letters; use a smaller --first-rank or fewer --words"
+        )
+    chosen, classes = set(targets), defaultdict(list)
+    for sentence in sentences:
+        among = [word for word in sentence.lower().split() if word in chosen]
+        if len(among) == 1:
+            classes[among[0]].append((sentence, sentence))
+    return _balanced("WC", classes, targets, wanted)
+
+
+def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
+    """BShift."""
+    choose = random.Random(wanted.seed)
+    known = {sentence.lower() for sentence in sentences}
+    classes = {ORIGINAL: [], INVERTED: []}
+    for sentence in _shuffled(sentences, choose):
+        inverted = _with_inversion(sentence, choose)
+        if inverted is None or inverted.lower() in known:
+            continue
+        # To the class that has fewer, so that as many as can be are used.
+        if len(classes[ORIGINAL]) <= len(classes[INVERTED]):
+            classes[ORIGINAL].append((sentence, sentence))
+        else:
+            classes[INVERTED].append((inverted, sentence))
+    return _balanced("BShift", classes, list(classes), wanted)
+
+
+def _with_inversion(sentence: str, choose: random.Random) -> str | None:
+    """The sentence with two neighbours in each other's place; None if there are none."""
+    text = html.unescape(sentence)  # Moses' tokeniser writes &quot;
+    if any(quote in text for quote in _QUOTES):
+        return None
+    words = sentence.split()
+    places = [
+        place
+        for place in range(1, len(words) - 1)
+        if all(_is_word(word) for word in words[place : place + 2])
+        and words[place].lower() != words[place + 1].lower()
+    ]
+    if not places:
+        return None
+    at = choose.choice(places)
+    words[at : at + 2] = reversed(words[at : at + 2])
+    return " ".join(words)
+
+
+def _is_word(token: str) -> bool:
+    return any(character.isalnum() for character in html.unescape(token))
+
+
+def _shuffled(items: Iterable, choose: random.Random) -> list:
+    items = list(items)
+    choose.shuffle(items)
+    return items
+
+
+def _balanced(
+    task: str,
+    classes: dict[str, list[tuple[str, str]]],
+    labels: Sequence[str],
+    wanted: Wanted,
+    names: dict[str, str] | None = None,
+) -> list[Example]:
+    """Share the sentences of each class out over the parts.
+
+    Args:
+        task: for the message.
+        classes: of each its sentences, with what they were made of.
+        labels: the classes, in a fixed order.
+        wanted: how many.
+        names: of the classes, for the message.
+
+    Returns:
+        part after part, mixed within each.
+
+    Raises:
+        UserError: if a class has too few.
+    """
+    counts = wanted.of_each(len(labels))
+    poorest = min(labels, key=lambda label: len(classes.get(label, [])))
+    there, needed = len(classes.get(poorest, [])), sum(counts)
+    if there < needed:
+        way_out = "smaller --sizes or a smaller --first-rank" if task == "WC" else "smaller --sizes"
+        raise UserError(
+            f"{task}: {needed:,} sentences of each class are needed, but of "
+            f"{(names or {}).get(poorest, poorest)!r} the text has {there:,}; use more text, "
+            f"{way_out}"
+        )
+    choose = random.Random(wanted.seed)
+    parts: dict[str, list[Example]] = {part: [] for part in PARTS}
+    for label in labels:
+        chosen = iter(_shuffled(classes[label], choose))
+        for part, count in zip(PARTS, counts, strict=True):
+            for _ in range(count):
+                sentence, original = next(chosen)
+                parts[part].append(Example(part, label, sentence, original))
+    return [example for part in PARTS for example in _shuffled(parts[part], choose)]
+
+
+#: What can be made, by the tasks' names.
+GENERATORS: dict[str, Callable[[Sequence[str], Wanted], list[Example]]] = {
+    "SentLen": sentence_length,
+    "WC": word_content,
+    "BShift": bigram_shift,
+}

@@ -1,0 +1,1 @@
+"""What the attention of trained models does, and what their states know."""

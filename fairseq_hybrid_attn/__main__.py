@@ -12,6 +12,8 @@ from fairseq_hybrid_attn.commands import (
     align,
     align_training,
     average,
+    curves,
+    lengths,
     prepare,
     reproduce,
     runs,
@@ -34,6 +36,8 @@ COMMANDS = {
     "align": align,
     "aer": aer,
     "align-training": align_training,
+    "lengths": lengths,
+    "curves": curves,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

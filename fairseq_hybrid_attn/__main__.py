@@ -18,6 +18,7 @@ from fairseq_hybrid_attn.commands import (
     reproduce,
     runs,
     score,
+    score_checkpoints,
     show,
     table,
     train,
@@ -37,6 +38,7 @@ COMMANDS = {
     "aer": aer,
     "align-training": align_training,
     "lengths": lengths,
+    "score-checkpoints": score_checkpoints,
     "curves": curves,
 }
 

@@ -26,6 +26,15 @@ TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"
 
 #: What is taken of a log, of what is there.
 LOGGED = ("loss", "nll_loss", "bleu")
+#: For people.
+LABELS = {
+    "bleu": "BLEU",
+    "tokenised_bleu": "tokenised BLEU",
+    "aer": "AER",
+    "loss": "loss",
+    "nll_loss": "loss without smoothing",
+    "valid_loss": "validation loss",
+}
 #: What is the better the lower it is.
 LOWER_IS_BETTER = ("loss", "aer")
 

@@ -25,6 +25,7 @@ from tabulate import tabulate
 
 from ..analysis.curves import (
     CHECKPOINTS,
+    LABELS,
     TRAINING,
     VALIDATION,
     Curve,
@@ -46,13 +47,6 @@ HELP = "learning curves: loss and BLEU against updates"
 
 #: Drawn if nothing is asked for, as far as there is something.
 PANELS = ("bleu", "loss")
-LABELS = {
-    "bleu": "BLEU",
-    "tokenised_bleu": "tokenised BLEU",
-    "aer": "AER",
-    "loss": "loss",
-    "nll_loss": "loss without smoothing",
-}
 
 
 def named_path(text: str) -> tuple[str, Path]:
@@ -180,8 +174,8 @@ def _kinds(curves: list[Curve]) -> dict[str, str]:
     sets = {curve.subset for curve in curves if curve.source == CHECKPOINTS and curve.subset}
     return {
         CHECKPOINTS: f"checkpoints, {' and '.join(sorted(sets))} set" if sets else "checkpoints",
-        VALIDATION: "validation, during training",
-        TRAINING: "training",
+        VALIDATION: "validation (log)",
+        TRAINING: "training (log)",
     }
 
 
@@ -194,7 +188,7 @@ def table(curves: list[Curve]) -> str:
             [
                 curve.run,
                 _label(curve.what),
-                f"{curve.source}{f' ({curve.subset})' if curve.source != TRAINING else ''}",
+                f"{curve.source}{_of_set(curve)}",
                 f"{len(curve.updates):,}",
                 f"{curve.updates[0]:,}-{curve.updates[-1]:,}",
                 f"{best[1]:.3f} at {best[0]:,}" if best else "",
@@ -204,6 +198,10 @@ def table(curves: list[Curve]) -> str:
     headings = ["run", "", "of", "points", "updates", "best", "last"]
     sides = ["left"] * 3 + ["right"] * 4
     return tabulate(rows, headings, disable_numparse=True, colalign=sides)
+
+
+def _of_set(curve: Curve) -> str:
+    return f" ({curve.subset})" if curve.subset and curve.source != TRAINING else ""
 
 
 def notes(curves: list[Curve], window: int | None) -> list[str]:

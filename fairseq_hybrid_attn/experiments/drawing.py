@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..analysis.curves import CHECKPOINTS, Curve
+from ..analysis.curves import CHECKPOINTS, LABELS, Curve
 from ..analysis.figures import curves, lengths
 from ..analysis.lengths import GroupScores, SystemScore
 from ..errors import UserError
@@ -45,30 +45,36 @@ def draw(plan: Plan, sections: list[Section], theme: str = "light") -> Figure:
     """
     if not any(line.ours for section in sections for line in section.lines):
         raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
+    names = _names(sections)
     if sections[0].column.curve:
-        return curves.draw([_panel(section) for section in sections if _measured(section)], theme)
-    systems = list(dict.fromkeys(_name(line) for s in sections for line in _measured(s)))
-    label = next(line.ours.score for s in sections for line in _measured(s))
-    return lengths.draw(_groups(plan, sections), systems, label, theme)
+        panels = [_panel(section, names) for section in sections if _measured(section)]
+        return curves.draw(panels, theme)
+    label = next(line.ours.score for section in sections for line in _measured(section))
+    return lengths.draw(
+        _groups(plan, sections, names), list(names.values()), LABELS.get(label, label), theme
+    )
 
 
 def _measured(section: Section) -> list[Line]:
     return [line for line in section.lines if line.ours]
 
 
-def _name(line: Line) -> str:
-    return line.system or line.row
+def _names(sections: list[Section]) -> dict[str, str]:
+    """What rows that are measured are called: by their systems, if no two have the same."""
+    systems = {line.row: line.system for section in sections for line in _measured(section)}
+    told_apart = all(systems.values()) and len(set(systems.values())) == len(systems)
+    return systems if told_apart else {row: row for row in systems}
 
 
-def _panel(section: Section) -> curves.Panel:
+def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
     """A column of curves, as one of the plots above one another."""
     lines = _measured(section)
     found = []
-    for name in dict.fromkeys(map(_name, lines)):
-        points = [line for line in lines if _name(line) == name]
+    for row in dict.fromkeys(line.row for line in lines):
+        points = [line for line in lines if line.row == row]
         found.append(
             Curve(
-                run=name,
+                run=names[row],
                 what=section.column.name,
                 source=CHECKPOINTS,
                 subset="",
@@ -76,10 +82,11 @@ def _panel(section: Section) -> curves.Panel:
                 values=tuple(line.ours.value for line in points),
             )
         )
-    return curves.Panel(lines[0].ours.score, found)
+    score = lines[0].ours.score
+    return curves.Panel(LABELS.get(score, score), found)
 
 
-def _groups(plan: Plan, sections: list[Section]) -> list[GroupScores]:
+def _groups(plan: Plan, sections: list[Section], names: dict[str, str]) -> list[GroupScores]:
     """The columns as groups of one test set, each with the scores of its rows."""
     done = next(run for run in plan.runs if run.folder.result.exists())
     words = source_lengths(done)
@@ -87,7 +94,7 @@ def _groups(plan: Plan, sections: list[Section]) -> list[GroupScores]:
     for section in sections:
         members = section.column.group.sentences(words)
         scores = {
-            _name(line): SystemScore(line.ours.value, None, line.ours.interval)
+            names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
             for line in _measured(section)
         }
         size = sum(words[number] for number in members)

@@ -1,19 +1,27 @@
 """Tables that are figures, BLEU by source length and learning curves, of a run from its text."""
 
+import contextlib
+import copy
 import csv
 import io
 import json
+import re
 import shutil
 
 import pytest
 from cli import run
 from sacrebleu.metrics import BLEU
-from test_reproduce import SETTINGS, write_configs, write_text
+from test_reproduce import RECIPE, SETTINGS, write_configs, write_text
 
+from fairseq_hybrid_attn.__main__ import main
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.settings import load_profile
+from fairseq_hybrid_attn.experiments.tables import load_table
 from fairseq_hybrid_attn.training_log import read_log
 
 WIDE, CURVE = {"run": "bleu", "score": "bleu"}, {"run": "bleu", "curve": True}
 FILES = {
+    "corpora/toy.yaml": {**RECIPE, "subwords": {**RECIPE["subwords"], "size": 60}},
     "settings/toy.yaml": {
         **SETTINGS,
         "train": {**SETTINGS["train"], "max-update": 60},
@@ -56,14 +64,19 @@ FILES = {
     },
 }
 
+#: Rows of test_reproduce's table.
+STRAY = ("mixed", "broken", "same", "others", "later")
+
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """The row "plain" as it was run; "twin" is the same with half of its translations right."""
     folder = tmp_path_factory.mktemp("figures")
     write_text(folder / "text")
+    for path in (folder / "text").glob("*.en"):  # what is learned within some updates
+        path.write_text("".join(f"{phrase(len(line.split()))}\n" for line in lines(path)))
     configs = write_configs(folder / "configs", **FILES)
-    for stray in ("mixed", "broken", "same", "others", "later"):
+    for stray in STRAY:
         (configs / f"toy/table1/{stray}.yaml").unlink()
     command = ("fairseq-hybrid", "reproduce", "toy/table1", "plain", "--device", "cpu")
     for what in ("--prepare-only", "--keep-checkpoints"):
@@ -76,6 +89,10 @@ def place(tmp_path_factory):
     del result["curve"]
     (twin / "result.json").write_text(json.dumps(result))
     return folder
+
+
+def phrase(words):
+    return " ".join((["the", "cat", "sat", "on", "a", "mat", "and", "slept"] * 2)[:words])
 
 
 def where(folder):
@@ -92,9 +109,14 @@ def lines(path):
 
 
 def table(place, name, *more):
-    command = ("fairseq-hybrid", "table", name, "--format", "csv", *more)
-    text = run(*command, *where(place), cwd=place).stdout
-    return list(csv.DictReader(io.StringIO(text)))
+    return list(csv.DictReader(io.StringIO(hybrid(place, "table", name, "--format", "csv", *more))))
+
+
+def hybrid(place, *arguments):
+    """What a command prints."""
+    with contextlib.chdir(place), contextlib.redirect_stdout(io.StringIO()) as printed:
+        main(list(map(str, arguments if "--output" in arguments else (*arguments, *where(place)))))
+    return printed.getvalue()
 
 
 def test_groups_are_scored_as_corpora_of_their_own(place):
@@ -113,10 +135,11 @@ def test_groups_are_scored_as_corpora_of_their_own(place):
             assert float(cell["ours"]) == pytest.approx(expected.score, abs=1e-4)
             assert cell["signature"].endswith(f"|sentences:{len(chosen)}")
             sizes[column] = len(chosen)
-            assert float(cell["interval"]) > 0 and cell["interval_over"] == "test set"
+            assert cell["interval_over"] == "test set"
         assert cells[row, "longer"]["ours"] == ""
         assert cells[row, "longer"]["state"] == "no such sentences"
     assert sizes["short"] + sizes["middle"] + sizes["long"] == sizes["all"] == len(source)
+    assert float(cells["twin", "all"]["interval"]) > 0
     assert cells["plain", "all"]["p_values"] == ""
     assert 0 < float(cells["twin", "all"]["p_values"]) < 0.05
     result = json.loads((run_folder(place) / "result.json").read_text())
@@ -138,6 +161,7 @@ def test_curve_is_of_the_development_set(place):
         loss = float(cells["plain", "loss_curve", str(at)]["ours"])
         assert loss == pytest.approx(log[at]["loss"], abs=1e-4)
     assert json.loads((folder / "curve.json").read_text())["curve_set"] == "valid"
+    assert ours > 0
     # The run's own score is of the test set.
     assert float(cells["plain", "bleu", ""]["ours"]) != ours
     assert cells["twin", "bleu_curve", ""]["state"] == "its run has no curve"
@@ -154,8 +178,8 @@ def test_figures_are_of_tables_that_are_curves_or_lengths(place):
         ("toy/figure1", "--theme", "dark"): "--figure FILE",
         ("toy/figure1", "twin", "--columns", "bleu_curve", "--figure", "x.png"): "is measured yet",
     }.items():
-        done = run("fairseq-hybrid", "table", *arguments, *where(place), cwd=place, expect=1)
-        assert said in done.stderr and "Traceback" not in done.stderr
+        with pytest.raises(UserError, match=re.escape(said)):
+            hybrid(place, "table", *arguments)
     assert not (place / "x.png").exists()
 
 
@@ -163,42 +187,52 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(place):
     corpus = place / "out/corpora/full@text/toy"
     settings = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5"
     command = [
-        *("fairseq-hybrid", "score-checkpoints", corpus / "bin", run_folder(place) / "checkpoints"),
+        *("score-checkpoints", corpus / "bin", run_folder(place) / "checkpoints"),
         *("--reference", place / "text/valid.en", "--target-lang", "en", "--cpu"),
         *("--subwords", "subword-nmt", "--tokenizer", "moses", "--every", 30),
         *(f"--generate={settings}", "--output", "scored"),
     ]
-    done = run(*command, cwd=place)
+    printed = hybrid(place, *command)
     found = json.loads((place / "scored/curve.json").read_text())
     theirs = json.loads((run_folder(place) / "curve.json").read_text())
     for point, other in zip(found["curve"], theirs["curve"], strict=True):
         assert point["updates"] == other["updates"]
         assert point["scores"]["bleu"] == other["scores"]["bleu"]
-    assert found["curve_set"] == "valid" and "update 60: BLEU" in done.stdout
+    assert found["curve_set"] == "valid" and "update 60: BLEU" in printed
     # Again, nothing is translated; with other settings, all is.
     log = place / "scored/60/logs/translate.log"
     before = log.stat().st_size
-    assert run(*command, cwd=place).stdout == done.stdout
+    assert hybrid(place, *command) == printed
     assert log.stat().st_size == before
     other = [word if "=" not in str(word) else "--generate=--beam 1" for word in command]
-    run(*other, "--every", 60, cwd=place)
+    hybrid(place, *other, "--every", 60)
     assert log.stat().st_size > before
     # A program that fails, and no checkpoints.
-    failed = run(*other, "--gen-subset", "dev", cwd=place, expect=1)
-    assert "fairseq-generate ended" in failed.stderr and "translate.log" in failed.stderr
+    with pytest.raises(UserError, match=r"(?s)fairseq-generate ended .*translate\.log"):
+        hybrid(place, *other, "--gen-subset", "dev", "--every", 60)
     (place / "none").mkdir()
-    command[3] = place / "none"
-    failed = run(*command, cwd=place, expect=1)
-    assert "--save-interval-updates" in failed.stderr and "Traceback" not in failed.stderr
+    command[2] = place / "none"
+    with pytest.raises(UserError, match="--save-interval-updates"):
+        hybrid(place, *command)
 
 
 @pytest.mark.parametrize("words", [[5], [9, 5], [5, 5], [-1, 5], "5", [None, 5]])
-def test_wrong_groups_are_refused(place, words, tmp_path):
-    shutil.copytree(place / "configs", tmp_path / "configs")
-    path = tmp_path / "configs/toy/figure2/table.yaml"
-    content = json.loads(json.dumps(FILES["toy/figure2/table.yaml"]))
+def test_wrong_groups_are_refused(words, tmp_path):
+    configs = write_configs(tmp_path, **FILES)
+    path = configs / "toy/figure2/table.yaml"
+    content = copy.deepcopy(FILES["toy/figure2/table.yaml"])
     content["columns"]["short"]["source-words"] = words
     path.write_text(json.dumps(content))  # JSON is YAML
-    flags = ["--configs", tmp_path / "configs", *where(place)[2:]]
-    done = run("fairseq-hybrid", "table", "toy/figure2", *flags, cwd=place, expect=1)
-    assert "columns: short: source-words: use [10, 20]" in done.stderr
+    with pytest.raises(UserError, match=r"columns: short: source-words: use \[10, 20\]"):
+        load_table("toy/figure2", configs)
+
+
+@pytest.mark.parametrize("value", ["train", True])
+def test_a_curve_is_of_a_set_that_there_is(value, tmp_path):
+    row = {"checkpoints": {"curve": 2, "curve-on": value}}
+    configs = write_configs(tmp_path, **{**FILES, "toy/table1/plain.yaml": row})
+    for stray in STRAY:
+        (configs / f"toy/table1/{stray}.yaml").unlink()
+    cell = load_table("toy/table1", configs).cells()[0]
+    with pytest.raises(UserError, match="curve-on: use test or valid"):
+        cell.settings(load_profile("full", configs))

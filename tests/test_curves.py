@@ -121,7 +121,7 @@ def test_going_back_is_seen_without_being_told(folder):
 
 
 def test_a_training_begun_anew_replaces_all_of_the_one_before(folder):
-    found = read_log(log(folder, inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)))
+    found = read_log(log(folder, inner(50, 9), inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)))
     assert losses(found.training) == {100: 7}
     assert not found.validation["valid"]
 

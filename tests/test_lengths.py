@@ -229,6 +229,9 @@ def test_words_are_counted_of_joined_subwords_and_tokenised_text(folder, capsys)
     write(folder / "src", ["Wort, " * length for length in LENGTHS])
     moses = lengths("--source-tokenizer", "moses", "--source-lang", "de")
     assert moses["whole"]["words"] == 2 * sum(LENGTHS)
+    write(folder / "src", ["Wo@@ rt@@ , " * length for length in LENGTHS])
+    both = "--source-subwords subword-nmt --source-tokenizer moses --source-lang de".split()
+    assert lengths(*both)["whole"]["words"] == 2 * sum(LENGTHS)
 
 
 def test_text_without_spaces_is_warned_of(folder, capsys):

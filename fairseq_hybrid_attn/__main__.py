@@ -12,12 +12,15 @@ from fairseq_hybrid_attn.commands import (
     align,
     align_training,
     average,
+    curves,
+    lengths,
     prepare,
     probe,
     probing_data,
     reproduce,
     runs,
     score,
+    score_checkpoints,
     show,
     table,
     train,
@@ -38,6 +41,9 @@ COMMANDS = {
     "align-training": align_training,
     "probe": probe,
     "probing-data": probing_data,
+    "lengths": lengths,
+    "score-checkpoints": score_checkpoints,
+    "curves": curves,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

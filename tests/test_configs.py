@@ -426,10 +426,6 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
             planned.setdefault("/".join(name.split("/")[:2]), set()).add(cell.planned)
     probing = {"probing tasks of SentEval on the frozen encoder"}
     assert planned == {
-        "hysan/figure4": {
-            "learning curves (BLEU of the development set against updates)",
-            "learning curves (loss of the development set against updates)",
-        },
         "hysan/figure5": {"attention maps of each branch"},
         "hybrid_gate/table3": probing,
         "hybrid_gate/table4": probing,
@@ -441,7 +437,6 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
         "hybrid_gate/figure4": {
             "mean gate of each universal part of speech over the development set"
         },
-        "mma/figure2": {"BLEU by source length"},
         "mma/figure3": {"attention maps of each head and layer"},
         "alignment/figure1": {"attention matrices beside the word alignment"},
     }

@@ -11,8 +11,10 @@ from typing import Protocol
 
 from ..alignment import resampling
 from ..alignment.aer import Counts
+from ..analysis.lengths import Group, word_counts
+from ..errors import UserError
 from ..files import read_lines
-from ..scoring.metrics import METRICS
+from ..scoring.metrics import METRICS, WITHOUT_SPACES, Score, build_metric
 from ..scoring.significance import confidence_interval, paired_bootstrap
 from ..scoring.test_sets import read_test_sets, slices
 from .alignment_report import read_rates
@@ -38,6 +40,11 @@ class Translations:
     references: list[str]
     target: str
     lowercase: bool
+
+    def measure(self) -> Score:
+        """The score itself."""
+        metric = build_metric(self.score, self.target, self.lowercase)
+        return metric.score(self.translations, self.references)
 
     def interval(self) -> float | None:
         """See :class:`Evidence`."""
@@ -75,9 +82,15 @@ class Alignments:
         return resampling.p_value(self.counts, baseline.counts) if gold == other else None
 
 
-def evidence(run: Run, score: str) -> Evidence | None:
-    """What there is of a run that has a result; None if it is not here any more."""
-    folder, reference = run.folder, run.treatment.reference
+def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | None:
+    """What there is of a run that has a result; None if it is not here any more.
+
+    Args:
+        run: the run.
+        score: which of its scores.
+        group: of the test set, only the sentences whose source has so many words.
+    """
+    folder, reference = run.folder, run.treatment.reference()
     if not folder.result.exists():
         return None
     metric, dot, test_set = score.partition(".")
@@ -92,10 +105,25 @@ def evidence(run: Run, score: str) -> Evidence | None:
     part = slices(sets, len(references)).get(f"{dot}{test_set}")
     if part is None:
         return None
-    return Translations(
-        metric,
-        translations[part],
-        references[part],
-        run.treatment.target,
-        run.recipe.lowercase,
+    numbers = list(range(len(references)))[part]
+    if group is not None:
+        wanted = set(group.sentences(source_lengths(run)))
+        numbers = [number for number in numbers if number in wanted]
+    translations, references = (
+        [lines[number] for number in numbers] for lines in (translations, references)
     )
+    return Translations(
+        metric, translations, references, run.treatment.target, run.recipe.lowercase
+    )
+
+
+def source_lengths(run: Run) -> list[int]:
+    """Words of the source sentences of a run's test set.
+
+    Raises:
+        UserError: if they are not here any more, or its text is not split into words.
+    """
+    source, recipe = run.treatment.source, run.recipe
+    if source in WITHOUT_SPACES and recipe.tokenizer[source] == "none":
+        raise UserError(f"its corpus does not split {source} into words")
+    return word_counts(read_lines(run.treatment.source_words))

@@ -20,6 +20,7 @@ NUMBERS_DEPEND_ON = (
     "generation.py",
     "inference.py",
     "resuming.py",
+    "training_log.py",
     "alignment",
     "attention",
     "models",

@@ -1,0 +1,238 @@
+"""Tables that are figures, BLEU by source length and learning curves, of a run from its text."""
+
+import contextlib
+import copy
+import csv
+import io
+import json
+import re
+import shutil
+
+import pytest
+from cli import run
+from sacrebleu.metrics import BLEU
+from test_reproduce import RECIPE, SETTINGS, write_configs, write_text
+
+from fairseq_hybrid_attn.__main__ import main
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.settings import load_profile
+from fairseq_hybrid_attn.experiments.tables import load_table
+from fairseq_hybrid_attn.training_log import read_log
+
+WIDE, CURVE = {"run": "bleu", "score": "bleu"}, {"run": "bleu", "curve": True}
+FILES = {
+    "corpora/toy.yaml": {**RECIPE, "subwords": {**RECIPE["subwords"], "size": 60}},
+    "settings/toy.yaml": {
+        **SETTINGS,
+        "train": {**SETTINGS["train"], "max-update": 60},
+        "checkpoints": {"unit": "update", "every": 10, "average": 2},
+    },
+    "toy/table1/table.yaml": {
+        "title": "Toy",
+        "extends": "toy",
+        "columns": {"bleu": {}},
+        "rows": ["plain", "twin"],
+    },
+    "toy/table1/plain.yaml": {"checkpoints": {"curve": 2, "curve-on": "valid"}},
+    "toy/table1/twin.yaml": {},
+    "toy/figure1/table.yaml": {
+        "title": "Toy curves",
+        "columns": {
+            "bleu": {},
+            "bleu_curve": {**CURVE, "score": "bleu"},
+            "loss_curve": {**CURVE, "score": "valid_loss"},
+            "final_loss": {"run": "bleu", "score": "valid_loss"},
+        },
+        "rows": ["plain", "twin"],
+    },
+    "toy/figure2/table.yaml": {
+        "title": "Toy lengths",
+        "baseline": "plain",
+        "columns": {
+            "short": {**WIDE, "source-words": [0, 5]},
+            "middle": {**WIDE, "source-words": [5, 9]},
+            "long": {**WIDE, "source-words": [9, None]},
+            "longer": {**WIDE, "source-words": [50, None]},
+            "all": {**WIDE, "source-words": [0, None]},
+        },
+        "rows": ["plain", "twin"],
+    },
+    **{
+        f"toy/{figure}/{row}.yaml": {"run": f"toy/table1/{row}"}
+        for figure in ("figure1", "figure2")
+        for row in ("plain", "twin")
+    },
+}
+
+#: Rows of test_reproduce's table.
+STRAY = ("mixed", "broken", "same", "others", "later")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """The row "plain" as it was run; "twin" is the same with half of its translations right."""
+    folder = tmp_path_factory.mktemp("figures")
+    write_text(folder / "text")
+    for path in (folder / "text").glob("*.en"):  # what is learned within some updates
+        path.write_text("".join(f"{phrase(len(line.split()))}\n" for line in lines(path)))
+    configs = write_configs(folder / "configs", **FILES)
+    for stray in STRAY:
+        (configs / f"toy/table1/{stray}.yaml").unlink()
+    command = ("fairseq-hybrid", "reproduce", "toy/table1", "plain", "--device", "cpu")
+    for what in ("--prepare-only", "--keep-checkpoints"):
+        run(*command, what, *where(folder), cwd=folder)
+    plain, twin = run_folder(folder), run_folder(folder, "twin")
+    shutil.copytree(plain, twin)
+    ours, right = lines(plain / "hypotheses.txt"), lines(folder / "text/test.en")
+    (twin / "hypotheses.txt").write_text("\n".join(right[:10] + ours[10:]) + "\n")
+    result = json.loads((twin / "result.json").read_text())
+    del result["curve"]
+    (twin / "result.json").write_text(json.dumps(result))
+    return folder
+
+
+def phrase(words):
+    return " ".join((["the", "cat", "sat", "on", "a", "mat", "and", "slept"] * 2)[:words])
+
+
+def where(folder):
+    flags = ("--configs", "configs", "--data", "text", "--output", "out")
+    return [folder / flag if number % 2 else flag for number, flag in enumerate(flags)]
+
+
+def run_folder(folder, row="plain"):
+    return folder / "out/runs/full@text/toy/table1" / row / "bleu/seed1"
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def table(place, name, *more):
+    return list(csv.DictReader(io.StringIO(hybrid(place, "table", name, "--format", "csv", *more))))
+
+
+def hybrid(place, *arguments):
+    """What a command prints."""
+    with contextlib.chdir(place), contextlib.redirect_stdout(io.StringIO()) as printed:
+        main(list(map(str, arguments if "--output" in arguments else (*arguments, *where(place)))))
+    return printed.getvalue()
+
+
+def test_groups_are_scored_as_corpora_of_their_own(place):
+    cells = {(c["row"], c["column"]): c for c in table(place, "toy/figure2", "--figure", "f.png")}
+    source, reference = (lines(place / f"text/test.{side}") for side in ("de", "en"))
+    bounds = {"short": (0, 5), "middle": (5, 9), "long": (9, 99), "all": (0, 99)}
+    sizes = {}
+    for row in ("plain", "twin"):
+        hypotheses = lines(run_folder(place, row) / "hypotheses.txt")
+        for column, (low, high) in bounds.items():
+            chosen = [n for n, line in enumerate(source) if low < len(line.split()) <= high]
+            expected = BLEU().corpus_score(
+                [hypotheses[n] for n in chosen], [[reference[n] for n in chosen]]
+            )
+            cell = cells[row, column]
+            assert float(cell["ours"]) == pytest.approx(expected.score, abs=1e-4)
+            assert cell["signature"].endswith(f"|sentences:{len(chosen)}")
+            sizes[column] = len(chosen)
+            assert cell["interval_over"] == "test set"
+        assert cells[row, "longer"]["ours"] == ""
+        assert cells[row, "longer"]["state"] == "no such sentences"
+    assert sizes["short"] + sizes["middle"] + sizes["long"] == sizes["all"] == len(source)
+    assert float(cells["twin", "all"]["interval"]) > 0
+    assert cells["plain", "all"]["p_values"] == ""
+    assert 0 < float(cells["twin", "all"]["p_values"]) < 0.05
+    result = json.loads((run_folder(place) / "result.json").read_text())
+    whole = result["scores"]["bleu"]["value"]
+    assert float(cells["plain", "all"]["ours"]) == pytest.approx(whole, abs=1e-4)
+    assert (place / "f.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_curve_is_of_the_development_set(place):
+    cells = {(c["row"], c["column"], c["at"]): c for c in table(place, "toy/figure1")}
+    folder, reference = run_folder(place), lines(place / "text/valid.en")
+    log = read_log(folder / "logs/train.log").validation["valid"]
+    for at in (30, 60):
+        point = folder / f"curve/{at}"
+        assert (point / "translation/generate-valid.txt").is_file()
+        expected = BLEU().corpus_score(lines(point / "hypotheses.txt"), [reference]).score
+        ours = float(cells["plain", "bleu_curve", str(at)]["ours"])
+        assert ours == pytest.approx(expected, abs=1e-4)
+        loss = float(cells["plain", "loss_curve", str(at)]["ours"])
+        assert loss == pytest.approx(log[at]["loss"], abs=1e-4)
+    assert json.loads((folder / "curve.json").read_text())["curve_set"] == "valid"
+    assert ours > 0
+    # The run's own score is of the test set.
+    assert float(cells["plain", "bleu", ""]["ours"]) != ours
+    assert cells["twin", "bleu_curve", ""]["state"] == "its run has no curve"
+    assert cells["plain", "final_loss", ""]["state"].endswith("has no valid_loss")
+
+
+def test_figures_are_of_tables_that_are_curves_or_lengths(place):
+    curves = ("--columns", "bleu_curve,loss_curve", "--figure", "c.svg", "--theme", "dark")
+    table(place, "toy/figure1", *curves)
+    assert (place / "c.svg").read_text().startswith("<?xml")
+    for arguments, said in {
+        ("toy/figure1", "--figure", "x.png"): "choose others by --columns",
+        ("toy/figure1", "toy/figure2", "--figure", "x.png"): "one table at a time",
+        ("toy/figure1", "--theme", "dark"): "--figure FILE",
+        ("toy/figure1", "twin", "--columns", "bleu_curve", "--figure", "x.png"): "is measured yet",
+    }.items():
+        with pytest.raises(UserError, match=re.escape(said)):
+            hybrid(place, "table", *arguments)
+    assert not (place / "x.png").exists()
+
+
+def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(place):
+    corpus = place / "out/corpora/full@text/toy"
+    settings = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5"
+    command = [
+        *("score-checkpoints", corpus / "bin", run_folder(place) / "checkpoints"),
+        *("--reference", place / "text/valid.en", "--target-lang", "en", "--cpu"),
+        *("--subwords", "subword-nmt", "--tokenizer", "moses", "--every", 30),
+        *(f"--generate={settings}", "--output", "scored"),
+    ]
+    printed = hybrid(place, *command)
+    found = json.loads((place / "scored/curve.json").read_text())
+    theirs = json.loads((run_folder(place) / "curve.json").read_text())
+    for point, other in zip(found["curve"], theirs["curve"], strict=True):
+        assert point["updates"] == other["updates"]
+        assert point["scores"]["bleu"] == other["scores"]["bleu"]
+    assert found["curve_set"] == "valid" and "update 60: BLEU" in printed
+    # Again, nothing is translated; with other settings, all is.
+    log = place / "scored/60/logs/translate.log"
+    before = log.stat().st_size
+    assert hybrid(place, *command) == printed
+    assert log.stat().st_size == before
+    other = [word if "=" not in str(word) else "--generate=--beam 1" for word in command]
+    hybrid(place, *other, "--every", 60)
+    assert log.stat().st_size > before
+    # A program that fails, and no checkpoints.
+    with pytest.raises(UserError, match=r"(?s)fairseq-generate ended .*translate\.log"):
+        hybrid(place, *other, "--gen-subset", "dev", "--every", 60)
+    (place / "none").mkdir()
+    command[2] = place / "none"
+    with pytest.raises(UserError, match="--save-interval-updates"):
+        hybrid(place, *command)
+
+
+@pytest.mark.parametrize("words", [[5], [9, 5], [5, 5], [-1, 5], "5", [None, 5]])
+def test_wrong_groups_are_refused(words, tmp_path):
+    configs = write_configs(tmp_path, **FILES)
+    path = configs / "toy/figure2/table.yaml"
+    content = copy.deepcopy(FILES["toy/figure2/table.yaml"])
+    content["columns"]["short"]["source-words"] = words
+    path.write_text(json.dumps(content))  # JSON is YAML
+    with pytest.raises(UserError, match=r"columns: short: source-words: use \[10, 20\]"):
+        load_table("toy/figure2", configs)
+
+
+@pytest.mark.parametrize("value", ["train", True])
+def test_a_curve_is_of_a_set_that_there_is(value, tmp_path):
+    row = {"checkpoints": {"curve": 2, "curve-on": value}}
+    configs = write_configs(tmp_path, **{**FILES, "toy/table1/plain.yaml": row})
+    for stray in STRAY:
+        (configs / f"toy/table1/{stray}.yaml").unlink()
+    cell = load_table("toy/table1", configs).cells()[0]
+    with pytest.raises(UserError, match="curve-on: use test or valid"):
+        cell.settings(load_profile("full", configs))

@@ -182,17 +182,54 @@ def read_translations(args: argparse.Namespace, count: int) -> tuple[list[str], 
         UserError: if the file cannot be read or does not fit the reference.
     """
     if args.hypotheses:
-        translations = read_lines(args.hypotheses)
-        if len(translations) != count:
-            raise UserError(
-                f"{args.hypotheses} has {len(translations)} lines, the reference "
-                f"{args.reference} has {count}"
-            )
-        return translations, 0
-    tokens, missing = in_order(read_hypotheses(args.generated), count, args.missing or "error")
-    warn_of_wrong_flags(tokens, args.subwords, args.tokenizer)
-    words = [join_subwords(line, args.subwords) for line in tokens]
-    return detokenise(words, args.tokenizer, args.target_lang), missing
+        return read_finished(args.hypotheses, args.reference, count), 0
+    return read_generated(
+        args.generated,
+        count,
+        args.subwords,
+        args.tokenizer,
+        args.target_lang,
+        args.missing or "error",
+    )
+
+
+def read_finished(path: Path, reference: Path, count: int) -> list[str]:
+    """Read detokenised translations of the ``count`` lines of a reference.
+
+    Raises:
+        UserError: if the file cannot be read or has not as many.
+    """
+    translations = read_lines(path)
+    if len(translations) != count:
+        raise UserError(
+            f"{path} has {len(translations)} lines, the reference {reference} has {count}"
+        )
+    return translations
+
+
+def read_generated(
+    path: Path, count: int, subwords: str, tokenizer: str, target_lang: str, missing: str = "error"
+) -> tuple[list[str], int]:
+    """Read the output of fairseq-generate, as text.
+
+    Args:
+        path: the output.
+        count: sentences of the reference.
+        subwords: what its tokens are; see :func:`.generated.join_subwords`.
+        tokenizer: how its words are tokenised.
+        target_lang: their language.
+        missing: ``error`` or ``empty``; see :func:`.generated.in_order`.
+
+    Returns:
+        ``count`` detokenised translations, and how many of them are missing in the file.
+
+    Raises:
+        UserError: if the file cannot be read or does not fit the reference.
+    """
+    tokens, lacking = in_order(read_hypotheses(path), count, missing)
+    warn_of_wrong_flags(tokens, subwords, tokenizer)
+    words = [join_subwords(line, subwords) for line in tokens]
+    return detokenise(words, tokenizer, target_lang), lacking
 
 
 def warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:

@@ -23,7 +23,7 @@ from .command_lines import (
     train_command,
 )
 from .devices import Devices
-from .training_log import parameters
+from ..training_log import parameters
 from .workspace import Run
 
 

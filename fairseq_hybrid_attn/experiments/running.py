@@ -33,7 +33,7 @@ from .devices import Devices, without_launcher
 from .programs import Programs, StepFailed, Stopped
 from .results import make_result, scores_of, training_summary
 from .run_folders import begin, locked, repair
-from .training_log import last_record
+from ..training_log import last_record
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30

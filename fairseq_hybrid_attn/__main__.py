@@ -12,6 +12,9 @@ from fairseq_hybrid_attn.commands import (
     align,
     align_training,
     average,
+    gates,
+    heads,
+    maps,
     prepare,
     reproduce,
     runs,
@@ -34,6 +37,9 @@ COMMANDS = {
     "align": align,
     "aer": aer,
     "align-training": align_training,
+    "maps": maps,
+    "gates": gates,
+    "heads": heads,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

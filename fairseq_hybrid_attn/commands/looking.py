@@ -17,10 +17,17 @@ from ..inference import Sentences, load_model
 _SHOWN = 5  # sentences that a message names
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Arguments for a model and where to run it."""
+def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Arguments for a model, or for several in a list, and where to run."""
     parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
-    parser.add_argument("--path", required=True, type=Path, metavar="FILE", help="checkpoint")
+    parser.add_argument(
+        "--path",
+        required=True,
+        type=Path,
+        nargs="+" if several else None,
+        metavar="FILE",
+        help="checkpoint; several are compared" if several else "checkpoint",
+    )
     parser.add_argument("--source-lang", metavar="LANG", help="if not as in the checkpoint")
     parser.add_argument("--target-lang", metavar="LANG", help="if not as in the checkpoint")
     parser.add_argument(
@@ -92,6 +99,11 @@ def sentences_of(args: argparse.Namespace, task) -> Sentences:
 def device(args: argparse.Namespace) -> str:
     """Where to compute: a GPU if there is one that may be used."""
     return "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+
+
+def note(message: str) -> None:
+    """Say something beside the results."""
+    print(f"note: {message}", file=sys.stderr)
 
 
 def some(sentences: list[int]) -> str:

@@ -7,10 +7,10 @@ from enum import Enum
 
 from ..corpora import read_manifest
 from ..files import read_json
+from ..training_log import last_record
 from .devices import Devices
 from .results import changes, read_result
 from .tables import Cell, Table
-from ..training_log import last_record
 from .workspace import Run, Workspace
 
 #: Operations a second that a training keeps up, for a rough guess of its time: what a core

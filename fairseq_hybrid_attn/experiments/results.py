@@ -10,6 +10,7 @@ import torch
 from ..corpora import read_manifest
 from ..errors import UserError
 from ..files import read_json
+from ..training_log import parameters
 from . import provenance
 from .alignment_report import read_rates
 from .command_lines import (
@@ -23,7 +24,6 @@ from .command_lines import (
     train_command,
 )
 from .devices import Devices
-from ..training_log import parameters
 from .workspace import Run
 
 

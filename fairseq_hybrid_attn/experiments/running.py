@@ -18,6 +18,7 @@ from functools import partial
 from ..errors import UserError
 from ..files import write_json
 from ..resuming import numbered_checkpoints
+from ..training_log import last_record
 from . import provenance
 from .command_lines import (
     RunFolder,
@@ -33,7 +34,6 @@ from .devices import Devices, without_launcher
 from .programs import Programs, StepFailed, Stopped
 from .results import make_result, scores_of, training_summary
 from .run_folders import begin, locked, repair
-from ..training_log import last_record
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30

@@ -7,8 +7,8 @@ A figure is drawn within :func:`theme`, on a :func:`new_figure`, and written by 
         figure.subplots().plot(…, **style.series(0))
     style.save(figure, Path("curves.pdf"))
 
-matplotlib's figures are used without pyplot, so that there is no window, no backend to choose and no
-state that drawings share.  matplotlib is an extra, and imported when something is drawn.
+matplotlib's figures are used without pyplot, so that there is no window, no backend to choose and
+no state that drawings share.  matplotlib is an extra, and imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Theme:
     sequential: str
 
 
-#: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey, for light backgrounds
-#: darkened where they were too pale, for dark ones brightened where they were too dark.
+#: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey; darkened where they
+#: were too pale for a light background, brightened where they were too dark for a dark one.
 THEMES = {
     "light": Theme(
         background="#ffffff",
@@ -183,6 +183,21 @@ def series(number: int, colours: Theme) -> dict:
         "linestyle": _LINES[again % len(_LINES)],
         "marker": _MARKERS[number % len(_MARKERS)],
     }
+
+
+def legend_above(axes, handles: list | None = None) -> None:
+    """A legend above the axes, where it hides nothing; none for a single series."""
+    if handles is None:
+        handles, _ = axes.get_legend_handles_labels()
+    if len(handles) > 1:
+        axes.legend(
+            handles=handles,
+            loc="lower left",
+            bbox_to_anchor=(0, 1.0),
+            ncols=min(len(handles), 3),
+            borderaxespad=0.2,
+            columnspacing=1.4,
+        )
 
 
 def render(figure: Figure, form: str) -> bytes:

@@ -1,0 +1,88 @@
+"""What an analysis leaves beside its printed table: a figure, and its data as JSON and CSV."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..analysis.figures import style
+from ..errors import UserError
+from ..files import atomic_write, check_outputs, write_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Declare what to write."""
+    group = parser.add_argument_group("what to write")
+    add_figure(group)
+    group.add_argument("--json", type=Path, metavar="FILE", help="the data")
+    group.add_argument("--csv", type=Path, metavar="FILE", help="the data, a line a number")
+
+
+def add_figure(parser) -> None:
+    """Declare a figure and its looks; ``parser`` may be a group of arguments."""
+    parser.add_argument(
+        "--figure",
+        type=Path,
+        metavar="FILE",
+        help=f"draw it: a file in .{', .'.join(style.FORMATS)}",
+    )
+    parser.add_argument(
+        "--theme", choices=tuple(style.THEMES), help="background of the figure (default: light)"
+    )
+
+
+def check(args: argparse.Namespace, inputs: Iterable[Path]) -> None:
+    """See to it, before the work, that all can be written.
+
+    Raises:
+        UserError: naming the flag and the way out.
+    """
+    named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv}
+    check_outputs({flag: path for flag, path in named.items() if path}, inputs=inputs)
+    check_figure(args)
+
+
+def check_figure(args: argparse.Namespace) -> None:
+    """The same for the figure alone.
+
+    Raises:
+        UserError: if it cannot be drawn, or a theme is of no figure.
+    """
+    if args.figure:
+        style.check_figure(args.figure)
+    elif args.theme:
+        raise UserError(f"--theme {args.theme} is for --figure FILE; give both")
+
+
+def write(
+    args: argparse.Namespace, data: dict, rows: list[dict], draw: Callable[[str], Figure]
+) -> None:
+    """Write what is asked for.
+
+    Args:
+        args: of :func:`add_outputs`.
+        data: for JSON.
+        rows: for CSV, all with the same keys; None becomes an empty field.
+        draw: draws the figure in a theme.
+
+    Raises:
+        UserError: if a file cannot be written.
+    """
+    if args.json:
+        write_json(args.json, data)
+    if args.csv:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        with atomic_write(args.csv) as file:
+            file.write(text.getvalue().encode())
+    if args.figure:
+        style.save(draw(args.theme or "light"), args.figure)

@@ -147,13 +147,14 @@ def _mecab() -> Tagger:
     import ipadic
     import MeCab
 
-    # Of each token its text, a tab, its part of speech and the finer ones; then EOS.
-    tagger = MeCab.Tagger(f"{ipadic.MECAB_ARGS} -F%m\\t%f[0],%f[1]\\n -U%m\\t%f[0],%f[1]\\n")
+    tagger = MeCab.Tagger(ipadic.MECAB_ARGS)
 
     def tag(words: list[str]) -> list[str]:
-        lines = tagger.parse("".join(words)).splitlines()
-        tokens = [line.rsplit("\t", 1) for line in lines if "\t" in line]
-        return by_characters(words, [(text, universal(pos, _IPA)) for text, pos in tokens])
+        tokens, node = [], tagger.parseToNode("".join(words))
+        while node:  # the first and the last are the sentence's ends, without text
+            tokens.append((node.surface, universal(node.feature, _IPA)))
+            node = node.next
+        return by_characters(words, tokens)
 
     return tag
 
@@ -183,11 +184,20 @@ def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> li
     Returns:
         of each word the tag that most of its characters have; of several, the one whose token
         comes last, which in Japanese and Chinese is the head.
+
+    Raises:
+        UserError: if the characters are not the same.
     """
-    tags = iter([tag for text, tag in tokens for c in text if not c.isspace()])
+    tags = [(c, tag) for text, tag in tokens for c in text if not c.isspace()]
+    if [c for word in words for c in word if not c.isspace()] != [c for c, _ in tags]:
+        raise UserError(
+            f"the tagger has changed the text of a sentence: {''.join(words)!r}; give tags of its "
+            "words with --tags FILE"
+        )
+    rest = iter(tags)
     found = []
     for word in words:
-        counts = Counter(next(tags, "X") for c in word if not c.isspace())
+        counts = Counter(next(rest)[1] for c in word if not c.isspace())
         most = max(counts.values(), default=0)
         found.append([tag for tag, count in counts.items() if count == most][-1] if most else "X")
     return found

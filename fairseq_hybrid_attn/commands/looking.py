@@ -71,8 +71,8 @@ def load(args: argparse.Namespace) -> tuple[nn.Module, object]:
     )
 
 
-def sentences_of(args: argparse.Namespace, task) -> Sentences:
-    """The sentences; warns of those whose words cannot be told.
+def sentences_of(args: argparse.Namespace, task, *, warn: bool = True) -> Sentences:
+    """The sentences; warns of those whose words cannot be told, unless that was done before.
 
     Raises:
         UserError: if they cannot be read.
@@ -85,7 +85,7 @@ def sentences_of(args: argparse.Namespace, task) -> Sentences:
             )
         return Sentences.of_text(task, source, target)
     sentences = Sentences.of_split(task, args.gen_subset or "test")
-    unknown = sentences.with_unknown() if args.subwords != "none" else []
+    unknown = sentences.with_unknown() if warn and args.subwords != "none" else []
     if unknown:
         print(
             f"warning: {len(unknown):,} sentences have subwords that are not in the dictionary; "

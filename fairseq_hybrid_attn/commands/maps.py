@@ -179,16 +179,16 @@ def draw(args: argparse.Namespace, models: list[page.ModelMaps], unit: str) -> N
     args.figures.mkdir(exist_ok=True)
     theme = args.theme or "light"
     todo = list(figures_of(args, models, unit))
-    for name, panels, one in tqdm(todo, unit=" figures", file=sys.stderr):
-        figure = figures.draw(panels, one.queries, one.keys, theme)
+    for name, rows, one in tqdm(todo, unit=" figures", file=sys.stderr):
+        figure = figures.draw(rows, one.queries, one.keys, theme)
         for suffix in (".png", ".pdf"):
             style.save(figure, args.figures / f"{name}{suffix}")
 
 
 def figures_of(
     args: argparse.Namespace, models: list[page.ModelMaps], unit: str
-) -> Iterator[tuple[str, list[list[figures.Panel]], Map]]:
-    """Name, panels and a map with the tokens of each figure.
+) -> Iterator[tuple[str, list[figures.Row], Map]]:
+    """Name, rows of maps and a map with the tokens of each figure.
 
     Raises:
         UserError: if there is no layer ``--layer``.
@@ -211,10 +211,10 @@ def figures_of(
             for name, one in compared:
                 if not 1 <= layer <= len(one.layers):
                     raise UserError(f"--layer {layer}: {name} has {len(one.layers)} encoder layers")
-            panels = [
-                figures.branches(one, layer - 1, f"{name}, layer {layer}") for name, one in compared
+            rows = [
+                figures.branches(one, layer - 1, f"{name}\nlayer {layer}") for name, one in compared
             ]
-            yield f"{begin}.compare", panels, compared[0][1]
+            yield f"{begin}.compare", rows, compared[0][1]
 
 
 def as_dict(models: list[page.ModelMaps], unit: str) -> dict:

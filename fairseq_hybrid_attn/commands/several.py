@@ -111,9 +111,11 @@ def load(args: argparse.Namespace) -> Iterator[Loaded]:
         UserError: if one cannot be loaded, or the sentences cannot be read.
     """
     languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
-    for name, path in zip(args.names or names_of(args.path), args.path, strict=True):
+    names = args.names or names_of(args.path)
+    for number, (name, path) in enumerate(zip(names, args.path, strict=True)):
         model, task = load_model(path, args.data, **languages)
-        yield Loaded(name, path, model, task, looking.sentences_of(args, task))
+        sentences = looking.sentences_of(args, task, warn=number == 0)
+        yield Loaded(name, path, model, task, sentences)
 
 
 def attentions_of(loaded: Loaded, kinds: list[str]) -> Attentions:

@@ -85,7 +85,7 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.set_xlabel("layer (1 = lowest)")
     axes.set_ylabel("mean gate ± deviation")
-    style.legend_above(axes)
+    _legend(axes)
 
 
 def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
@@ -110,7 +110,7 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
     room = 0.15 * (max(values) - min(values)) or 0.05
     axes.set_ylim(max(0.0, min(values) - room), min(1.0, max(values) + room))
     axes.set_ylabel("mean gate")
-    style.legend_above(axes)
+    _legend(axes)
 
 
 def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
@@ -131,3 +131,9 @@ def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
         axes.set_zorder(behind.get_zorder() + 1)
         axes.set_facecolor("none")
     axes.plot(windows, [model.share for model in found], **style.series(0, colours))
+
+
+def _legend(axes) -> None:
+    """Above the axes, a line for each; style.legend_above would have three in a line."""
+    if len(axes.get_legend_handles_labels()[0]) > 1:
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=7.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _TOKEN, _SMALLEST, _LARGEST = 0.11, 1.3, 4.5
 _LABEL, _SMALLEST_LABEL = 7.0, 2.5
 _LONGEST = 20  # characters of a label
+#: Inches between panels, of a panel's title, and of the scale with its numbers.
+_GAP, _TITLE, _BAR = 0.12, 0.42, 0.6
 
 
 @dataclass(frozen=True)
@@ -34,31 +37,43 @@ class Panel:
     allowed: np.ndarray
 
 
-def heads_of_layers(one: Map, branch: int = 0) -> list[list[Panel]]:
+@dataclass(frozen=True)
+class Row:
+    """Maps side by side.
+
+    Attributes:
+        title: to the left.
+        panels: the maps.
+    """
+
+    title: str
+    panels: list[Panel]
+
+
+def heads_of_layers(one: Map, branch: int = 0) -> list[Row]:
     """A row for each layer, a column for each head of a branch (MMA Fig. 3)."""
     return [
-        [
-            Panel(
-                f"layer {layer.number}, head {head + 1}\n{word}", *_taken(one, place, branch, head)
-            )
-            for head, word in enumerate(layer.heads[branch])
-        ]
+        Row(
+            f"layer {layer.number}",
+            [
+                Panel(f"head {head + 1}\n{word}", *_taken(one, place, branch, head))
+                for head, word in enumerate(layer.heads[branch])
+            ],
+        )
         for place, layer in enumerate(one.layers)
         if branch < len(layer.heads)
     ]
 
 
-def branches_of_layers(one: Map) -> list[list[Panel]]:
+def branches_of_layers(one: Map) -> list[Row]:
     """A row for each layer, a column for each branch, the mean of its heads."""
     return [branches(one, place, f"layer {layer.number}") for place, layer in enumerate(one.layers)]
 
 
-def branches(one: Map, layer: int, title: str) -> list[Panel]:
+def branches(one: Map, layer: int, title: str) -> Row:
     """The branches of a layer (from 0), each the mean of its heads: a row of HySAN's Fig. 5."""
-    return [
-        Panel(f"{title}\n{word}", *_taken(one, layer, branch, None))
-        for branch, word in enumerate(one.layers[layer].branches)
-    ]
+    words = one.layers[layer].branches
+    return Row(title, [Panel(w, *_taken(one, layer, b, None)) for b, w in enumerate(words)])
 
 
 def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -68,13 +83,11 @@ def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndar
     return weights[head], allowed[head]
 
 
-def draw(
-    panels: list[list[Panel]], queries: list[str], keys: list[str], theme: str = "light"
-) -> Figure:
+def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "light") -> Figure:
     """Maps in rows and columns, all with the same tokens and colours.
 
     Args:
-        panels: rows of panels; rows may be of different length.
+        rows: of maps; they may be of different length.
         queries: tokens of each map's rows.
         keys: those of its columns.
         theme: one of ``style.THEMES``.
@@ -88,32 +101,51 @@ def draw(
     room = 72 * min(width / len(keys), height / len(queries))  # points for a token
     label = max(min(_LABEL, 0.8 * room), _SMALLEST_LABEL)
     labels = [_short(tokens) for tokens in (queries, keys)]
-    beside, below = (label / 72 * 0.65 * max(map(len, names)) for names in labels)
-    columns = max(map(len, panels))
-    top = max(float(panel.weights.max()) for row in panels for panel in row)
-    with style.theme(theme, texts=[*queries, *keys]) as colours:
+    beside, below = (_GAP + _TITLE / 2 + label / 72 * max(map(_ems, names)) for names in labels)
+    columns = max(len(row.panels) for row in rows)
+    top = max(float(panel.weights.max()) for row in rows for panel in row.panels)
+    with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
         from matplotlib import colormaps
 
         scale = colormaps[colours.sequential].copy()
         scale.set_bad(colours.faint)
-        figure = style.new_figure(
-            columns * (width + 0.15) + beside + 0.9, len(panels) * (height + 0.5) + below + 0.3
+        look = {"cmap": scale, "vmin": 0, "vmax": top or 1, "aspect": "auto"}
+        look["interpolation"] = "nearest"
+        # Laid out here: matplotlib's own layout takes longer than all the rest.
+        whole = (
+            beside + columns * (width + _GAP) + _BAR,
+            below + len(rows) * (height + _TITLE),
         )
-        grid = figure.subplots(len(panels), columns, squeeze=False, sharex=True, sharey=True)
-        for row, shown in zip(grid, panels, strict=True):
-            for axes in row[len(shown) :]:
+        figure = style.new_figure(*whole)
+        figure.set_layout_engine(None)
+        grid = figure.subplots(len(rows), columns, squeeze=False)
+        figure.subplots_adjust(
+            left=beside / whole[0],
+            right=1 - (_GAP + _BAR) / whole[0],
+            bottom=below / whole[1],
+            top=1 - _TITLE / whole[1],
+            wspace=_GAP / width,
+            hspace=_TITLE / height,
+        )
+        for line, row in zip(grid, rows, strict=True):
+            for axes in line[len(row.panels) :]:
                 axes.axis("off")
-            for axes, panel in zip(row, shown, strict=False):
+            for axes, panel in zip(line, row.panels, strict=False):
                 weights = np.ma.masked_where(~panel.allowed, panel.weights)
-                image = axes.imshow(weights, cmap=scale, vmin=0, vmax=top or 1, aspect="auto")
+                image = axes.imshow(weights, **look)
                 axes.set_title(panel.title, fontsize=7.5)
                 axes.grid(False)
+                axes.spines[:].set_visible(False)
                 axes.tick_params(length=0, labelsize=label)
-        grid[0, 0].set_yticks(range(len(queries)), labels[0])
-        grid[0, 0].set_xticks(range(len(keys)), labels[1])
+                # Labels at the outer maps alone: each is laid out, which takes its time.
+                axes.set_xticks([])
+                axes.set_yticks([])
+            line[0].set_yticks(range(len(queries)), labels[0])
+            line[0].set_ylabel(row.title, fontsize=8)
         for axes in grid[-1]:
-            axes.tick_params(axis="x", rotation=90)
-        bar = figure.colorbar(image, ax=grid, aspect=30, fraction=0.03, shrink=1 / len(panels))
+            axes.set_xticks(range(len(keys)), labels[1], rotation=90)
+        place = (1 - _BAR / whole[0], below / whole[1], 0.12 / whole[0], height / whole[1])
+        bar = figure.colorbar(image, cax=figure.add_axes(place))
         bar.outline.set_visible(False)
         bar.ax.tick_params(labelsize=7)
     return figure
@@ -121,3 +153,8 @@ def draw(
 
 def _short(tokens: list[str]) -> list[str]:
     return [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 1]}…" for t in tokens]
+
+
+def _ems(text: str) -> float:
+    """About how wide a text is, by the size of its font."""
+    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.65 for c in text)

@@ -155,7 +155,8 @@
     );
     const axis = (side) => ({
       tickvals: [...labels[side].keys()], ticktext: labels[side].map(escaped), showgrid: false,
-      zeroline: false, ticks: "", fixedrange: true, tickfont: { size: 12 },
+      zeroline: false, ticks: "outside", ticklen: 4, tickcolor: "transparent", fixedrange: true,
+      tickfont: { size: 12 },
     });
     Plotly.react(
       panel.plot,
@@ -179,7 +180,7 @@
         xaxis: { ...axis("x"), side: "top", tickangle: -SLANT },
         yaxis: { ...axis("y"), autorange: "reversed" },
       },
-      { displaylogo: false, modeBarButtonsToRemove: ["zoom2d", "pan2d", "autoScale2d"] },
+      { displaylogo: false, modeBarButtons: [["toImage"]] },
     );
   }
 

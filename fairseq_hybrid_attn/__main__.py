@@ -12,13 +12,16 @@ from fairseq_hybrid_attn.commands import (
     align,
     align_training,
     average,
+    curves,
     gates,
     heads,
+    lengths,
     maps,
     prepare,
     reproduce,
     runs,
     score,
+    score_checkpoints,
     show,
     table,
     train,
@@ -40,6 +43,9 @@ COMMANDS = {
     "maps": maps,
     "gates": gates,
     "heads": heads,
+    "lengths": lengths,
+    "score-checkpoints": score_checkpoints,
+    "curves": curves,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

@@ -427,10 +427,6 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
     probing = {"probing tasks of SentEval on the frozen encoder"}
     thu = "BLEU of a second test set (THU)"
     assert planned == {
-        "hysan/figure4": {
-            "learning curves (BLEU of the development set against updates)",
-            "learning curves (loss of the development set against updates)",
-        },
         "hysan/figure5": {"attention maps of each branch"},
         "hybrid_gate/table3": probing,
         "hybrid_gate/table4": probing,
@@ -442,7 +438,6 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
         "hybrid_gate/figure4": {
             "mean gate of each universal part of speech over the development set"
         },
-        "mma/figure2": {"BLEU by source length"},
         "mma/figure3": {"attention maps of each head and layer"},
         **{f"alignment/table{number}": {thu} for number in (1, 3, 4, 5, 6)},
         "alignment/figure1": {"attention matrices beside the word alignment"},

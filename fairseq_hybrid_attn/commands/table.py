@@ -1,9 +1,11 @@
 """Print tables of the papers with our numbers beside it, from the results that there are.
 
-Rows without a result are shown as not run.  Nothing is run.
+Rows without a result are shown as not run.  Nothing is run.  A table of learning curves, or of
+scores by the length of the source, can be drawn (--figure).
 
   fairseq-hybrid table hysan/table1 --seeds 3
   fairseq-hybrid table mma/table4 --format markdown > table4.md
+  fairseq-hybrid table hysan/figure4 --figure figure4.pdf
 """
 
 from __future__ import annotations
@@ -11,8 +13,12 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..analysis.figures import style
 from ..experiments.comparing import compare
+from ..experiments.drawing import check_drawable, draw
 from ..experiments.printing import FORMATS
+from ..files import check_outputs
+from . import outputs
 from .experiment_arguments import add_cells, add_workspace, plans
 
 HELP = "print a paper's table with our numbers beside it"
@@ -27,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out what resampling gives: intervals of single seeds, and p",
     )
+    outputs.add_figure(parser)
     add_workspace(parser)
 
 
@@ -34,8 +41,15 @@ def run(args: argparse.Namespace) -> None:
     """Print.
 
     Raises:
-        UserError: if there is no such table, row or column.
+        UserError: if there is no such table, row or column, or it cannot be drawn.
     """
-    for number, plan in enumerate(plans(args)):
+    outputs.check_figure(args)
+    asked = plans(args)
+    if args.figure:
+        check_outputs({"--figure": args.figure}, inputs=[])
+        check_drawable(asked)
+    for number, plan in enumerate(asked):
         sections = compare(plan, significance=not args.no_significance)
         sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](plan, sections))
+        if args.figure:
+            style.save(draw(plan, sections, args.theme or "light"), args.figure)

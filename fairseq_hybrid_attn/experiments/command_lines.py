@@ -61,10 +61,14 @@ class Treatment:
         """A file of the hand-aligned sentences (see ``corpora/gold.py``)."""
         return self.folder / "gold" / name
 
+    def reference(self, subset: str = "test") -> Path:
+        """The untouched translations of a set."""
+        return self.folder / "raw" / f"{subset}.{self.target}"
+
     @property
-    def reference(self) -> Path:
-        """The untouched translations of the test set."""
-        return self.folder / "raw" / f"test.{self.target}"
+    def source_words(self) -> Path:
+        """The tokenised source sentences of the test set."""
+        return self.folder / "tokenised" / f"test.{self.source}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,6 @@ class RunFolder:
     trained = property(lambda self: self.path / "trained.json")
     model = property(lambda self: self.path / "model.pt")
     translation = property(lambda self: self.path / "translation")
-    generated = property(lambda self: self.translation / "generate-test.txt")
     hypotheses = property(lambda self: self.path / "hypotheses.txt")
     score = property(lambda self: self.path / "score.json")
     alignment_score = property(lambda self: self.path / "alignment.json")
@@ -88,6 +91,10 @@ class RunFolder:
     begun = property(lambda self: self.path / "begun.json")
     result = property(lambda self: self.path / "result.json")
     lock = property(lambda self: self.path / ".lock")
+
+    def generated(self, subset: str = "test") -> Path:
+        """The output of fairseq-generate."""
+        return self.translation / f"generate-{subset}.txt"
 
     def point(self, updates: int) -> RunFolder:
         """Where a checkpoint of the curve is evaluated."""
@@ -135,9 +142,14 @@ def average_command(settings: Settings, folder: RunFolder) -> list[str]:
 
 
 def generate_command(
-    settings: Settings, corpus: Treatment, folder: RunFolder, devices: Devices, results: Path
+    settings: Settings,
+    corpus: Treatment,
+    folder: RunFolder,
+    devices: Devices,
+    results: Path,
+    subset: str = "test",
 ) -> list[str]:
-    """fairseq-generate of the test set, into the folder ``results``."""
+    """fairseq-generate of a set, into the folder ``results``."""
     flags = dict(settings.generate)
     if "gnmt-lenpen" in flags:
         flags = {"task": "translation_gnmt", **flags}
@@ -148,7 +160,7 @@ def generate_command(
         *words("source-lang", corpus.source),
         *words("target-lang", corpus.target),
         *words("path", folder.model),
-        *words("gen-subset", "test"),
+        *words("gen-subset", subset),
         *(word for flag, value in flags.items() for word in words(flag, value)),
         *words("max-tokens", GENERATE_TOKENS[devices.kind]),
         # Any other size makes fairseq leave out the last batch, that of the longest sentences.
@@ -158,13 +170,13 @@ def generate_command(
     ]
 
 
-def score_command(corpus: Treatment, folder: RunFolder) -> list[str]:
+def score_command(corpus: Treatment, folder: RunFolder, subset: str = "test") -> list[str]:
     """fairseq-hybrid score of the translation against the untouched reference."""
     return [
         "fairseq-hybrid",
         "score",
-        *words("generated", folder.generated),
-        *words("reference", corpus.reference),
+        *words("generated", folder.generated(subset)),
+        *words("reference", corpus.reference(subset)),
         *words("target-lang", corpus.target),
         *words("subwords", corpus.subwords),
         *words("tokenizer", corpus.tokenizer),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from scipy.stats import t as student
 
+from ..analysis.lengths import Group
 from ..errors import UserError
 from ..scoring.metrics import METRICS
 from .alignment_report import AER
@@ -107,11 +108,10 @@ def _lines(plan: Plan, cell: Cell, significance: bool) -> list[Line]:
     line = _line(plan, cell, significance and not cell.column.curve)
     if not cell.column.curve or line.ours is None:
         return [line]
-    score, seeds = line.ours.score, set(line.ours.seeds)
+    score = line.ours.score
     curves = [
-        {point["updates"]: point["scores"] for point in result.get("curve", [])}
-        for run, result in _results(plan, cell)
-        if run.seed in seeds
+        {point["updates"]: point["scores"] for point in result["curve"]}
+        for _, result in _results(plan, cell)
     ]
     shared = sorted(set.intersection(*map(set, curves)))
     points = [(at, [curve[at].get(score) for curve in curves]) for at in shared]
@@ -119,7 +119,7 @@ def _lines(plan: Plan, cell: Cell, significance: bool) -> list[Line]:
         replace(line, ours=_point(line.ours, at, scores), at=at)
         for at, scores in points
         if None not in scores
-    ] or [replace(line, ours=None, why_not="its run has no curve")]
+    ] or [replace(line, ours=None, why_not="its runs have no checkpoint in common")]
 
 
 def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
@@ -156,15 +156,23 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
     done = _results(plan, cell)
     if not done:
         return None, _why_not([plan.workspace.run(cell, seed) for seed in plan.seeds])
-    score = cell.score
-    if plan.workspace.own is not None and score in METRICS and score not in done[0][1]["scores"]:
+    score, group = cell.score, cell.column.group
+    scores = [_scores(result, cell.column) for _, result in done]
+    if plan.workspace.own is not None and score in METRICS and score not in scores[0]:
         score = "bleu"  # one's own text need not be in a language that has the paper's score
-    lacking = [run for run, result in done if score not in result["scores"]]
+    lacking = [run for (run, _), has in zip(done, scores, strict=True) if score not in has]
     if lacking:
         if score.partition(".")[0] == AER and lacking[0].recipe.gold is None:
             return None, "its text has no gold alignment"
+        if cell.column.curve and not all(scores):
+            return None, "its run has no curve"
         return None, f"{lacking[0].name} has no {score}"
-    values = [result["scores"][score]["value"] for _, result in done]
+    if group is None:
+        values, signature = [has[score]["value"] for has in scores], scores[0][score]["signature"]
+    else:
+        values, signature = _of_group(done, score, group)
+        if not values:
+            return None, signature
     interval, over, p_values = _over_seeds(values), "seeds", ()
     if interval is None:
         over = "test set"
@@ -172,7 +180,7 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
         # A number stands without them, where the test set cannot be resampled.
         with contextlib.suppress(UserError):
             p_values = _p_values(plan, cell, done, score)
-            if interval is None and (found := evidence(done[0][0], score)):
+            if interval is None and (found := evidence(done[0][0], score, group)):
                 interval = found.interval()
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}
     return (
@@ -182,7 +190,7 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
             interval=interval,
             over=over,
             seeds=tuple(run.seed for run, _ in done),
-            signature=done[0][1]["scores"][score]["signature"],
+            signature=signature,
             p_values=p_values,
             stale="; ".join(sorted(stale)),
             updates=statistics.fmean(result["updates"] for _, result in done),
@@ -190,6 +198,27 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
         ),
         "",
     )
+
+
+def _scores(result: dict, column: Column) -> dict:
+    """The scores of a run; of a curve, the last of each."""
+    if not column.curve:
+        return result["scores"]
+    points = [point["scores"] for point in result.get("curve", [])]
+    return {name: score for scores in points for name, score in scores.items()}
+
+
+def _of_group(done: list[tuple[Run, dict]], score: str, group: Group) -> tuple[list[float], str]:
+    """Scores of the sentences of a group, and how they were computed; or none, and why not."""
+    found = [evidence(run, score, group) for run, _ in done]
+    if None in found:
+        return [], "its translations or its test set are not here any more"
+    if not found[0].references:
+        return [], "no such sentences"
+    scores = [one.measure() for one in found]
+    count = len(found[0].references)
+    how = f"{scores[0].signature}|source:{group}|sentences:{count}"
+    return [one.value for one in scores], how
 
 
 def _results(plan: Plan, cell: Cell) -> list[tuple[Run, dict]]:
@@ -223,8 +252,8 @@ def _p_values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str):
         return ()
     p_values = []
     for run, _ in done:
-        ours = evidence(run, score)
-        other = evidence(plan.workspace.run(baseline, run.seed), theirs)
+        ours = evidence(run, score, cell.column.group)
+        other = evidence(plan.workspace.run(baseline, run.seed), theirs, cell.column.group)
         if ours is not None and other is not None:
             p_values.append(ours.p_value(other))
     return tuple(p for p in p_values if p is not None)

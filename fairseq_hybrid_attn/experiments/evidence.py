@@ -11,8 +11,10 @@ from typing import Protocol
 
 from ..alignment import resampling
 from ..alignment.aer import Counts
+from ..analysis.lengths import Group, word_counts
+from ..errors import UserError
 from ..files import read_lines
-from ..scoring.metrics import METRICS
+from ..scoring.metrics import METRICS, WITHOUT_SPACES, Score, build_metric
 from ..scoring.significance import confidence_interval, paired_bootstrap
 from .alignment_report import read_rates
 from .workspace import Run
@@ -37,6 +39,11 @@ class Translations:
     references: list[str]
     target: str
     lowercase: bool
+
+    def measure(self) -> Score:
+        """The score itself."""
+        metric = build_metric(self.score, self.target, self.lowercase)
+        return metric.score(self.translations, self.references)
 
     def interval(self) -> float | None:
         """See :class:`Evidence`."""
@@ -74,9 +81,15 @@ class Alignments:
         return resampling.p_value(self.counts, baseline.counts) if gold == other else None
 
 
-def evidence(run: Run, score: str) -> Evidence | None:
-    """What there is of a run that has a result; None if it is not here any more."""
-    folder, reference = run.folder, run.treatment.reference
+def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | None:
+    """What there is of a run that has a result; None if it is not here any more.
+
+    Args:
+        run: the run.
+        score: which of its scores.
+        group: of the test set, only the sentences whose source has so many words.
+    """
+    folder, reference = run.folder, run.treatment.reference()
     if not folder.result.exists():
         return None
     if score not in METRICS:
@@ -84,10 +97,22 @@ def evidence(run: Run, score: str) -> Evidence | None:
         return Alignments(rate.sentences) if rate and rate.sentences else None
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
-    return Translations(
-        score,
-        read_lines(folder.hypotheses),
-        read_lines(reference),
-        run.treatment.target,
-        run.recipe.lowercase,
-    )
+    translations, references = read_lines(folder.hypotheses), read_lines(reference)
+    if group is not None:
+        numbers = group.sentences(source_lengths(run))
+        translations, references = (
+            [lines[number] for number in numbers] for lines in (translations, references)
+        )
+    return Translations(score, translations, references, run.treatment.target, run.recipe.lowercase)
+
+
+def source_lengths(run: Run) -> list[int]:
+    """Words of the source sentences of a run's test set.
+
+    Raises:
+        UserError: if they are not here any more, or its text is not split into words.
+    """
+    source, recipe = run.treatment.source, run.recipe
+    if source in WITHOUT_SPACES and recipe.tokenizer[source] == "none":
+        raise UserError(f"its corpus does not split {source} into words")
+    return word_counts(read_lines(run.treatment.source_words))

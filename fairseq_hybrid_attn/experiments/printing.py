@@ -143,9 +143,8 @@ def _footnotes(section: Section) -> list[str]:
         notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
     if any(ours.p_values for ours in measured):
         notes.append("p: paired bootstrap against the baseline's run of the same seed, by seed.")
-    for line in section.lines:
-        if line.ours and line.ours.stale:
-            notes.append(f"{STALE} {line.row}: {line.ours.stale}")
+    stale = [line for line in section.lines if line.ours and line.ours.stale]
+    notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
     return ["\n".join(notes)] if notes else []
 
 

@@ -18,6 +18,7 @@ NUMBERS_DEPEND_ON = (
     "patterns.py",
     "generation.py",
     "resuming.py",
+    "training_log.py",
     "attention",
     "models",
     "scoring",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import torch
 from ..corpora import read_manifest
 from ..errors import UserError
 from ..files import read_json
-from ..training_log import parameters
+from ..training_log import parameters, read_log
 from . import provenance
 from .alignment_report import read_rates
 from .command_lines import (
@@ -25,6 +26,9 @@ from .command_lines import (
 )
 from .devices import Devices
 from .workspace import Run
+
+#: The loss of the development set, among the scores of a curve.
+VALID_LOSS = "valid_loss"
 
 
 def identity(run: Run) -> dict:
@@ -112,6 +116,15 @@ def scores_of(folder: RunFolder) -> dict:
         name: {"value": rate.value, "signature": rate.signature} for name, rate in rates.items()
     }
     return {"scores": {**score["scores"], **alignment}, "sentences": score["sentences"]}
+
+
+def valid_losses(log: Path) -> dict[int, dict]:
+    """The losses of the development set that a training logged, by updates, as scores."""
+    return {
+        updates: {"value": values["loss"], "signature": "bits a token, by fairseq-train"}
+        for updates, values in read_log(log).validation.get("valid", {}).items()
+        if math.isfinite(values.get("loss", math.nan))
+    }
 
 
 def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:

@@ -32,7 +32,7 @@ from .command_lines import (
 )
 from .devices import Devices, without_launcher
 from .programs import Programs, StepFailed, Stopped
-from .results import make_result, scores_of, training_summary
+from .results import VALID_LOSS, make_result, scores_of, training_summary, valid_losses
 from .run_folders import begin, locked, repair
 from .workspace import Run
 
@@ -111,12 +111,12 @@ class RunInProgress:
             Step("tidy", self.is_tidy, self.tidy),
         ]
 
-    def evaluation(self, folder: RunFolder) -> list[Step]:
-        """The steps that measure a model, which is in the folder."""
+    def evaluation(self, folder: RunFolder, subset: str = "test") -> list[Step]:
+        """The steps that measure a model, which is in the folder, on a set."""
         align = Step("align", folder.alignment_score.exists, partial(self.align, folder))
         return [
-            Step("translate", folder.translation.exists, partial(self.translate, folder)),
-            Step("score", folder.score.exists, partial(self.score, folder)),
+            Step("translate", folder.translation.exists, partial(self.translate, folder, subset)),
+            Step("score", folder.score.exists, partial(self.score, folder, subset)),
             *([align] if self.run.measures_alignment else []),
         ]
 
@@ -191,21 +191,21 @@ class RunInProgress:
         """Average the last checkpoints, or take the best."""
         self._command("average", average_command(self.run.settings, self.folder))
 
-    def translate(self, folder: RunFolder) -> None:
-        """Translate the test set."""
+    def translate(self, folder: RunFolder, subset: str) -> None:
+        """Translate a set."""
         unfinished = folder.path / "translation.partial"
         shutil.rmtree(unfinished, ignore_errors=True)
         run = self.run
         self._command(
             "translate",
-            generate_command(run.settings, run.treatment, folder, self.devices, unfinished),
+            generate_command(run.settings, run.treatment, folder, self.devices, unfinished, subset),
             folder,
         )
         unfinished.rename(folder.translation)
 
-    def score(self, folder: RunFolder) -> None:
+    def score(self, folder: RunFolder, subset: str) -> None:
         """Score the translation."""
-        self._command("score", score_command(self.run.treatment, folder), folder)
+        self._command("score", score_command(self.run.treatment, folder, subset), folder)
 
     def align(self, folder: RunFolder) -> None:
         """Align the hand-aligned sentences by the model's attention, and score that."""
@@ -216,6 +216,8 @@ class RunInProgress:
     def evaluate_curve(self) -> None:
         """Measure the checkpoints of the curve as the run's own model is measured."""
         interval = self.run.settings.curve_interval
+        subset = self.run.settings.checkpoints.curve_on
+        losses = valid_losses(self.folder.log("train"))
         saved = numbered_checkpoints(self.folder.checkpoints)
         points = [updates for updates in sorted(saved) if updates % interval == 0]
         for updates in points:
@@ -223,13 +225,19 @@ class RunInProgress:
             folder.path.mkdir(parents=True, exist_ok=True)
             folder.model.unlink(missing_ok=True)
             folder.model.symlink_to(saved[updates].resolve())
-            self.do(self.evaluation(folder), f"update {updates}: ")
+            self.do(self.evaluation(folder, subset), f"update {updates}: ")
             folder.model.unlink()  # its checkpoint will be gone
-        scores = [
-            {"updates": updates, "scores": scores_of(self.folder.point(updates))["scores"]}
+        curve = [
+            {
+                "updates": updates,
+                "scores": {
+                    **scores_of(self.folder.point(updates))["scores"],
+                    **({VALID_LOSS: losses[updates]} if updates in losses else {}),
+                },
+            }
             for updates in points
         ]
-        write_json(self.folder.curve, {"curve": scores})
+        write_json(self.folder.curve, {"curve": curve, "curve_set": subset})
 
     def align_by_aligner(self) -> None:
         """Have the statistical aligner align training text and hand-aligned sentences together."""

@@ -51,12 +51,14 @@ class Checkpoints:
         average: the weights of so many last checkpoints are averaged; 1 for unit ``best``.
         curve: so many checkpoints, evenly over the training, are kept and evaluated as well; 0
             for none.
+        curve_on: the set that they translate: ``test`` or ``valid``.
     """
 
     unit: str
     every: int
     average: int = 1
     curve: int = 0
+    curve_on: str = "test"
 
 
 @dataclass(frozen=True)
@@ -204,12 +206,13 @@ def resolve(raw: dict, where: str) -> Settings:
             raise UserError(f"{where}: train: {flag} follows from {instead}; leave it out")
     batch, checkpoints = raw["batch"], raw["checkpoints"]
     check_keys(batch, ("tokens", "per-device"), f"{where}: batch")
-    check_keys(checkpoints, ("unit", "every", "average", "curve"), f"{where}: checkpoints")
+    known = ("unit", "every", "average", "curve", "curve-on")
+    check_keys(checkpoints, known, f"{where}: checkpoints")
     settings = Settings(
         corpus=raw["corpus"],
         train=_flags(raw["train"]),
-        batch=Batch(**{key.replace("-", "_"): value for key, value in batch.items()}),
-        checkpoints=Checkpoints(**checkpoints),
+        batch=Batch(**_fields(batch)),
+        checkpoints=Checkpoints(**_fields(checkpoints)),
         generate=_flags(raw["generate"]),
         pairs=raw.get("pairs"),
         subword_size=raw.get("subword-size"),
@@ -255,6 +258,8 @@ def check_curve(settings: Settings, where: str) -> None:
         UserError: if they are not.
     """
     points, every = settings.checkpoints.curve, settings.checkpoints.every
+    if settings.checkpoints.curve_on not in ("test", "valid"):
+        raise UserError(f"{where}: checkpoints: curve-on: use test or valid")
     if not points:
         return
     if settings.checkpoints.unit == "epoch" or "max-update" not in settings.train:
@@ -268,6 +273,10 @@ def check_curve(settings: Settings, where: str) -> None:
             f"{where}: checkpoints: curve: {points} checkpoints over {last} updates are not among "
             f"those saved every {every}"
         )
+
+
+def _fields(mapping: dict) -> dict:
+    return {key.replace("-", "_"): value for key, value in mapping.items()}
 
 
 def _flags(flags: dict) -> dict:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ..analysis.lengths import Group
 from ..errors import UserError
 from ..yaml_files import check_keys, merge, read_mapping
 from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
 
 TABLE_KEYS = ("title", "baseline", "columns", "rows", "notes", "extends", *KEYS)
 ROW_KEYS = ("system", "paper", "run", "scores", "cited", "planned", "notes", "extends", *KEYS)
-COLUMN_KEYS = ("title", "score", "curve", "run", "planned", "extends", *KEYS)
+COLUMN_KEYS = ("title", "score", "curve", "source-words", "run", "planned", "extends", *KEYS)
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Column:
         title: for people.
         score: which of a run's scores stands in it (``bleu``, ``tokenised_bleu``, ...).
         curve: it shows the score of each checkpoint of the curve.
+        group: it shows the score of the test sentences whose source has so many words, if any.
         run: the column whose runs it measures once more; its own name if it has runs of its own.
         planned: what it lacks to be measured, if anything.
         layer: settings that all its rows have on top.
@@ -33,6 +35,7 @@ class Column:
     title: str
     score: str
     curve: bool
+    group: Group | None
     run: str
     planned: str | None
     layer: Layer
@@ -251,10 +254,22 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
         title=content.get("title", name),
         score=content.get("score", "bleu"),
         curve=bool(content.get("curve")),
+        group=_group(content.get("source-words"), where),
         run=content.get("run", name),
         planned=content.get("planned"),
         layer=load_layer(content, configs, where),
     )
+
+
+def _group(content: object, where: str) -> Group | None:
+    if content is None:
+        return None
+    match content:
+        case [int(above), int(to)] if 0 <= above < to:
+            return Group(above, to)
+        case [int(above), None] if above >= 0:
+            return Group(above, None)
+    raise UserError(f"{where}: source-words: use [10, 20] for (10,20], [50, null] for (50,∞)")
 
 
 def _row(path: Path, columns: list[str], configs: Path) -> Row:

@@ -2,9 +2,9 @@
 
 A figure is drawn within :func:`theme`, on a :func:`new_figure`, and written by :func:`save`:
 
-    with style.theme("dark", texts=names):
+    with style.theme("dark", texts=names) as colours:
         figure = style.new_figure(6, 4)
-        figure.subplots().plot(…, **style.series(0))
+        figure.subplots().plot(…, **style.series(0, colours))
     style.save(figure, Path("curves.pdf"))
 
 matplotlib's figures are used without pyplot, so that there is no window, no backend to choose and
@@ -186,18 +186,17 @@ def series(number: int, colours: Theme) -> dict:
 
 
 def legend_above(axes, handles: list | None = None) -> None:
-    """A legend above the axes, where it hides nothing; none for a single series."""
+    """A legend above the axes, where it hides nothing."""
     if handles is None:
         handles, _ = axes.get_legend_handles_labels()
-    if len(handles) > 1:
-        axes.legend(
-            handles=handles,
-            loc="lower left",
-            bbox_to_anchor=(0, 1.0),
-            ncols=min(len(handles), 3),
-            borderaxespad=0.2,
-            columnspacing=1.4,
-        )
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=min(len(handles), 3),
+        borderaxespad=0.2,
+        columnspacing=1.4,
+    )
 
 
 def render(figure: Figure, form: str) -> bytes:

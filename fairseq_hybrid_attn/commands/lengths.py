@@ -1,0 +1,272 @@
+"""BLEU by the length of the source sentence, of one or more systems.
+
+  fairseq-hybrid lengths --source test.de --source-tokenizer moses --source-lang de \\
+      --reference test.en --target-lang en --hypotheses base=base.en --hypotheses mma=mma.en \\
+      --figure lengths.png --json lengths.json
+
+The test set is divided by the words of its source sentences (--bounds), and each group is scored
+as a corpus of its own, with the 95 % interval of the bootstrap and its p against the first system.
+Words are counted in the tokenised source, before it is split into subwords: in --source as it
+stands, or as --source-subwords joins and --source-tokenizer tokenises it.
+
+Systems are finished translations (--hypotheses) or the output of fairseq-generate (--generated,
+which wants --subwords and --tokenizer as `score` does), both as NAME=FILE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tabulate import tabulate
+from tqdm import tqdm
+
+from ..analysis.figures import lengths as figure
+from ..analysis.lengths import (
+    BOUNDS,
+    GroupScores,
+    ScoresByLength,
+    groups_of,
+    score_by_length,
+    word_counts,
+)
+from ..errors import UserError
+from ..files import read_lines
+from ..scoring import METRICS
+from . import outputs
+from .experiment_arguments import positive
+from .generated import join_subwords
+from .score import TOKENIZERS, language, read_finished, read_generated
+
+HELP = "BLEU by the length of the source sentence"
+
+SUBWORDS = ("none", "subword-nmt", "sentencepiece")
+#: Characters of a word, on average, above which it is hardly a word.
+_LONG = 15
+
+
+@dataclass(frozen=True)
+class System:
+    """Translations to read: finished ones, or the output of fairseq-generate."""
+
+    name: str
+    path: Path
+    generated: bool
+
+
+def system(generated: bool):
+    """What makes a :class:`System` of ``NAME=FILE``, for argparse."""
+
+    def parse(text: str) -> System:
+        name, found, path = text.partition("=")
+        if not (name and found and path):
+            raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
+        return System(name, Path(path), generated)
+
+    return parse
+
+
+def bounds(text: str) -> tuple[int, ...]:
+    """Rising numbers of ``10,20,30``."""
+    numbers = [positive(word) for word in text.split(",")]
+    if sorted(set(numbers)) != numbers:
+        raise argparse.ArgumentTypeError(f"{text!r}: use numbers that rise")
+    return tuple(numbers)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    for flag, help_ in {
+        "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
+        "--generated": "a system's output of fairseq-generate; may be repeated",
+    }.items():
+        parser.add_argument(
+            flag,
+            dest="systems",
+            action="append",
+            type=system(flag == "--generated"),
+            metavar="NAME=FILE",
+            help=help_,
+        )
+    parser.add_argument(
+        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
+    )
+    parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
+    parser.add_argument(
+        "--score", choices=tuple(METRICS), default="bleu", help="see `score` (default: bleu)"
+    )
+    parser.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
+    parser.add_argument(
+        "--bounds",
+        type=bounds,
+        default=BOUNDS,
+        metavar="N,N,…",
+        help="most words of each group but the last (default: 10,20,30,40,50)",
+    )
+    source = parser.add_argument_group("source, whose words are counted")
+    source.add_argument("--source", required=True, type=Path, metavar="FILE", help="one a line")
+    source.add_argument(
+        "--source-subwords", choices=SUBWORDS, default="none", help="what FILE is split into"
+    )
+    source.add_argument(
+        "--source-tokenizer",
+        choices=TOKENIZERS,
+        default="none",
+        help="what splits it into words; none (default): it has spaces between words",
+    )
+    source.add_argument("--source-lang", metavar="LANG", help="for --source-tokenizer")
+    generated = parser.add_argument_group("output of fairseq-generate")
+    generated.add_argument("--subwords", choices=SUBWORDS, help="what its tokens are")
+    generated.add_argument("--tokenizer", choices=TOKENIZERS, help="how its words are tokenised")
+    outputs.add_outputs(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Score, print, and write what is asked for.
+
+    Raises:
+        UserError: if arguments or files do not fit together, or a file cannot be read or
+            written.
+    """
+    check(args)
+    target = language(args.target_lang)
+    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    references = read_lines(args.reference)
+    lengths = source_lengths(args)
+    if len(lengths) != len(references):
+        raise UserError(
+            f"{args.source} has {len(lengths):,} lines, the reference {args.reference} has "
+            f"{len(references):,}"
+        )
+    found = score_by_length(
+        args.score,
+        {one.name: translations(one, args, target, len(references)) for one in args.systems},
+        references,
+        lengths,
+        target,
+        groups=groups_of(args.bounds),
+        lowercase=args.lowercase,
+        progress=lambda parts: tqdm(parts, unit=" groups", disable=None),
+    )
+    print(table(found))
+    print("\n".join(notes(found)))
+    outputs.write(
+        args,
+        {**found.as_dict(), "source": str(args.source), "reference": str(args.reference)},
+        found.rows(),
+        lambda theme: figure.draw(list(found.groups), list(found.systems), found.label, theme),
+    )
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse arguments that do not go together.
+
+    Raises:
+        UserError: naming the flag and the way out.
+    """
+    if not args.systems:
+        raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
+    names = [one.name for one in args.systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"two systems are called {name}; give each a name of its own")
+    flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
+    if any(one.generated for one in args.systems):
+        lacking = [flag for flag, value in flags.items() if value is None]
+        if lacking:
+            raise UserError(f"--generated needs {' and '.join(lacking)} as well (none is a choice)")
+    else:
+        for flag, value in flags.items():
+            if value not in (None, "none"):
+                raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
+    if args.source_tokenizer != "none" and not args.source_lang:
+        raise UserError(f"--source-tokenizer {args.source_tokenizer} needs --source-lang")
+    inputs = [args.source, args.reference, *(one.path for one in args.systems)]
+    outputs.check(args, inputs)
+
+
+def source_lengths(args: argparse.Namespace) -> list[int]:
+    """Words of each source sentence; warns if they look like no words.
+
+    Raises:
+        UserError: if the source cannot be read or tokenised.
+    """
+    text = read_lines(args.source)
+    lines = [join_subwords(line, args.source_subwords) for line in text]
+    if args.source_tokenizer != "none":
+        from ..corpora.tokenisers import tokeniser  # here, since words with spaces need none of it
+
+        lines = list(map(tokeniser(args.source_tokenizer, language(args.source_lang)), lines))
+    marks = {"subword-nmt": any("@@ " in line for line in text)}
+    marks["sentencepiece"] = any("\u2581" in line for line in text)
+    for kind, seen in marks.items():
+        if seen and args.source_subwords != kind:
+            _warn(f"{args.source} looks like --source-subwords {kind}, not {args.source_subwords}")
+    counts = word_counts(lines)
+    characters = sum(len("".join(line.split())) for line in lines)
+    if characters > _LONG * sum(counts):
+        _warn(
+            f"words of {args.source} have {characters / max(1, sum(counts)):.0f} characters on "
+            "average; are there spaces between words? --source-tokenizer makes words of text"
+        )
+    return counts
+
+
+def translations(one: System, args: argparse.Namespace, target: str, count: int) -> list[str]:
+    """A system's translations, as text.
+
+    Raises:
+        UserError: if they cannot be read or do not fit the reference.
+    """
+    if one.generated:
+        return read_generated(one.path, count, args.subwords, args.tokenizer, target)[0]
+    return read_finished(one.path, args.reference, count)
+
+
+def table(found: ScoresByLength) -> str:
+    """The scores, for people."""
+    headings = ["source words", "sentences"]
+    for name in found.systems:
+        headings += [name] if name == found.systems[0] else [name, "p"]
+    rows = [
+        [group.label, f"{group.sentences:,}", *_scores(found, group)]
+        for group in (*found.groups, found.whole)
+    ]
+    sides = ["left", *["right"] * (len(headings) - 1)]
+    return tabulate(rows, headings, disable_numparse=True, colalign=sides)
+
+
+def _scores(found: ScoresByLength, group: GroupScores) -> list[str]:
+    cells = []
+    for name in found.systems:
+        one = group.scores.get(name)
+        if one is None:
+            cells.append("")
+        else:
+            cells.append(
+                f"{one.value:.2f}" + ("" if one.interval is None else f" ± {one.interval:.2f}")
+            )
+        if name != found.systems[0]:
+            cells.append("" if one is None or one.p_value is None else f"{one.p_value:.3f}")
+    return cells
+
+
+def notes(found: ScoresByLength) -> list[str]:
+    """How it was computed, for people."""
+    lines = [
+        f"{found.label}: {found.signature}",
+        f"± is half the 95 % interval of {found.samples:,} resampled groups"
+        + (f"; p: paired bootstrap against {found.systems[0]}" if len(found.systems) > 1 else ""),
+    ]
+    if found.without_words:
+        lines.append(
+            f"in no group, since their source has no words: {len(found.without_words):,} sentences"
+        )
+    return lines
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)

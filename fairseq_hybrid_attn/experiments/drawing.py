@@ -1,0 +1,102 @@
+"""Drawing a table: learning curves, or scores by the length of the source sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..analysis.curves import CHECKPOINTS, LABELS, Curve
+from ..analysis.figures import curves, lengths
+from ..analysis.lengths import GroupScores, SystemScore
+from ..errors import UserError
+from .comparing import Line, Section
+from .evidence import source_lengths
+from .planning import Plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def check_drawable(plans: list[Plan]) -> None:
+    """See to it, before the work, that there is one table, of a kind that can be drawn.
+
+    Raises:
+        UserError: if not.
+    """
+    if len(plans) != 1:
+        raise UserError("--figure: draw one table at a time")
+    columns = [cell.column for cell in plans[0].cells]
+    if not (all(c.curve for c in columns) or all(c.group is not None for c in columns)):
+        raise UserError(
+            f"--figure: {plans[0].table.name} has columns that are neither learning curves nor "
+            "scores by source length; choose others by --columns"
+        )
+
+
+def draw(plan: Plan, sections: list[Section], theme: str = "light") -> Figure:
+    """A table's figure, of what is measured.
+
+    Args:
+        plan: of the table, see :func:`check_drawable`.
+        sections: its numbers.
+        theme: one of ``style.THEMES``.
+
+    Raises:
+        UserError: if nothing is measured, or matplotlib is not installed.
+    """
+    if not any(line.ours for section in sections for line in section.lines):
+        raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
+    names = _names(sections)
+    if sections[0].column.curve:
+        panels = [_panel(section, names) for section in sections if _measured(section)]
+        return curves.draw(panels, theme)
+    label = next(line.ours.score for section in sections for line in _measured(section))
+    return lengths.draw(
+        _groups(plan, sections, names), list(names.values()), LABELS.get(label, label), theme
+    )
+
+
+def _measured(section: Section) -> list[Line]:
+    return [line for line in section.lines if line.ours]
+
+
+def _names(sections: list[Section]) -> dict[str, str]:
+    """What rows that are measured are called: by their systems, if no two have the same."""
+    systems = {line.row: line.system for section in sections for line in _measured(section)}
+    told_apart = all(systems.values()) and len(set(systems.values())) == len(systems)
+    return systems if told_apart else {row: row for row in systems}
+
+
+def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
+    """A column of curves, as one of the plots above one another."""
+    lines = _measured(section)
+    found = []
+    for row in dict.fromkeys(line.row for line in lines):
+        points = [line for line in lines if line.row == row]
+        found.append(
+            Curve(
+                run=names[row],
+                what=section.column.name,
+                source=CHECKPOINTS,
+                subset="",
+                updates=tuple(line.at for line in points),
+                values=tuple(line.ours.value for line in points),
+            )
+        )
+    score = lines[0].ours.score
+    return curves.Panel(LABELS.get(score, score), found)
+
+
+def _groups(plan: Plan, sections: list[Section], names: dict[str, str]) -> list[GroupScores]:
+    """The columns as groups of one test set, each with the scores of its rows."""
+    done = next(run for run in plan.runs if run.folder.result.exists())
+    words = source_lengths(done)
+    groups = []
+    for section in sections:
+        members = section.column.group.sentences(words)
+        scores = {
+            names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
+            for line in _measured(section)
+        }
+        size = sum(words[number] for number in members)
+        groups.append(GroupScores(str(section.column.group), len(members), size, scores))
+    return groups

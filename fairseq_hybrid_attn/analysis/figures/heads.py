@@ -72,8 +72,7 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: style.Theme) -> None
         axes.axis("off")
         axes.text(0.5, 0.5, "queries and keys are\ndifferent sentences", ha="center", va="center")
         return
-    scale = colormaps[colours.sequential].copy()
-    scale.set_bad(colours.background)
+    scale = colormaps[colours.sequential].with_extremes(bad=colours.background)
     top = np.nanmax(values) if measure == "distance" else 1.0
     image = axes.imshow(values, cmap=scale, vmin=0, vmax=top or 1.0, aspect="auto")
     axes.grid(False)

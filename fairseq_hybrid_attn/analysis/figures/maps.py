@@ -107,8 +107,7 @@ def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "lig
     with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
         from matplotlib import colormaps
 
-        scale = colormaps[colours.sequential].copy()
-        scale.set_bad(colours.faint)
+        scale = colormaps[colours.sequential].with_extremes(bad=colours.faint)
         look = {"cmap": scale, "vmin": 0, "vmax": top or 1, "aspect": "auto"}
         look["interpolation"] = "nearest"
         # Laid out here: matplotlib's own layout takes longer than all the rest.

@@ -157,8 +157,8 @@ class Shown:
         self.page.goto(path.as_uri())
         self.page.wait_for_selector(".maps-plot .plot-container")
 
-    def choose(self, name, value):
-        self.page.locator(f'[data-choice="{name}"]').select_option(value=value)
+    def choose(self, name, label):
+        self.page.locator(f'[data-choice="{name}"]').select_option(label=label)
 
     def plot(self, panel=0):
         """Weights, and the tokens of rows and columns, as plotly has them."""
@@ -235,9 +235,9 @@ def test_page_in_a_browser(in_data, browser):
     close(shown.plot(1), np.mean(second["layers"][0]["weights"][0], axis=0))
     assert shown.page.get_by_text("no positions in the encoder and decoder").is_visible()
 
-    shown.choose("layer-0", "1")
-    shown.choose("branch-0", "1")
-    shown.choose("head-0", "2")
+    shown.choose("layer-0", "2")
+    shown.choose("branch-0", "fw")
+    shown.choose("head-0", "3")
     weights = first["layers"][1]["weights"][1][2]
     close(shown.plot(), weights)
     assert shown.plot()["z"][0][1] is None  # fw: no key after the query
@@ -247,24 +247,24 @@ def test_page_in_a_browser(in_data, browser):
     shown.choose("unit", "subwords")
     first = subwords["models"][0]["sentences"][0]["maps"]["encoder"]
     close(shown.plot(), first["layers"][1]["weights"][1][2])
-    shown.choose("sentence", "2")  # the empty one is left out
+    shown.choose("sentence", "4: 猫が 好き です")
     assert shown.page.locator('[data-text="source"]').text_content() == "猫が 好き です"
     third = subwords["models"][0]["sentences"][2]["maps"]
     close(shown.plot(), third["encoder"]["layers"][1]["weights"][1][2])
     assert "好@@ → 猫@@" in shown.hover(2, 0)
-    for kind in ("decoder", "cross"):
-        shown.choose("kind", kind)
+    for kind, label in (("decoder", "decoder self-attention"), ("cross", "cross-attention")):
+        shown.choose("kind", label)
         layer = third[kind]["layers"][1]
         branch = int(shown.page.locator('[data-choice="branch-0"]').input_value())
         close(shown.plot(), layer["weights"][branch][2])
         assert shown.plot()["queries"][0] == ("&lt;s&gt;" if kind == "decoder" else "I")
 
-    shown.choose("kind", "encoder")
-    shown.choose("model-0", "2")
+    shown.choose("kind", "encoder self-attention")
+    shown.choose("model-0", "mma")
     assert shown.page.locator('[data-choice="branch-0"]').is_hidden()
     texts = shown.page.locator('[data-choice="head-0"] option').all_text_contents()
     assert texts == ["mean of 4", "1 (global)", "2 (local)", "3 (forward)", "4 (backward)"]
-    shown.choose("head-0", "1")
+    shown.choose("head-0", "2 (local)")
     mma = subwords["models"][2]["sentences"][2]["maps"]["encoder"]
     close(shown.plot(), mma["layers"][1]["weights"][0][1])
     assert not shown.faults
@@ -287,13 +287,13 @@ def test_colours_and_the_second_map(in_data, browser):
     panels = shown.page.locator(".maps-panel")
     assert panels.nth(1).is_hidden()
     shown.page.check('[data-choice="second"]')
-    shown.choose("head-1", "3")
+    shown.choose("head-1", "4")
     assert panels.nth(1).is_visible()
     close(shown.plot(1), expected(in_data, "words", "--path", "stock.pt", "--sentences", "1")[
         "models"][0]["sentences"][0]["maps"]["encoder"]["layers"][0]["weights"][0][3])  # fmt: skip
     both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
     assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both))
-    shown.choose("scale", "one")
+    shown.choose("scale", "1")
     assert shown.plot(0)["zmax"] == 1
     assert not shown.faults
 
@@ -302,9 +302,9 @@ def test_a_model_without_such_attention(in_data, browser):
     maps_command("--path", "lstm.pt", "stock.pt", "--page", "lstm.html", "--sentences", "1")
     shown = Shown(browser, in_data / "lstm.html")
     assert "no such attention" in shown.page.locator(".maps-plot").first.text_content()
-    shown.choose("kind", "cross")
+    shown.choose("kind", "cross-attention")
     assert shown.plot()["queries"] == ["the", "house", "&lt;/s&gt;"]
-    shown.choose("kind", "encoder")
+    shown.choose("kind", "encoder self-attention")
     assert "no such attention" in shown.page.locator(".maps-plot").first.text_content()
     assert not shown.faults
 

@@ -5,6 +5,7 @@ import csv
 import json
 import shutil
 import struct
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -427,6 +428,15 @@ def test_a_sentence_that_is_too_long(in_data):
     flags += ["--source", "long.de", "--target", "long.en", "--sentences"]
     with pytest.raises(UserError, match="1 sentences are longer than the model takes"):
         main(["maps", *flags, "1"])
+
+
+@pytest.mark.parametrize(
+    "package, flags", [("plotly", ["--page", "p.html"]), ("matplotlib", ["--figures", "f"])]
+)
+def test_missing_packages(in_data, monkeypatch, package, flags):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=r"pip install \"fairseq-hybrid-attn\[analysis\]\""):
+        maps_command("--path", "mma.pt", *flags)
 
 
 def test_missing_dictionary(in_data, tmp_path):

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import style
+from .scales import scale
 
 if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 #: What is drawn of each head.
@@ -46,7 +48,7 @@ def draw(models: dict[str, tuple[list[dict], list[dict]]], theme: str = "light")
         )
         for (name, kind, rows), axes in zip(shown, grid, strict=True):
             for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
-                _heatmap(place, rows, measure, colours)
+                _heatmap(place, rows, measure, scale(theme, colours.background))
                 place.set_title(f"{name}: {kind}\n{title}", fontsize=8)
             differences = [d for d in models[name][1] if d["kind"] == kind]
             _lines(axes[2], differences, colours)
@@ -58,9 +60,7 @@ def _columns(rows: list[dict]) -> list[tuple[str, int, str]]:
     return list(dict.fromkeys((row["branch"], row["head"], row["pattern"]) for row in rows))
 
 
-def _heatmap(axes, rows: list[dict], measure: str, colours: style.Theme) -> None:
-    from matplotlib import colormaps
-
+def _heatmap(axes, rows: list[dict], measure: str, colours: Colormap) -> None:
     columns = _columns(rows)
     layers = sorted({row["layer"] for row in rows})
     values = np.full((len(layers), len(columns)), np.nan)
@@ -72,9 +72,8 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: style.Theme) -> None
         axes.axis("off")
         axes.text(0.5, 0.5, "queries and keys are\ndifferent sentences", ha="center", va="center")
         return
-    scale = colormaps[colours.sequential].with_extremes(bad=colours.background)
     top = np.nanmax(values) if measure == "distance" else 1.0
-    image = axes.imshow(values, cmap=scale, vmin=0, vmax=top or 1.0, aspect="auto")
+    image = axes.imshow(values, cmap=colours, vmin=0, vmax=top or 1.0, aspect="auto")
     axes.grid(False)
     axes.tick_params(length=0, labelsize=7)
     axes.set_yticks(range(len(layers)), [f"layer {number}" for number in layers])

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..maps import Map
 from . import style
+from .scales import scale
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -101,14 +102,12 @@ def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "lig
     room = 72 * min(width / len(keys), height / len(queries))  # points for a token
     label = max(min(_LABEL, 0.8 * room), _SMALLEST_LABEL)
     labels = [_short(tokens) for tokens in (queries, keys)]
-    beside, below = (_GAP + _TITLE / 2 + label / 72 * max(map(_ems, names)) for names in labels)
+    beside, below = (_GAP + label / 72 * max(map(_ems, names)) for names in labels)
+    beside += 0.14 * max(len(row.title.split("\n")) for row in rows) + _GAP
     columns = max(len(row.panels) for row in rows)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels)
     with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
-        from matplotlib import colormaps
-
-        scale = colormaps[colours.sequential].with_extremes(bad=colours.faint)
-        look = {"cmap": scale, "vmin": 0, "vmax": top or 1, "aspect": "auto"}
+        look = {"cmap": scale(theme, colours.faint), "vmin": 0, "vmax": top or 1, "aspect": "auto"}
         look["interpolation"] = "nearest"
         # Laid out here: matplotlib's own layout takes longer than all the rest.
         whole = (

@@ -18,14 +18,13 @@ counts as one layer with one head: the attention that it returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ..analysis.observing import CROSS, Attentions
 from ..errors import UserError
 from ..inference import Sentences, in_batches
 from .files import Links
@@ -106,46 +105,6 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
     return frozenset((int(i), j) for j, i in enumerate(first) if i < words)
 
 
-@contextmanager
-def _head_weights(decoder: nn.Module) -> Iterator[list[Tensor]]:
-    """Have the cross-attention of each decoder layer give the weights of its heads.
-
-    The modules are found and asked themselves, which no ``need_attn``, normalisation or
-    activation checkpointing in the layers around them can prevent; what the layers get is what
-    they asked for.
-
-    Yields:
-        receives a tensor ``[h, b, t, s]`` of each layer, lowest first, when the decoder runs;
-        stays empty if it has no such layers.
-    """
-    recorded: list[Tensor] = []
-    asked: list[tuple[bool, bool]] = []
-
-    def ask(module, args, kwargs):
-        asked.append((kwargs.get("need_weights", True), kwargs.get("need_head_weights", False)))
-        return args, {**kwargs, "need_weights": True, "need_head_weights": True}
-
-    def take(module, args, kwargs, output):
-        weights, need_heads = asked.pop()
-        recorded.append(output[1])
-        if need_heads:
-            return output
-        return output[0], output[1].mean(dim=0) if weights else None
-
-    hooks = []
-    for layer in getattr(decoder, "layers", ()):
-        attention = getattr(layer, "encoder_attn", None)
-        if isinstance(attention, MultiheadAttention):
-            hooks.append(attention.register_forward_pre_hook(ask, with_kwargs=True))
-            hooks.append(attention.register_forward_hook(take, with_kwargs=True))
-    try:
-        yield recorded
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@torch.no_grad()
 def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = False) -> list[Tensor]:
     """The cross-attention in a batch, of all layers and heads.
 
@@ -162,60 +121,10 @@ def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = Fals
     Raises:
         UserError: if the model has no cross-attention, or cannot do what is asked.
     """
-    inputs = sample["net_input"]
-    source, target = inputs["src_tokens"], sample["target"]
-    encoder_out = model.encoder(source, src_lengths=inputs["src_lengths"])
-    settings = {"encoder_out": encoder_out}
-    if full_context:
-        settings["full_context_alignment"] = True
-    with _head_weights(model.decoder) as layers:
-        try:
-            try:
-                output = model.decoder.extract_features(inputs["prev_output_tokens"], **settings)
-            except NotImplementedError:  # then there is but the way through the vocabulary
-                output = model.decoder(inputs["prev_output_tokens"], **settings)
-        except TypeError as error:
-            if full_context and "full_context_alignment" in str(error):
-                raise UserError("--full-context: this model's decoder cannot do that") from None
-            raise
-    if layers:
-        weights = torch.stack(layers).permute(2, 0, 1, 3, 4)  # [b, l, h, t, s]
-    else:
-        returned = _returned(output)
-        if returned is None:
-            raise UserError("this model's decoder has no cross-attention, or does not return it")
-        weights = returned[:, None, None]
-    rows = target.ne(model.decoder.dictionary.pad())
-    columns = _source_columns(model, encoder_out, source)
-    weights, rows, columns = weights.float().cpu(), rows.cpu(), columns.cpu()
-    sums = weights.masked_fill(~columns[:, None, None, None], 0).sum(-1)
-    sums = sums.masked_fill(~rows[:, None, None], 1)
-    if not torch.allclose(sums, torch.ones_like(sums), atol=1e-2):  # false for NaN as well
-        raise UserError(
-            "the attention that this model returns does not add up to 1 over the source sentence"
-        )
-    return [
-        sentence[:, :, row][:, :, :, column]
-        for sentence, row, column in zip(weights, rows, columns, strict=True)
-    ]
-
-
-def _returned(output) -> Tensor | None:
-    """The attention ``[b, t, s]`` in what a decoder returns, as fairseq's generator finds it."""
-    extra = output[1] if len(output) > 1 else None
-    if isinstance(extra, dict):
-        extra = extra.get("attn")
-    if isinstance(extra, (list, tuple)):
-        extra = extra[0] if extra else None
-    return extra
-
-
-def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
-    """Which columns of the attention are source pieces, ``[b, s]``."""
-    if isinstance(encoder_out, (tuple, list)):
-        # fairseq's LSTM encoder moves left padding to the right: its own mask [s, b] knows.
-        return ~encoder_out[3].t().bool()
-    return source.ne(model.encoder.dictionary.pad())
+    seen = Attentions(model, (CROSS,)).observe(sample, full_context=full_context)
+    if any(CROSS not in sentence for sentence in seen):
+        raise UserError("this model's decoder has no cross-attention, or does not return it")
+    return [torch.stack([layer.weights[0] for layer in sentence[CROSS]]) for sentence in seen]
 
 
 class Aligner:

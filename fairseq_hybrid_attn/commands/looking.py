@@ -15,10 +15,17 @@ from ..files import read_lines
 from ..inference import Sentences, load_model, some
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Arguments for a model and where to run it."""
+def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Arguments for a model, or for several in a list, and where to run."""
     parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
-    parser.add_argument("--path", required=True, type=Path, metavar="FILE", help="checkpoint")
+    parser.add_argument(
+        "--path",
+        required=True,
+        type=Path,
+        nargs="+" if several else None,
+        metavar="FILE",
+        help="checkpoint; several are compared" if several else "checkpoint",
+    )
     parser.add_argument("--source-lang", metavar="LANG", help="if not as in the checkpoint")
     parser.add_argument("--target-lang", metavar="LANG", help="if not as in the checkpoint")
     parser.add_argument(
@@ -62,8 +69,8 @@ def load(args: argparse.Namespace) -> tuple[nn.Module, object]:
     )
 
 
-def sentences_of(args: argparse.Namespace, task) -> Sentences:
-    """The sentences; warns of those with unknown subwords.
+def sentences_of(args: argparse.Namespace, task, *, warn: bool = True) -> Sentences:
+    """The sentences; warns of those with unknown subwords, unless that was done before.
 
     Raises:
         UserError: if they cannot be read, or are not split as the arguments say.
@@ -84,7 +91,7 @@ def sentences_of(args: argparse.Namespace, task) -> Sentences:
         )
     for side in (sentences.source, sentences.target):
         check_kind(side, args.subwords)
-    unknown = sentences.with_unknown()
+    unknown = sentences.with_unknown() if warn else []
     if unknown and (args.source or args.subwords != "none"):
         print(
             f"warning: {len(unknown):,} of {len(sentences):,} sentences have subwords that are not "
@@ -97,3 +104,8 @@ def sentences_of(args: argparse.Namespace, task) -> Sentences:
 def device(args: argparse.Namespace) -> str:
     """Where to compute: a GPU if there is one that may be used."""
     return "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+
+
+def note(message: str) -> None:
+    """Say something beside the results."""
+    print(f"note: {message}", file=sys.stderr)

@@ -1,0 +1,70 @@
+"""A folder with untrained models and text to look at, made in a moment and in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+
+import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+
+TINY = (
+    "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
+    "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 "
+    "--max-source-positions 40 --max-target-positions 40"
+).split()
+LSTM = (
+    "--encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-hidden-size 16 "
+    "--decoder-hidden-size 16 --decoder-out-embed-dim 16"
+).split()
+#: Checkpoints by name: architecture and flags.
+MODELS = {
+    "hysan": ("transformer_hysan", [*TINY, "--squeeze-ratio", "4"]),
+    "nopos": (
+        "transformer_hysan",
+        [*TINY, "--squeeze-ratio", "4", "--no-encoder-positions", "--no-decoder-positions"],
+    ),
+    "mma": ("transformer_mma", TINY),
+    "stock": ("transformer", TINY),
+    "gate1": ("transformer_hybrid_gate", TINY),
+    "gate2": ("transformer_hybrid_gate", [*TINY, "--local-window", "2"]),
+    "lstm": ("lstm", LSTM),
+}
+#: Two words of three subwords, one of one; one word; nothing; three words of five subwords.
+SOURCE = ("Da@@ s Haus", "ja", "", "猫@@ が 好@@ き です")
+TARGET = ("the house", "ye@@ s", "so", "I li@@ ke cats")
+
+
+def make_data(folder: Path, models=tuple(MODELS)) -> Path:
+    """``bin`` with dictionaries, ``text.de``, ``text.en``, and ``NAME.pt`` of each model."""
+    (folder / "bin").mkdir()
+    for side, lines in (("de", SOURCE), ("en", TARGET)):
+        pieces = dict.fromkeys(" ".join(lines).split())
+        (folder / f"bin/dict.{side}.txt").write_text("".join(f"{p} 1\n" for p in pieces))
+        (folder / f"text.{side}").write_text("".join(f"{line}\n" for line in lines))
+    for name in models:
+        save(folder, name)
+    return folder
+
+
+def save(folder: Path, name: str) -> None:
+    """Save a new model as fairseq's trainer does."""
+    arch, flags = MODELS[name]
+    languages = ["--source-lang", "de", "--target-lang", "en"]
+    args = options.parse_args_and_arch(
+        options.get_training_parser(), [str(folder / "bin"), "--arch", arch, *languages, *flags]
+    )
+    cfg = convert_namespace_to_omegaconf(args)
+    torch.manual_seed(0)
+    model = tasks.setup_task(cfg.task).build_model(cfg.model)
+    state = {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": model.state_dict(),
+        "optimizer_history": [{"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}],
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
+    torch.save(state, folder / f"{name}.pt")

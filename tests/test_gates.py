@@ -235,7 +235,7 @@ def test_command(in_data, capsys):
         *("--json", "gates.json", "--csv", "gates.csv", "--figure", "gates.png"),
     )
     said = capsys.readouterr()
-    assert "left out (counted from 1): 3" in said.err
+    assert "left out: sentence 3" in said.err
     assert "window 3" in said.out and "window 5" in said.out
     written = json.loads((in_data / "gates.json").read_text())
     assert written["tags"] == "tags"

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from ..analysis.observing import Attentions, Observed, watch
 from ..errors import UserError
-from ..inference import Sentences, load_model
+from ..inference import Sentences, load_model, some
 from . import looking
 
 
@@ -177,8 +177,8 @@ def wanted(args: argparse.Namespace, loaded: Loaded) -> list[int]:
     for numbers, what in ((long, "longer than the model takes"), (empty, "empty on a side")):
         if numbers:
             looking.note(
-                f"{loaded.name}: {len(numbers):,} sentences are {what} and are left out "
-                f"(counted from 1): {looking.some(numbers)}"
+                f"{loaded.name}: {len(numbers):,} sentences are {what} and are left out: "
+                f"{some(numbers)}"
             )
     left = sorted(set(asked).difference(long, empty))
     if not left:
@@ -204,8 +204,7 @@ def refuse(loaded: Loaded, numbers: list[int], what: str, way_out: str) -> NoRet
         UserError: always.
     """
     raise UserError(
-        f"--path {loaded.path}: {len(numbers):,} sentences are {what} (counted from 1): "
-        f"{looking.some(numbers)}; {way_out}"
+        f"--path {loaded.path}: {len(numbers):,} sentences are {what}: {some(numbers)}; {way_out}"
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from tabulate import tabulate
 
+from .claims import judge
 from .comparing import Line, Section
 from .planning import Plan
 
@@ -101,6 +102,7 @@ def _document(plan: Plan, sections: list[Section], heading: Callable[[str], str]
             blocks.append(f"{section.column.title}:")
         blocks.append(_grid(plan, section, fmt))
         blocks += _footnotes(section)
+    blocks += _verdicts(plan, fmt)
     if plan.table.notes:
         blocks.append(f"Note: {' '.join(plan.table.notes.split())}")
     return "\n\n".join(blocks) + "\n"
@@ -127,6 +129,32 @@ def _grid(plan: Plan, section: Section, fmt: str) -> str:
     rows = [[show(line) for _, show in columns] for line in section.lines]
     headers = [title for title, _ in columns]
     return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+
+
+def _verdicts(plan: Plan, fmt: str) -> list[str]:
+    """What became of the paper's claims, if the table has any."""
+    rows = [
+        [
+            one.claim,
+            _signed(one.paper),
+            f"{one.ours.value:+.2f} ({one.ours.low:+.2f} to {one.ours.high:+.2f})"
+            if one.ours
+            else "",
+            " ".join(f"{value:+.2f}" for value in one.by_seed),
+            one.verdict,
+        ]
+        for one in judge(plan)
+    ]
+    if not rows:
+        return []
+    headers = ["claim", "paper", "ours (95 %)", "by seed", ""]
+    grid = tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+    how = (
+        "Differences of BLEU; in brackets the interval by resampling the test set, the same "
+        "sentences for all systems. Held: all of it is above zero, and every seed; did not hold: "
+        "all below."
+    )
+    return ["Claims:", grid, how]
 
 
 def _footnotes(section: Section) -> list[str]:

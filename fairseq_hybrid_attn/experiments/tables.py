@@ -11,7 +11,8 @@ from ..errors import UserError
 from ..yaml_files import check_keys, merge, read_mapping
 from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
 
-TABLE_KEYS = ("title", "baseline", "columns", "rows", "notes", "extends", *KEYS)
+TABLE_KEYS = ("title", "baseline", "columns", "rows", "notes", "claims", "extends", *KEYS)
+CLAIM_KEYS = ("says", "above-zero")
 ROW_KEYS = ("system", "paper", "run", "scores", "cited", "planned", "notes", "extends", *KEYS)
 COLUMN_KEYS = ("title", "score", "curve", "source-words", "run", "planned", "extends", *KEYS)
 
@@ -67,6 +68,14 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a paper says of a table's numbers: in words, and as a sum of them (``claims.py``)."""
+
+    says: str
+    above_zero: str
+
+
+@dataclass(frozen=True)
 class Table:
     """A table (or figure) of a paper.
 
@@ -78,6 +87,7 @@ class Table:
         columns: in order.
         rows: in order.
         notes: differences from the paper, for people.
+        claims: what the paper says of the numbers (see ``claims.py``).
         layer: settings that all its rows share.
         configs: the folder it was read from.
     """
@@ -88,6 +98,7 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     notes: str
+    claims: tuple[Claim, ...]
     layer: Layer
     configs: Path
 
@@ -254,12 +265,21 @@ def load_table(name: str, configs: Path) -> Table:
         columns=columns,
         rows=rows,
         notes=content.get("notes", ""),
+        claims=tuple(_claim(item, str(path)) for item in content.get("claims", ())),
         layer=load_layer(content, configs, str(path)),
         configs=configs,
     )
     for column in table.columns:
         table.baseline_cell(column)
     return table
+
+
+def _claim(content: dict, where: str) -> Claim:
+    check_keys(content, CLAIM_KEYS, f"{where}: claims")
+    lacking = [key for key in CLAIM_KEYS if key not in content]
+    if lacking:
+        raise UserError(f"{where}: claims: no {', '.join(lacking)}")
+    return Claim(content["says"], content["above-zero"])
 
 
 def _column(name: str, content: dict, configs: Path, where: str) -> Column:

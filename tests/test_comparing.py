@@ -49,7 +49,9 @@ SECTION = Section(
 
 
 def plan(profile, own):
-    table = SimpleNamespace(name="hysan/table1", title="Table 1", columns=(0,), notes="a note")
+    table = SimpleNamespace(
+        name="hysan/table1", title="Table 1", columns=(0,), notes="a note", claims=()
+    )
     workspace = SimpleNamespace(
         profile=profile,
         own=own and SimpleNamespace(folder=Path(own)),

@@ -1,0 +1,218 @@
+"""Claims: sums of scores with an interval of their own, and what is said of them."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sacrebleu
+import yaml
+from rows import EVERY_TABLE, FULL
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.experiments.claims import judge, terms_of
+from fairseq_hybrid_attn.experiments.tables import Claim, load_table
+from fairseq_hybrid_attn.experiments.workspace import OwnText, Workspace
+from fairseq_hybrid_attn.scoring.combining import combined
+from fairseq_hybrid_attn.scoring.significance import SEED
+
+WORDS = "the a dog cat house tree sees hears likes old new green".split()
+
+
+def sentences(count, seed):
+    choose = random.Random(seed)
+    return [" ".join(choose.choices(WORDS, k=choose.randint(4, 9))) + "." for _ in range(count)]
+
+
+def worse(lines, share, seed):
+    """With so large a share of the words replaced."""
+    choose = random.Random(seed)
+    return [
+        " ".join(word if choose.random() > share else choose.choice(WORDS) for word in line.split())
+        for line in lines
+    ]
+
+
+REFERENCES = sentences(60, seed=0)
+
+
+def bleu(lines, references):
+    return sacrebleu.corpus_bleu(lines, [references]).score
+
+
+def test_a_sum_is_that_of_each_draw():
+    """Against whole scores of texts that are drawn."""
+    terms = [(1.0, worse(REFERENCES, 0.1, 1)), (-1.0, worse(REFERENCES, 0.3, 2)), (0.5, REFERENCES)]
+    found = combined("bleu", terms, REFERENCES, "en", samples=40)
+    drawn = np.random.default_rng(SEED).integers(60, size=(40, 60))
+    sums = [
+        sum(
+            factor * bleu([lines[n] for n in chosen], [REFERENCES[n] for n in chosen])
+            for factor, lines in terms
+        )
+        for chosen in drawn
+    ]
+    low, high = np.quantile(sums, (0.025, 0.975))
+    assert found.value == pytest.approx(sum(f * bleu(lines, REFERENCES) for f, lines in terms))
+    assert (found.low, found.high) == pytest.approx((low, high))
+
+
+def test_a_system_less_itself_is_nothing():
+    lines = worse(REFERENCES, 0.2, 1)
+    found = combined("bleu", [(1, lines), (-1, lines)], REFERENCES, "en", samples=20)
+    assert (found.value, found.low, found.high) == (0, 0, 0)
+
+
+def test_translations_that_are_too_few():
+    with pytest.raises(UserError):
+        combined("bleu", [(1, REFERENCES[:-1])], REFERENCES, "en")
+
+
+# --- a table's ----------------------------------------------------------------------------------
+
+POSITIONS = EVERY_TABLE["evidence/positions"]
+
+
+def test_the_claims_of_the_evidence_can_be_read():
+    assert len(POSITIONS.claims) == 9
+    for claim in POSITIONS.claims:
+        assert sum(sign for sign, _ in terms_of(POSITIONS, claim)) == 0  # differences
+
+
+def test_terms():
+    claim = Claim("", "transformer/positions - hysan_e1/positions+transformer_mma/no_positions")
+    terms = [(sign, cell.row.name, cell.column.name) for sign, cell in terms_of(POSITIONS, claim)]
+    assert terms == [
+        (1, "transformer", "positions"),
+        (-1, "hysan_e1", "positions"),
+        (1, "transformer_mma", "no_positions"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("transformer", "use ROW/COLUMN"),
+        ("transformer/positions hysan_e1/positions", "use ROW/COLUMN"),
+        ("transformer/positions * 2", "use ROW/COLUMN"),
+        ("rnn/positions", "no row rnn"),
+        ("transformer/bleu", "no column bleu"),
+        ("", "names no numbers"),
+    ],
+)
+def test_what_cannot_be_read_is_told(text, message):
+    with pytest.raises(UserError, match=message):
+        terms_of(POSITIONS, Claim("x", text))
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """Runs that have translations; of the table, with claims about two rows."""
+    configs = tmp_path / "configs"
+    for name in ("settings", "corpora", "toy/table1"):
+        (configs / name).mkdir(parents=True)
+    recipe = {
+        **{"source": "de", "target": "en", "reader": "own"},
+        **{
+            "tokenizer": {"de": "moses", "en": "moses"},
+            "subwords": {"kind": "subword-nmt", "size": 9},
+        },
+    }
+    write_yaml(configs / "corpora/own.yaml", recipe)
+    table = {
+        "title": "t",
+        "corpus": "own",
+        "columns": {"with": {}, "without": {}},
+        "rows": ["plain", "ours"],
+        "claims": [
+            {"says": "plain falls", "above-zero": "plain/with - plain/without"},
+            {
+                "says": "ours falls less",
+                "above-zero": "plain/with - plain/without - ours/with + ours/without",
+            },
+            {"says": "ours is better", "above-zero": "ours/with - plain/with"},
+            {"says": "ours is worse without", "above-zero": "plain/without - ours/without"},
+        ],
+        "batch": {"tokens": 100},
+        "checkpoints": {"unit": "update", "every": 1, "average": 1},
+        "train": {"arch": "transformer_mma", "max-update": 1},
+        "generate": {"beam": 4},
+    }
+    write_yaml(configs / "toy/table1/table.yaml", table)
+    write_yaml(
+        configs / "toy/table1/plain.yaml", {"paper": {"with": 30.0, "without": 15.0}, "system": "p"}
+    )
+    write_yaml(configs / "toy/table1/ours.yaml", {"paper": {"with": 31.0, "without": None}})
+    text = tmp_path / "text"
+    text.mkdir()
+    for part in ("train", "valid", "test"):
+        for side in ("de", "en"):
+            (text / f"{part}.{side}").write_text("x\n")
+    place = Workspace(tmp_path / "out", configs, FULL, OwnText(text, "de", "en"))
+    table = load_table("toy/table1", configs)
+    shares = {"plain/with": 0.1, "plain/without": 0.5, "ours/with": 0.1, "ours/without": 0.15}
+    for cell in table.cells():
+        for seed in (1, 2):
+            share = shares[f"{cell.row.name}/{cell.column.name}"]
+            run = place.run(cell, seed)
+            run.folder.path.mkdir(parents=True)
+            run.folder.result.write_text("{}")
+            lines = worse(REFERENCES, share, f"{cell.row.name}{cell.column.name}{seed}")
+            run.folder.hypotheses.write_text("".join(f"{line}\n" for line in lines))
+    raw = run.treatment.reference()
+    raw.parent.mkdir(parents=True)
+    raw.write_text("".join(f"{line}\n" for line in REFERENCES))
+    return SimpleNamespace(workspace=place, table=table, seeds=(1, 2))
+
+
+def write_yaml(path, content):
+    path.write_text(yaml.safe_dump(content))
+
+
+def score(plan, row, column, seed):
+    cell = next(c for c in plan.table.cells() if (c.row.name, c.column.name) == (row, column))
+    path = plan.workspace.run(cell, seed).folder.hypotheses
+    return bleu(path.read_text().splitlines(), REFERENCES)
+
+
+def test_verdicts(workspace):
+    falls, less, better, worse_without = judge(workspace)
+    by_seed = [
+        score(workspace, "plain", "with", s) - score(workspace, "plain", "without", s)
+        for s in (1, 2)
+    ]
+    assert falls.by_seed == pytest.approx(by_seed)
+    assert falls.ours.value == pytest.approx(sum(by_seed) / 2)
+    assert falls.ours.low < falls.ours.value < falls.ours.high
+    assert (falls.verdict, falls.paper) == ("held", 15.0)
+    assert (less.verdict, less.paper) == ("held", None)
+    assert (better.verdict, better.paper) == ("not decided at this size", 1.0)
+    assert worse_without.verdict == "did not hold"
+
+
+def test_one_seed_against_the_interval_leaves_it_open(workspace):
+    """A mean that is above zero by one seed alone is no evidence."""
+    cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
+    run = workspace.workspace.run(cells["plain", "without"], 2)
+    run.folder.hypotheses.write_text("".join(f"{line}\n" for line in REFERENCES))
+    falls = judge(workspace)[0]
+    assert falls.by_seed[0] > 0 > falls.by_seed[1]
+    assert falls.verdict == "not decided at this size"
+
+
+def test_seeds_that_lack_a_run_are_left_out(workspace):
+    cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
+    workspace.workspace.run(cells["ours", "with"], 2).folder.result.unlink()
+    falls, less, *_ = judge(workspace)
+    assert len(falls.by_seed) == 2 and len(less.by_seed) == 1
+    workspace.workspace.run(cells["ours", "with"], 1).folder.result.unlink()
+    less = judge(workspace)[1]
+    assert (less.ours, less.by_seed, less.verdict) == (None, (), "not run")
+
+
+def test_a_claim_lacks_a_key(workspace):
+    path = workspace.workspace.configs / "toy/table1/table.yaml"
+    content = yaml.safe_load(path.read_text())
+    write_yaml(path, {**content, "claims": [{"says": "x"}]})
+    with pytest.raises(UserError, match="claims: no above-zero"):
+        load_table("toy/table1", workspace.workspace.configs)

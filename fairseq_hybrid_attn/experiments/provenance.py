@@ -22,6 +22,8 @@ NUMBERS_DEPEND_ON = (
     "resuming.py",
     "training_log.py",
     "alignment",
+    "analysis/names.py",
+    "analysis/observing.py",
     "attention",
     "models",
     "scoring",

@@ -80,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
     args = parser.parse_args(argv)
+    args.command_line = [parser.prog, *(sys.argv[1:] if argv is None else argv)]
     try:
         args.run(args)
     except KeyboardInterrupt:

@@ -30,7 +30,7 @@ from ..alignment.words import text_of, words_of
 from ..analysis import tags
 from ..analysis.figures import gates as figures
 from ..analysis.gates import Gates
-from ..analysis.observing import DECODER, ENCODER, Observed
+from ..analysis.observing import DECODER, ENCODER
 from ..errors import UserError
 from ..files import atomic_write, check_outputs
 from ..inference import Sentences
@@ -72,16 +72,7 @@ def run(args: argparse.Namespace) -> None:
         if known is None:
             known = tags_of(args, loaded.sentences)
         gates = measure(args, loaded, known)
-        models.append(
-            figures.ModelGates(
-                name=loaded.name,
-                rows=gates.rows(),
-                tag_rows=gates.tag_rows(),
-                share=gates.share(),
-                window=gates.window(),
-                bleu=args.bleu[number] if args.bleu else None,
-            )
-        )
+        models.append(figures.of(loaded.name, gates, args.bleu[number] if args.bleu else None))
     for model in models:
         print(model.name)
         print(table(model))
@@ -155,35 +146,37 @@ def measure(
             f"--path {loaded.path} ({loaded.description}) has no gates; transformer_hybrid_gate "
             "has them, and transformer_hysan with --branch-fusion gated-sum"
         )
-    sentences = loaded.sentences
-
-    def use(number: int, observed: Observed) -> None:
-        words = words_of(sentences.source[number], args.subwords)
-        gates.add(observed, words, known[number] if known else None)
-
+    use = gates.use(loaded.sentences, args.subwords, known)
     several.look(args, loaded, attentions, several.wanted(args, loaded), use)
     return gates
 
 
 def table(model: figures.ModelGates) -> str:
     """Means by layer, branch and head; then by part of speech."""
-    rows = [
-        [row["kind"], row["layer"], row["branch"], row["head"] or "all", *_numbers(row)]
-        for row in model.rows
-    ]
-    text = tabulate(
-        rows, headers=["kind", "layer", "gate of", "head", "mean", "deviation"], floatfmt=".3f"
-    )
+    headings, cells = cells_of_gates(model)
+    text = tabulate(cells, headings, floatfmt=".3f")
     if model.share is not None:
         text += f"\nall layers: {model.share:.3f}, window {model.window}"
     if model.tag_rows:
-        columns = ["layer", "gate of", "tag", "words", "mean", "deviation"]
-        rows = [
-            [row["layer"], row["branch"], row["tag"], row["words"], *_numbers(row)]
-            for row in model.tag_rows
-        ]
-        text += f"\n\n{tabulate(rows, headers=columns, floatfmt='.3f')}"
+        headings, cells = cells_of_tags(model)
+        text += f"\n\n{tabulate(cells, headings, floatfmt='.3f')}"
     return text
+
+
+def cells_of_gates(model: figures.ModelGates) -> tuple[list[str], list[list]]:
+    """Headings and rows: means by layer, branch and head."""
+    return ["kind", "layer", "gate of", "head", "mean", "deviation"], [
+        [row["kind"], row["layer"], row["branch"], row["head"] or "all", *_numbers(row)]
+        for row in model.rows
+    ]
+
+
+def cells_of_tags(model: figures.ModelGates) -> tuple[list[str], list[list]]:
+    """Headings and rows: means by part of speech."""
+    return ["layer", "gate of", "tag", "words", "mean", "deviation"], [
+        [row["layer"], row["branch"], row["tag"], row["words"], *_numbers(row)]
+        for row in model.tag_rows
+    ]
 
 
 def _numbers(row: dict) -> list[float]:

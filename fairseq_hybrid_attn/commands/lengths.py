@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from tqdm import tqdm
 from ..analysis.figures import lengths as figure
 from ..analysis.lengths import (
     BOUNDS,
-    GroupScores,
     ScoresByLength,
+    SystemScore,
     groups_of,
     score_by_length,
     word_counts,
@@ -228,30 +229,36 @@ def translations(one: System, args: argparse.Namespace, target: str, count: int)
 
 def table(found: ScoresByLength) -> str:
     """The scores, for people."""
-    headings = ["source words", "sentences"]
-    for name in found.systems:
-        headings += [name] if name == found.systems[0] else [name, "p"]
-    rows = [
-        [group.label, f"{group.sentences:,}", *_scores(found, group)]
-        for group in (*found.groups, found.whole)
-    ]
+    headings, rows = cells(found)
     sides = ["left", *["right"] * (len(headings) - 1)]
     return tabulate(rows, headings, disable_numparse=True, colalign=sides)
 
 
-def _scores(found: ScoresByLength, group: GroupScores) -> list[str]:
-    cells = []
+def cells(found: ScoresByLength) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a group each, and the whole set."""
+    headings = ["source words", "sentences"]
     for name in found.systems:
-        one = group.scores.get(name)
+        headings += [name] if name == found.systems[0] else [name, "p"]
+    return headings, [
+        [group.label, f"{group.sentences:,}", *cells_of_systems(found.systems, group.scores)]
+        for group in (*found.groups, found.whole)
+    ]
+
+
+def cells_of_systems(systems: Sequence[str], scores: dict[str, SystemScore]) -> list[str]:
+    """Each system's score with its interval, and p of all but the first."""
+    found = []
+    for name in systems:
+        one = scores.get(name)
         if one is None:
-            cells.append("")
+            found.append("")
         else:
-            cells.append(
+            found.append(
                 f"{one.value:.2f}" + ("" if one.interval is None else f" ± {one.interval:.2f}")
             )
-        if name != found.systems[0]:
-            cells.append("" if one is None or one.p_value is None else f"{one.p_value:.3f}")
-    return cells
+        if name != systems[0]:
+            found.append("" if one is None or one.p_value is None else f"{one.p_value:.3f}")
+    return found
 
 
 def notes(found: ScoresByLength) -> list[str]:

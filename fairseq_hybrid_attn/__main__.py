@@ -20,6 +20,7 @@ from fairseq_hybrid_attn.commands import (
     prepare,
     probe,
     probing_data,
+    report,
     reproduce,
     runs,
     score,
@@ -50,6 +51,7 @@ COMMANDS = {
     "lengths": lengths,
     "score-checkpoints": score_checkpoints,
     "curves": curves,
+    "report": report,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it

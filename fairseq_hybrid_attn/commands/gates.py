@@ -44,6 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     several.add_models(parser)
     looking.add_sentences(parser)
     several.add_corpus(parser)
+    add_tags(parser)
+    parser.add_argument(
+        "--bleu", nargs="+", type=float, metavar="X", help="of each model, for the figure"
+    )
+    outputs.add_outputs(parser)
+
+
+def add_tags(parser: argparse.ArgumentParser) -> None:
+    """Arguments for parts of speech."""
     group = parser.add_argument_group("parts of speech of the source's words")
     group.add_argument("--tags", type=Path, metavar="FILE", help="a line for each sentence")
     group.add_argument(
@@ -52,10 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--write-tags", type=Path, metavar="FILE", help="what the tagger said, for --tags"
     )
-    parser.add_argument(
-        "--bleu", nargs="+", type=float, metavar="X", help="of each model, for the figure"
-    )
-    outputs.add_outputs(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -94,14 +99,23 @@ def check_arguments(args: argparse.Namespace) -> None:
     several.check(args)
     inputs = [path for path in (*args.path, args.source, args.target, args.tags) if path]
     outputs.check(args, inputs)
+    check_tags(args, inputs)
+    if args.bleu and len(args.bleu) != len(args.path):
+        raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
+
+
+def check_tags(args: argparse.Namespace, inputs: list[Path]) -> None:
+    """The same for parts of speech.
+
+    Raises:
+        UserError: likewise.
+    """
     if args.tags and args.tagger:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
     if args.write_tags:
         if not args.tagger:
             raise UserError("--write-tags is for what --tagger LANGUAGE says; give both")
         check_outputs({"--write-tags": args.write_tags}, inputs)
-    if args.bleu and len(args.bleu) != len(args.path):
-        raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
 
 
 def source_of_tags(args: argparse.Namespace) -> str | None:

@@ -80,18 +80,7 @@ def bounds(text: str) -> tuple[int, ...]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    for flag, help_ in {
-        "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
-        "--generated": "a system's output of fairseq-generate; may be repeated",
-    }.items():
-        parser.add_argument(
-            flag,
-            dest="systems",
-            action="append",
-            type=system(flag == "--generated"),
-            metavar="NAME=FILE",
-            help=help_,
-        )
+    add_systems(parser)
     parser.add_argument(
         "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
     )
@@ -123,6 +112,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generated.add_argument("--subwords", choices=SUBWORDS, help="what its tokens are")
     generated.add_argument("--tokenizer", choices=TOKENIZERS, help="how its words are tokenised")
     outputs.add_outputs(parser)
+
+
+def add_systems(parser: argparse.ArgumentParser) -> None:
+    """Declare translations, finished ones or those of fairseq-generate."""
+    for flag, help_ in {
+        "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
+        "--generated": "a system's output of fairseq-generate; may be repeated",
+    }.items():
+        parser.add_argument(
+            flag,
+            dest="systems",
+            action="append",
+            type=system(flag == "--generated"),
+            metavar="NAME=FILE",
+            help=help_,
+        )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -170,10 +175,7 @@ def check(args: argparse.Namespace) -> None:
     """
     if not args.systems:
         raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
-    names = [one.name for one in args.systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"two systems are called {name}; give each a name of its own")
+    check_names(args.systems)
     flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
     if any(one.generated for one in args.systems):
         lacking = [flag for flag, value in flags.items() if value is None]
@@ -187,6 +189,18 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"--source-tokenizer {args.source_tokenizer} needs --source-lang")
     inputs = [args.source, args.reference, *(one.path for one in args.systems)]
     outputs.check(args, inputs)
+
+
+def check_names(systems: list[System]) -> None:
+    """See to it that each system has a name of its own.
+
+    Raises:
+        UserError: naming it.
+    """
+    names = [one.name for one in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"two systems are called {name}; give each a name of its own")
 
 
 def source_lengths(args: argparse.Namespace) -> list[int]:

@@ -19,9 +19,12 @@ from ..inference import Sentences, load_model, some
 from . import looking
 
 
-def add_models(parser: argparse.ArgumentParser) -> None:
-    """Arguments for models that share their dictionaries, and where to run them."""
-    looking.add_model(parser, several=True)
+def add_models(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Arguments for models that share their dictionaries, and where to run them.
+
+    Without ``required``, the command may know data and models otherwise.
+    """
+    looking.add_model(parser, several=True, required=required)
     parser.add_argument(
         "--names", nargs="+", metavar="NAME", help="of the models (default: from their paths)"
     )

@@ -234,7 +234,7 @@ def test_too_long_sentences(data, monkeypatch, capsys):
     flags = ["bin", "--path", "mma.pt", "--subwords", "none", "--cpu"]
     flags += ["--source", "long.de", "--target", "long.en"]
     monkeypatch.chdir(data)
-    with pytest.raises(UserError, match=r"1 sentences are longer .*: 1; --too-long skip"):
+    with pytest.raises(UserError, match=r"1 sentences are longer .*: sentence 1; --too-long skip"):
         main(["heads", *flags])
     main(["heads", *flags, "--too-long", "skip", "--json", "long.json"])
     (model,) = json.loads((data / "long.json").read_text())["models"]

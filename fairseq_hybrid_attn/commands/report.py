@@ -158,6 +158,7 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
         "--path": args.path,
         "--gen-subset": args.gen_subset,
         "--source": args.source,
+        "--target": args.target,
         "--subwords": args.subwords,
         "--source-lang": args.source_lang,
         "--target-lang": args.target_lang,
@@ -192,7 +193,7 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
     args.test_sets = first.test_sets
     named = list(zip(args.names, runs, strict=True))
     args.systems = [lengths.System(name, one.folder.hypotheses, False) for name, one in named]
-    args.logs = [(name, one.folder.path) for name, one in named]
+    args.logs = [(name, one.folder.path) for name, one in named if one.has_curves]
 
 
 def check_arguments(args: argparse.Namespace) -> None:

@@ -222,6 +222,8 @@ def gates_part(found: Found) -> Part:
             )
         )
     if not gated:
+        if found.tags:
+            part.add(Text(f"So nothing was made of parts of speech ({found.tags})."))
         return part
     over = _sentences(found)
     part.add(
@@ -299,7 +301,7 @@ def lengths_part(found: Found) -> Part:
             ),
         ),
         Table(*lengths.cells(scores)),
-        *(Text(f"{line}.") for line in lengths.notes(scores)),
+        *map(Text, lengths.notes(scores)),
     )
     return part
 
@@ -315,7 +317,7 @@ def curves_part(found: Found) -> Part:
     part.add(
         Drawing.of("Against updates", lambda theme: curve_figure.draw(drawn, theme)),
         Table(*curves.cells(shown)),
-        *(Text(f"{line}.") for line in curves.notes(shown, None)),
+        *map(Text, curves.notes(shown, None)),
     )
     return part
 

@@ -56,6 +56,11 @@ class FinishedRun:
         path = self.corpus / "raw" / TEST_SETS
         return path if path.exists() else None
 
+    @property
+    def has_curves(self) -> bool:
+        """Whether there are its log or scores of its checkpoints."""
+        return self.folder.log("train").exists() or self.folder.curve.exists()
+
 
 def finished_run(path: Path) -> FinishedRun:
     """A run by its folder, ``…/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN``.
@@ -71,6 +76,11 @@ def finished_run(path: Path) -> FinishedRun:
         raise UserError(f"--run {path}: there is no {folder.result.name}; name a run that is done")
     if not folder.model.is_file():
         raise UserError(f"--run {path} has no {folder.model.name}")
+    if len(folder.path.parents) < 7 or folder.path.parents[5].name != "runs":
+        raise UserError(
+            f"--run {path} is not where `reproduce` makes runs, "
+            "DIR/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN; its corpus is looked up from there"
+        )
     try:
         corpora = folder.path.parents[6] / "corpora"
         # As Workspace.corpus_folder has it: what is made of one's own text is by label.
@@ -87,7 +97,7 @@ def finished_run(path: Path) -> FinishedRun:
             training=result["commands"]["train"],
         )
         digest = result["corpus"]["digest"]
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"--run {path}: {folder.result} is not as it should be ({error!r})"
         ) from None

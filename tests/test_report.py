@@ -8,16 +8,18 @@ from html.parser import HTMLParser
 import pytest
 import torch
 from analysed import make_data, save
+from models import build_tiny
 from test_maps import Shown, browser  # noqa: F401  (a fixture)
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.__main__ import main
+from fairseq_hybrid_attn.analysis.observing import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.analysis.page import plotly_script
 from fairseq_hybrid_attn.analysis.page.report import Part, Table, Text, report
+from fairseq_hybrid_attn.analysis.summary import patterns_of
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 SYSTEMS = {
-    "hysan": ["the house is there", "yes it was", "so it is told", "I like cats and dogs"],
     "gate1": ["a house is there", "yes it is", "so", "I like the cats and dogs"],
     "mma": ["the house was there", "yes", "so it is said", "cats and dogs"],
 }
@@ -39,12 +41,12 @@ def log(losses):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder = make_data(tmp_path_factory.mktemp("report"), ["hysan", "gate1", "mma", "lstm"])
+    folder = make_data(tmp_path_factory.mktemp("report"), ["gate1", "mma", "lstm"])
     write(folder / "ref.en", REFERENCE)
     write(folder / "text.tags", TAGS)
     for name, lines in SYSTEMS.items():
         write(folder / f"{name}.en", lines)
-    write(folder / "hysan.log", log([3.5, 2.25, 2.5]))
+    write(folder / "gate1.log", log([3.5, 2.25, 2.5]))
     write(folder / "mma.log", log([4, 3]))
     return folder
 
@@ -55,11 +57,11 @@ def in_data(data, monkeypatch):
     return data
 
 
-MODELS = ["bin", "--path", "hysan.pt", "gate1.pt", "mma.pt"]
+MODELS = ["bin", "--path", "gate1.pt", "mma.pt"]
 TEXT = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
 SCORED = ["--reference", "ref.en", "--target-lang", "en"]
 HYPOTHESES = [word for name in SYSTEMS for word in ("--hypotheses", f"{name}={name}.en")]
-LOGS = "--log hysan=hysan.log --log mma=mma.log".split()
+LOGS = "--log gate1=gate1.log --log mma=mma.log".split()
 
 
 def command(*words):
@@ -128,10 +130,10 @@ class Page(HTMLParser):
 def test_heads_and_gates_are_those_of_the_commands(in_data, whole):
     found, page = whole
     command("heads", *MODELS, *TEXT, "--json", "heads.json")
-    command("gates", *MODELS[:4], *TEXT, "--tags", "text.tags", "--json", "gates.json")
+    command("gates", *MODELS[:3], *TEXT, "--tags", "text.tags", "--json", "gates.json")
     heads = json.loads((in_data / "heads.json").read_text())
     gates = json.loads((in_data / "gates.json").read_text())
-    assert [model["name"] for model in found["models"]] == ["hysan", "gate1", "mma"]
+    assert [model["name"] for model in found["models"]] == ["gate1", "mma"]
     shown = page.tables["Heads and branches"]
     for number, (ours, theirs) in enumerate(zip(found["models"], heads["models"], strict=True)):
         for key in ("heads", "layers", "description"):
@@ -145,14 +147,14 @@ def test_heads_and_gates_are_those_of_the_commands(in_data, whole):
         ]
         assert [row[2:] for row in shown[2 * number + 1][1:]] == differences
     # A layer of MMA has four heads of four patterns, so the page shows each head.
-    mma = [row for row in found["models"][2]["heads"] if row["kind"] == "encoder"]
-    for row, cells in zip(mma, shown[4][1:], strict=False):
+    mma = [row for row in found["models"][1]["heads"] if row["kind"] == "encoder"]
+    for row, cells in zip(mma, shown[2][1:], strict=False):
         assert cells[:5] == ["encoder", str(row["layer"]), row["branch"], row["pattern"], "1"]
         numbers = [v for k, v in row.items() if k in HEAD_COLUMNS]
         assert cells[5:] == [f"{value:.3f}" for value in numbers]
     for ours, theirs in zip(found["models"], gates["models"], strict=False):
         assert {**ours["gates"], "bleu": None} == theirs
-    assert found["models"][2]["gates"] is None
+    assert found["models"][1]["gates"] is None
     assert found["tags"] == gates["tags"]
     shown = page.tables["Gates"]
     for table, model in zip(shown[::2], gates["models"], strict=True):
@@ -164,7 +166,7 @@ def test_heads_and_gates_are_those_of_the_commands(in_data, whole):
             [row["tag"], str(row["words"]), f"{row['mean']:.3f}", f"{row['deviation']:.3f}"]
             for row in model["tag_rows"]
         ]
-    assert f"All layers: {gates['models'][1]['share']:.3f}, window 3." in page.texts["Gates"]
+    assert f"All layers: {gates['models'][0]['share']:.3f}, window 3." in page.texts["Gates"]
     assert "mma: no gates" in page.texts["Gates"]
 
 
@@ -195,8 +197,8 @@ def test_scores_are_those_of_the_commands(in_data, whole):
     rows = page.tables["BLEU by source length"][0][1:]
     for cells, group in zip(rows, [*lengths["groups"], lengths["whole"]], strict=True):
         assert cells[:2] == [group["label"], str(group["sentences"])]
-        assert cells[2:] == (score_cells(group["scores"]) if group["scores"] else [""] * 5)
-    assert found["models"][0]["gates"]["bleu"] == bleu["hysan"]["value"]
+        assert cells[2:] == (score_cells(group["scores"]) if group["scores"] else [""] * 3)
+    assert found["models"][0]["gates"]["bleu"] == bleu["gate1"]["value"]
 
 
 def score_cells(scores):
@@ -204,17 +206,17 @@ def score_cells(scores):
     for name, score in scores.items():
         interval = "" if score["interval"] is None else f" ± {score['interval']:.2f}"
         cells.append(f"{score['value']:.2f}{interval}")
-        if name != "hysan":
+        if name != "gate1":
             cells.append("" if score["p_value"] is None else f"{score['p_value']:.3f}")
     return cells
 
 
 def test_curves_and_maps_are_those_of_the_commands(in_data, whole):
     found, page = whole
-    command("curves", "hysan=hysan.log", "mma=mma.log", "--json", "curves.json")
+    command("curves", "gate1=gate1.log", "mma=mma.log", "--json", "curves.json")
     assert found["curves"] == json.loads((in_data / "curves.json").read_text())["curves"]
     assert page.tables["Learning curves"][0][1:] == [
-        ["hysan", "loss", "training", "3", "10-30", "2.250 at 20", "2.500"],
+        ["gate1", "loss", "training", "3", "10-30", "2.250 at 20", "2.500"],
         ["mma", "loss", "training", "2", "10-20", "3.000 at 20", "3.000"],
     ]
     command("maps", *MODELS, *TEXT, "--page", "maps.html")
@@ -239,22 +241,26 @@ def test_what_the_models_are(in_data, whole):
         assert rows["parameters"][number] == f"{count:,}"
         assert model["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert rows["sha256"][number] == model["sha256"]
-    assert found["models"][0]["patterns"] == [
-        "encoder 1-2: global | fw | bw | l5 (squeeze gates)",
-        "decoder 1-2: fw | l5 (squeeze gates)",
+    assert found["models"][0]["patterns"][0] == "encoder 1-2: global | local (share gates)"
+    assert found["models"][1]["patterns"] == [
+        "encoder 1-2: 1 × global, 1 × local, 1 × forward, 1 × backward",
+        "decoder 1-2: past",
         "cross 1-2: global",
     ]
-    assert found["models"][1]["patterns"][0] == "encoder 1-2: global | local (share gates)"
-    assert found["models"][2]["patterns"][:2] == [
-        *("encoder 1-2: 1 × global, 1 × local, 1 × forward, 1 × backward", "decoder 1-2: past"),
-    ]
     assert found["command"][:3] == ["fairseq-hybrid", "report", "bin"]
-    assert "fairseq-hybrid report bin --path hysan.pt" in page.texts["Models"]
+    assert "fairseq-hybrid report bin --path gate1.pt" in page.texts["Models"]
     assert f"torch {torch.__version__}" in page.texts["Models"]
 
 
+def test_patterns():
+    layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
+    assert patterns_of(layers) == ["encoder 1-2: global | local (share gates)", "encoder 3: global"]
+    layers = Attentions(build_tiny("hysan-gated")).layers[DECODER]
+    assert patterns_of(layers) == ["decoder 1-2: fw | l5 (squeeze gates)"]
+
+
 def test_a_part_of_the_sentences(in_data):
-    flags = ["bin", "--path", "mma.pt", *TEXT, "--sentences", "4"]
+    flags = ["bin", "--path", "lstm.pt", *TEXT, "--sentences", "4"]
     command("report", *flags, "--maps", "1,2", "--output", "o.html", "--json", "o.json")
     command("heads", *flags, "--json", "heads.json")
     (ours,) = json.loads((in_data / "o.json").read_text())["models"]
@@ -271,25 +277,24 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     images = [link for link in page.links if link.startswith("data:image/svg+xml;base64,")]
     others = [link for link in page.links if link not in images]
     assert others == [f"#part{number}" for number in range(1, 8)]
-    assert len(images) == 2 * (1 + 3 + 1 + 1)
+    assert len(images) == 2 * (1 + 2 + 1 + 1)
     rest = (data / "whole.html").read_text().replace(plotly_script(), "")
     assert "http://" not in rest and "https://" not in rest
 
 
 def test_the_page_in_a_browser(data, whole, browser):  # noqa: F811
-    for scheme, other in (("light", "dark"), ("dark", "light")):
-        shown = Shown(browser, data / "whole.html", scheme)
-        for theme in (scheme, other):
-            images = shown.page.locator("figure img")
-            visible = [image for image in images.all() if image.is_visible()]
-            assert len(visible) == 6
-            assert {image.get_attribute("class") for image in visible} == {f"only-{theme}"}
-            assert all(image.evaluate("image => image.naturalWidth > 100") for image in visible)
-            shown.page.click("#theme")
-        assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert "Haus → Das" in shown.hover(1, 0)
-        assert not shown.faults
-        assert all(url.startswith(("file:", "data:")) for url in shown.asked)
+    shown = Shown(browser, data / "whole.html", "dark")
+    for theme in ("dark", "light", "dark"):
+        visible = [one for one in shown.page.locator("figure img").all() if one.is_visible()]
+        assert len(visible) == 5
+        assert {image.get_attribute("class") for image in visible} == {f"only-{theme}"}
+        assert all(image.evaluate("image => image.naturalWidth > 100") for image in visible)
+        shown.page.click("#theme")
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shown.page.locator(".maps-plot").first.evaluate("e => e.scrollIntoView({block: 'center'})")
+    assert "Haus → Das" in shown.hover(1, 0)
+    assert not shown.faults
+    assert all(url.startswith(("file:", "data:")) for url in shown.asked)
 
 
 def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
@@ -331,10 +336,10 @@ def runs(in_data, tmp_path):
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     (corpus / "manifest.json").write_text('{"digest": "d"}')
     folders = []
-    for name in ("hysan", "mma"):
+    for name in ("gate1", "mma"):
         folder = tmp_path / f"runs/small@text/hysan/table1/{name}/bleu/seed1"
         (folder / "logs").mkdir(parents=True)
-        shutil.copy(f"{name}.pt", folder / "model.pt")
+        shutil.copy("lstm.pt", folder / "model.pt")
         shutil.copy(f"{name}.en", folder / "hypotheses.txt")
         shutil.copy(f"{name}.log", folder / "logs/train.log")
         result = {
@@ -356,17 +361,18 @@ def test_runs_know_what_flags_say(in_data, runs):
     flags = ["--sentences", "2", "--maps", "2"]
     command("report", "--run", *runs, "--cpu", *flags, "--output", "o.html", "--json", "o.json")
     ours = json.loads((in_data / "o.json").read_text())
+    shutil.copy("lstm.pt", "mma.lstm.pt")
     words = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/tokenised/test.de"
     command(
-        *("report", "bin", "--path", "hysan.pt", "mma.pt", *TEXT, *SCORED, "--lowercase", *LOGS),
-        *("--source-words", words, *flags, *HYPOTHESES[:2], *HYPOTHESES[4:]),
+        *("report", "bin", "--path", "lstm.pt", "mma.lstm.pt", "--names", "gate1", "mma"),
+        *(*TEXT, *SCORED, *HYPOTHESES, "--lowercase", *LOGS, "--source-words", words, *flags),
         *("--output", "p.html", "--json", "p.json"),
     )
     theirs = json.loads((in_data / "p.json").read_text())
-    names = ["hysan/bleu/seed1", "mma/bleu/seed1"]
+    names = ["gate1/bleu/seed1", "mma/bleu/seed1"]
     assert [model["name"] for model in ours["models"]] == names
     renamed = json.loads(
-        json.dumps(ours).replace('"hysan/bleu/seed1"', '"hysan"').replace(f'"{names[1]}"', '"mma"')
+        json.dumps(ours).replace('"gate1/bleu/seed1"', '"gate1"').replace(f'"{names[1]}"', '"mma"')
     )
     for key in ("scores", "lengths", "curves"):
         assert renamed[key] == theirs[key]
@@ -411,7 +417,7 @@ ONE = ["--hypotheses", "mma=mma.en"]
     "flags, problem",
     [
         ([], "give DATA and --path; or --run FOLDER alone"),
-        ([*MODELS, *SCORED, *HYPOTHESES[:4]], "no translations of mma"),
+        ([*MODELS, *SCORED, *HYPOTHESES[:2]], "no translations of mma"),
         ([*MMA, *SCORED, "--hypotheses", "nobody=mma.en"], "they are called mma"),
         ([*MMA, *SCORED, *ONE, *ONE], "two systems are called mma"),
         ([*MMA, *ONE], "give --reference as well"),

@@ -302,7 +302,7 @@ def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
     command("report", "bin", "--path", "lstm.pt", "--names", name, *TEXT, "--output", "o.html")
     page = Page((in_data / "o.html").read_text())
     assert not {"b", "i"} & page.elements
-    assert page.tables["Models"][0][0] == ["", name]
+    assert page.tables["Models"][0][:2] == [["", name], ["architecture", "LSTMModel"]]
     for part in ("Scores", "BLEU by source length"):
         assert "No translations were given" in page.texts[part]
     assert "No logs were given" in page.texts["Learning curves"]

@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.analysis.summary import patterns_of
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 SYSTEMS = {
     "gate1": ["a house is there", "yes it is", "so", "I like the cats and dogs"],
-    "mma": ["the house was there", "yes", "so it is said", "cats and dogs"],
+    "mma": ["The house was there", "yes", "so it is said", "cats and dogs"],
 }
 TAGS = ["DET NOUN", "PRT", "", "NOUN ADJ VERB"]
 #: Elements that have no end.
@@ -290,6 +290,7 @@ def test_the_page_in_a_browser(data, whole, browser):  # noqa: F811
         assert {image.get_attribute("class") for image in visible} == {f"only-{theme}"}
         assert all(image.evaluate("image => image.naturalWidth > 100") for image in visible)
         shown.page.click("#theme")
+        shown.page.emulate_media(color_scheme="light")  # from now on, the button alone says dark
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     shown.page.locator(".maps-plot").first.evaluate("e => e.scrollIntoView({block: 'center'})")
     assert "Haus → Das" in shown.hover(1, 0)
@@ -376,6 +377,9 @@ def test_runs_know_what_flags_say(in_data, runs):
     )
     for key in ("scores", "lengths", "curves"):
         assert renamed[key] == theirs[key]
+    command("score", "--hypotheses", "mma.en", *SCORED, "--lowercase", "--json", "score.json")
+    expected = json.loads((in_data / "score.json").read_text())["scores"]["bleu"]["value"]
+    assert ours["scores"][0]["systems"]["mma/bleu/seed1"]["value"] == expected
     assert "case:lc" in ours["scores"][0]["signature"]
     assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0]
     for one, other in zip(renamed["models"], theirs["models"], strict=True):

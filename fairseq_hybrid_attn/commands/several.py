@@ -97,7 +97,7 @@ class Loaded:
 
 
 def positions(model: nn.Module) -> str:
-    """Which sides of a model have no positional embedding; empty of one that has no place for any."""
+    """Which sides of a model have no positional embedding; empty if none has a place for it."""
     sides = {side: getattr(model, side, None) for side in ("encoder", "decoder")}
     able = [side for side, part in sides.items() if hasattr(part, "embed_positions")]
     if not able:

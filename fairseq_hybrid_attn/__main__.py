@@ -20,6 +20,7 @@ from fairseq_hybrid_attn.commands import (
     prepare,
     probe,
     probing_data,
+    report,
     reproduce,
     runs,
     score,
@@ -50,6 +51,7 @@ COMMANDS = {
     "lengths": lengths,
     "score-checkpoints": score_checkpoints,
     "curves": curves,
+    "report": report,
 }
 
 INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it
@@ -80,6 +82,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
     args = parser.parse_args(argv)
+    args.command_line = [parser.prog, *(sys.argv[1:] if argv is None else argv)]
     try:
         args.run(args)
     except KeyboardInterrupt:

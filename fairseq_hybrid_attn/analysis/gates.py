@@ -12,12 +12,13 @@ parts of speech (hybrid gate, Fig. 4) are over words: the mean of a word's subwo
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..alignment.words import Words
+from ..alignment.words import Words, words_of
+from ..inference import Sentences
 from ..patterns import Band
 from .observing import ENCODER, SHARE, Layer, Observed, Seen
 from .tally import Tally
@@ -95,6 +96,23 @@ class Gates:
                         continue
                     for word, tag in zip(words, tags, strict=True):
                         self.tags[place, tag].add(numbers[word].mean())
+
+    def use(
+        self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
+    ) -> Callable[[int, Observed], None]:
+        """What adds each sentence that :func:`~.observing.watch` looks at.
+
+        Args:
+            sentences: that are looked at.
+            subwords: how words are split.
+            tags: of the words of each sentence's source; None if there are none.
+        """
+
+        def add(number: int, observed: Observed) -> None:
+            words = words_of(sentences.source[number], subwords)
+            self.add(observed, words, tags[number] if tags else None)
+
+        return add
 
     def share(self) -> float | None:
         """The mean share of the local branch over all layers that have it (Fig. 2); else None."""

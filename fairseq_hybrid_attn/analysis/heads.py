@@ -22,12 +22,14 @@ Of every layer, how much heads differ, over the same queries:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from .maps import Map
-from .observing import CROSS, DECODER
+from ..inference import Sentences
+from .maps import Map, sentence_maps
+from .observing import CROSS, DECODER, Attentions, Observed
 from .tally import Tally
 
 #: The numbers of a head, as in the dictionaries of :meth:`Heads.rows`.
@@ -166,6 +168,26 @@ class Heads:
             if key not in self._differences:
                 self._differences[key] = Difference.none(*weights.shape[:2])
             self._differences[key].add(weights)
+
+    def use(
+        self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
+    ) -> Callable[[int, Observed], None]:
+        """What adds each sentence that :func:`~.observing.watch` looks at.
+
+        Args:
+            attentions: of the model.
+            sentences: that are looked at.
+            subwords: how words are split.
+            unit: of ``maps.UNITS``.
+        """
+
+        def add(number: int, observed: Observed) -> None:
+            pieces = sentences.source[number], sentences.target[number]
+            maps = sentence_maps(attentions, number, observed, *pieces, subwords, (unit,))
+            for one in maps.units[unit].values():
+                self.add(one)
+
+        return add
 
     def rows(self) -> list[dict]:
         """A dictionary for each head: what it is, and its ``MEASURES``; None where there is none.

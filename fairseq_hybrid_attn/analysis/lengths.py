@@ -138,6 +138,41 @@ class ScoresByLength:
         ]
 
 
+def compare_systems(
+    score: str,
+    systems: dict[str, list[str]],
+    references: list[str],
+    target_lang: str,
+    *,
+    lowercase: bool = False,
+    kytea_model: Path | None = None,
+    samples: int = SAMPLES,
+) -> dict[str, SystemScore]:
+    """Each system's score on a set, and how it compares with the first.
+
+    Arguments as of :func:`score_by_length`.
+
+    Raises:
+        UserError: likewise.
+    """
+    if len(references) == 1:  # cannot be resampled
+        metric = build_metric(score, target_lang, lowercase, kytea_model)
+        return {
+            name: SystemScore(metric.score(lines, references).value)
+            for name, lines in systems.items()
+        }
+    first = next(iter(systems))
+    resampled = paired_bootstrap(
+        *(score, systems[first], systems, references, target_lang, lowercase),
+        samples=samples,
+        kytea_model=kytea_model,
+    )
+    return {
+        name: SystemScore(one.value, one.mean, one.interval, None if name == first else one.p_value)
+        for name, one in resampled.items()
+    }
+
+
 def score_by_length(
     score: str,
     systems: dict[str, list[str]],
@@ -173,25 +208,12 @@ def score_by_length(
     first = next(iter(systems))
     metric = build_metric(score, target_lang, lowercase, kytea_model)
     signature = metric.score(systems[first], references).signature
+    settings = {"lowercase": lowercase, "kytea_model": kytea_model, "samples": samples}
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
         wanted = [references[number] for number in numbers]
         theirs = {name: [lines[n] for n in numbers] for name, lines in systems.items()}
-        found = {}
-        if len(numbers) == 1:  # cannot be resampled
-            found = {name: SystemScore(metric.score(t, wanted).value) for name, t in theirs.items()}
-        elif numbers:
-            resampled = paired_bootstrap(
-                *(score, theirs[first], theirs, wanted, target_lang, lowercase),
-                samples=samples,
-                kytea_model=kytea_model,
-            )
-            found = {
-                name: SystemScore(
-                    one.value, one.mean, one.interval, None if name == first else one.p_value
-                )
-                for name, one in resampled.items()
-            }
+        found = compare_systems(score, theirs, wanted, target_lang, **settings) if numbers else {}
         return GroupScores(label, len(numbers), sum(lengths[n] for n in numbers), found)
 
     parts = [(str(group), group.sentences(lengths)) for group in groups or groups_of()]

@@ -6,13 +6,14 @@ pieces of a key word and averaged over those of a query word, so that rows still
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..alignment.words import Words, text_of, word_attention, words_of
 from ..errors import UserError
+from ..inference import Sentences
 from .observing import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
 
 #: How the end symbol is shown, and what the decoder reads first.
@@ -142,6 +143,18 @@ def sentence_maps(
         target=[text_of(word, target, subwords) for word in target_words],
         units=units,
     )
+
+
+def maps_of(
+    attentions: Attentions, sentences: Sentences, subwords: str
+) -> Callable[[int, Observed], SentenceMaps]:
+    """What makes maps of each sentence that :func:`~.observing.watch` looks at."""
+
+    def use(number: int, observed: Observed) -> SentenceMaps:
+        pieces = sentences.source[number], sentences.target[number]
+        return sentence_maps(attentions, number, observed, *pieces, subwords)
+
+    return use
 
 
 def _words(pieces: list[str], subwords: str) -> Words:

@@ -181,6 +181,13 @@ def _kinds(curves: list[Curve]) -> dict[str, str]:
 
 def table(curves: list[Curve]) -> str:
     """What the curves come to, for people."""
+    headings, rows = cells(curves)
+    sides = ["left"] * 3 + ["right"] * 4
+    return tabulate(rows, headings, disable_numparse=True, colalign=sides)
+
+
+def cells(curves: list[Curve]) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a curve each."""
     rows = []
     for curve in curves:
         best = curve.best
@@ -195,9 +202,7 @@ def table(curves: list[Curve]) -> str:
                 "" if curve.last is None else f"{curve.last:.3f}",
             ]
         )
-    headings = ["run", "", "of", "points", "updates", "best", "last"]
-    sides = ["left"] * 3 + ["right"] * 4
-    return tabulate(rows, headings, disable_numparse=True, colalign=sides)
+    return ["run", "", "of", "points", "updates", "best", "last"], rows
 
 
 def _of_set(curve: Curve) -> str:

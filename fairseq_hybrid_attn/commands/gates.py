@@ -30,7 +30,7 @@ from ..alignment.words import text_of, words_of
 from ..analysis import tags
 from ..analysis.figures import gates as figures
 from ..analysis.gates import Gates
-from ..analysis.observing import DECODER, ENCODER, Observed
+from ..analysis.observing import DECODER, ENCODER
 from ..errors import UserError
 from ..files import atomic_write, check_outputs
 from ..inference import Sentences
@@ -44,6 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     several.add_models(parser)
     looking.add_sentences(parser)
     several.add_corpus(parser)
+    add_tags(parser)
+    parser.add_argument(
+        "--bleu", nargs="+", type=float, metavar="X", help="of each model, for the figure"
+    )
+    outputs.add_outputs(parser)
+
+
+def add_tags(parser: argparse.ArgumentParser) -> None:
+    """Arguments for parts of speech."""
     group = parser.add_argument_group("parts of speech of the source's words")
     group.add_argument("--tags", type=Path, metavar="FILE", help="a line for each sentence")
     group.add_argument(
@@ -52,10 +61,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--write-tags", type=Path, metavar="FILE", help="what the tagger said, for --tags"
     )
-    parser.add_argument(
-        "--bleu", nargs="+", type=float, metavar="X", help="of each model, for the figure"
-    )
-    outputs.add_outputs(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -72,16 +77,7 @@ def run(args: argparse.Namespace) -> None:
         if known is None:
             known = tags_of(args, loaded.sentences)
         gates = measure(args, loaded, known)
-        models.append(
-            figures.ModelGates(
-                name=loaded.name,
-                rows=gates.rows(),
-                tag_rows=gates.tag_rows(),
-                share=gates.share(),
-                window=gates.window(),
-                bleu=args.bleu[number] if args.bleu else None,
-            )
-        )
+        models.append(figures.of(loaded.name, gates, args.bleu[number] if args.bleu else None))
     for model in models:
         print(model.name)
         print(table(model))
@@ -103,14 +99,23 @@ def check_arguments(args: argparse.Namespace) -> None:
     several.check(args)
     inputs = [path for path in (*args.path, args.source, args.target, args.tags) if path]
     outputs.check(args, inputs)
+    check_tags(args, inputs)
+    if args.bleu and len(args.bleu) != len(args.path):
+        raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
+
+
+def check_tags(args: argparse.Namespace, inputs: list[Path]) -> None:
+    """The same for parts of speech.
+
+    Raises:
+        UserError: likewise.
+    """
     if args.tags and args.tagger:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
     if args.write_tags:
         if not args.tagger:
             raise UserError("--write-tags is for what --tagger LANGUAGE says; give both")
         check_outputs({"--write-tags": args.write_tags}, inputs)
-    if args.bleu and len(args.bleu) != len(args.path):
-        raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
 
 
 def source_of_tags(args: argparse.Namespace) -> str | None:
@@ -155,35 +160,37 @@ def measure(
             f"--path {loaded.path} ({loaded.description}) has no gates; transformer_hybrid_gate "
             "has them, and transformer_hysan with --branch-fusion gated-sum"
         )
-    sentences = loaded.sentences
-
-    def use(number: int, observed: Observed) -> None:
-        words = words_of(sentences.source[number], args.subwords)
-        gates.add(observed, words, known[number] if known else None)
-
+    use = gates.use(loaded.sentences, args.subwords, known)
     several.look(args, loaded, attentions, several.wanted(args, loaded), use)
     return gates
 
 
 def table(model: figures.ModelGates) -> str:
     """Means by layer, branch and head; then by part of speech."""
-    rows = [
-        [row["kind"], row["layer"], row["branch"], row["head"] or "all", *_numbers(row)]
-        for row in model.rows
-    ]
-    text = tabulate(
-        rows, headers=["kind", "layer", "gate of", "head", "mean", "deviation"], floatfmt=".3f"
-    )
+    headings, cells = cells_of_gates(model)
+    text = tabulate(cells, headings, floatfmt=".3f")
     if model.share is not None:
         text += f"\nall layers: {model.share:.3f}, window {model.window}"
     if model.tag_rows:
-        columns = ["layer", "gate of", "tag", "words", "mean", "deviation"]
-        rows = [
-            [row["layer"], row["branch"], row["tag"], row["words"], *_numbers(row)]
-            for row in model.tag_rows
-        ]
-        text += f"\n\n{tabulate(rows, headers=columns, floatfmt='.3f')}"
+        headings, cells = cells_of_tags(model)
+        text += f"\n\n{tabulate(cells, headings, floatfmt='.3f')}"
     return text
+
+
+def cells_of_gates(model: figures.ModelGates) -> tuple[list[str], list[list]]:
+    """Headings and rows: means by layer, branch and head."""
+    return ["kind", "layer", "gate of", "head", "mean", "deviation"], [
+        [row["kind"], row["layer"], row["branch"], row["head"] or "all", *_numbers(row)]
+        for row in model.rows
+    ]
+
+
+def cells_of_tags(model: figures.ModelGates) -> tuple[list[str], list[list]]:
+    """Headings and rows: means by part of speech."""
+    return ["layer", "gate of", "tag", "words", "mean", "deviation"], [
+        [row["layer"], row["branch"], row["tag"], row["words"], *_numbers(row)]
+        for row in model.tag_rows
+    ]
 
 
 def _numbers(row: dict) -> list[float]:

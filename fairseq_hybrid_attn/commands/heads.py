@@ -28,8 +28,8 @@ from tabulate import tabulate
 
 from ..analysis.figures import heads as figures
 from ..analysis.heads import Heads, by_pattern
-from ..analysis.maps import UNITS, sentence_maps
-from ..analysis.observing import KINDS, Observed
+from ..analysis.maps import UNITS
+from ..analysis.observing import KINDS
 from . import looking, outputs, several
 
 HELP = "distance, entropy and difference of attention heads"
@@ -93,33 +93,32 @@ def measure(args: argparse.Namespace, loaded: several.Loaded) -> Heads:
     """
     heads = Heads()
     attentions = several.attentions_of(loaded, args.kinds)
-    sentences = loaded.sentences
-
-    def use(number: int, observed: Observed) -> None:
-        pieces = sentences.source[number], sentences.target[number]
-        maps = sentence_maps(attentions, number, observed, *pieces, args.subwords, (args.unit,))
-        for one in maps.units[args.unit].values():
-            heads.add(one)
-
+    use = heads.use(attentions, loaded.sentences, args.subwords, args.unit)
     several.look(args, loaded, attentions, several.wanted(args, loaded), use)
     return heads
 
 
 def table(rows: list[dict]) -> str:
-    """The heads of each layer, those with the same pattern together."""
+    """The heads of each layer, for people."""
+    headings, cells = cells_of_heads(rows)
+    return tabulate(cells, headings, floatfmt=".3f")
+
+
+def cells_of_heads(rows: list[dict]) -> tuple[list[str], list[list]]:
+    """Headings and rows: the heads of each layer, those with the same pattern together."""
     names = ("distance", "signed", "entropy", "relative", "self", "symbol")
-    return tabulate(
-        [list(row.values()) for row in by_pattern(rows)],
-        headers=["kind", "layer", "branch", "pattern", "heads", *names],
-        floatfmt=".3f",
-    )
+    headings = ["kind", "layer", "branch", "pattern", "heads", *names]
+    return headings, [list(row.values()) for row in by_pattern(rows)]
 
 
 def table_of_differences(differences: list[dict]) -> str:
-    """How much the heads of each layer differ."""
+    """How much the heads of each layer differ, for people."""
+    headings, cells = cells_of_differences(differences)
+    return tabulate(cells, headings, floatfmt=".3f")
+
+
+def cells_of_differences(differences: list[dict]) -> tuple[list[str], list[list]]:
+    """Headings and rows: how much the heads of each layer differ."""
     keys = ("divergence_of_heads", "divergence_of_branches", "position_disagreement")
-    return tabulate(
-        [[one["kind"], one["layer"], *(one[key] for key in keys)] for one in differences],
-        headers=["kind", "layer", "heads differ", "branches differ", "position disagreement"],
-        floatfmt=".3f",
-    )
+    headings = ["kind", "layer", "heads differ", "branches differ", "position disagreement"]
+    return headings, [[d["kind"], d["layer"], *(d[key] for key in keys)] for d in differences]

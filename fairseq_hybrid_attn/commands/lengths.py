@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,8 @@ from tqdm import tqdm
 from ..analysis.figures import lengths as figure
 from ..analysis.lengths import (
     BOUNDS,
-    GroupScores,
     ScoresByLength,
+    SystemScore,
     groups_of,
     score_by_length,
     word_counts,
@@ -79,18 +80,7 @@ def bounds(text: str) -> tuple[int, ...]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    for flag, help_ in {
-        "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
-        "--generated": "a system's output of fairseq-generate; may be repeated",
-    }.items():
-        parser.add_argument(
-            flag,
-            dest="systems",
-            action="append",
-            type=system(flag == "--generated"),
-            metavar="NAME=FILE",
-            help=help_,
-        )
+    add_systems(parser)
     parser.add_argument(
         "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
     )
@@ -122,6 +112,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generated.add_argument("--subwords", choices=SUBWORDS, help="what its tokens are")
     generated.add_argument("--tokenizer", choices=TOKENIZERS, help="how its words are tokenised")
     outputs.add_outputs(parser)
+
+
+def add_systems(parser: argparse.ArgumentParser) -> None:
+    """Declare translations, finished ones or those of fairseq-generate."""
+    for flag, help_ in {
+        "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
+        "--generated": "a system's output of fairseq-generate; may be repeated",
+    }.items():
+        parser.add_argument(
+            flag,
+            dest="systems",
+            action="append",
+            type=system(flag == "--generated"),
+            metavar="NAME=FILE",
+            help=help_,
+        )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -169,10 +175,7 @@ def check(args: argparse.Namespace) -> None:
     """
     if not args.systems:
         raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
-    names = [one.name for one in args.systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"two systems are called {name}; give each a name of its own")
+    check_names(args.systems)
     flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
     if any(one.generated for one in args.systems):
         lacking = [flag for flag, value in flags.items() if value is None]
@@ -186,6 +189,18 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"--source-tokenizer {args.source_tokenizer} needs --source-lang")
     inputs = [args.source, args.reference, *(one.path for one in args.systems)]
     outputs.check(args, inputs)
+
+
+def check_names(systems: list[System]) -> None:
+    """See to it that each system has a name of its own.
+
+    Raises:
+        UserError: naming it.
+    """
+    names = [one.name for one in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"two systems are called {name}; give each a name of its own")
 
 
 def source_lengths(args: argparse.Namespace) -> list[int]:
@@ -228,30 +243,36 @@ def translations(one: System, args: argparse.Namespace, target: str, count: int)
 
 def table(found: ScoresByLength) -> str:
     """The scores, for people."""
-    headings = ["source words", "sentences"]
-    for name in found.systems:
-        headings += [name] if name == found.systems[0] else [name, "p"]
-    rows = [
-        [group.label, f"{group.sentences:,}", *_scores(found, group)]
-        for group in (*found.groups, found.whole)
-    ]
+    headings, rows = cells(found)
     sides = ["left", *["right"] * (len(headings) - 1)]
     return tabulate(rows, headings, disable_numparse=True, colalign=sides)
 
 
-def _scores(found: ScoresByLength, group: GroupScores) -> list[str]:
-    cells = []
+def cells(found: ScoresByLength) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: a group each, and the whole set."""
+    headings = ["source words", "sentences"]
     for name in found.systems:
-        one = group.scores.get(name)
+        headings += [name] if name == found.systems[0] else [name, "p"]
+    return headings, [
+        [group.label, f"{group.sentences:,}", *cells_of_systems(found.systems, group.scores)]
+        for group in (*found.groups, found.whole)
+    ]
+
+
+def cells_of_systems(systems: Sequence[str], scores: dict[str, SystemScore]) -> list[str]:
+    """Each system's score with its interval, and p of all but the first."""
+    found = []
+    for name in systems:
+        one = scores.get(name)
         if one is None:
-            cells.append("")
+            found.append("")
         else:
-            cells.append(
+            found.append(
                 f"{one.value:.2f}" + ("" if one.interval is None else f" ± {one.interval:.2f}")
             )
-        if name != found.systems[0]:
-            cells.append("" if one is None or one.p_value is None else f"{one.p_value:.3f}")
-    return cells
+        if name != systems[0]:
+            found.append("" if one is None or one.p_value is None else f"{one.p_value:.3f}")
+    return found
 
 
 def notes(found: ScoresByLength) -> list[str]:

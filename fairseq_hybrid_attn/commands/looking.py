@@ -15,12 +15,23 @@ from ..files import read_lines
 from ..inference import Sentences, load_model, some
 
 
-def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Arguments for a model, or for several in a list, and where to run."""
-    parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
+def add_model(
+    parser: argparse.ArgumentParser, *, several: bool = False, required: bool = True
+) -> None:
+    """Arguments for a model, or for several in a list, and where to run.
+
+    Without ``required``, the command may know data and models otherwise.
+    """
+    parser.add_argument(
+        "data",
+        type=Path,
+        nargs=None if required else "?",
+        metavar="DATA",
+        help="folder of fairseq-preprocess",
+    )
     parser.add_argument(
         "--path",
-        required=True,
+        required=required,
         type=Path,
         nargs="+" if several else None,
         metavar="FILE",
@@ -34,13 +45,13 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
-def add_sentences(parser: argparse.ArgumentParser) -> None:
-    """Arguments for sentences and their translations."""
+def add_sentences(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Arguments for sentences and their translations; ``required`` as of :func:`add_model`."""
     parser.add_argument("--gen-subset", metavar="NAME", help="part of DATA (default: test)")
     parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords,")
     parser.add_argument("--target", type=Path, metavar="FILE", help="and its translation")
     parser.add_argument(
-        "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
+        "--subwords", required=required, choices=SUBWORDS, help="how the text's words are split"
     )
 
 

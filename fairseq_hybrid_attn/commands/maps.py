@@ -39,8 +39,8 @@ from tqdm import tqdm
 from ..analysis import page
 from ..analysis.figures import maps as figures
 from ..analysis.figures import style
-from ..analysis.maps import UNITS, Map, SentenceMaps, sentence_maps
-from ..analysis.observing import ENCODER, KINDS, Observed
+from ..analysis.maps import UNITS, Map, maps_of
+from ..analysis.observing import ENCODER, KINDS
 from ..errors import UserError
 from ..files import atomic_write, check_outputs
 from . import looking, several
@@ -94,7 +94,9 @@ def run(args: argparse.Namespace) -> None:
             written.
     """
     check_arguments(args)
-    models = [look(args, loaded) for loaded in several.load(args)]
+    models: list[page.ModelMaps] = []
+    for loaded in several.load(args):
+        models.append(look(args, loaded, models[0] if models else None))
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
         write_text(args.page, page.page(title, models))
@@ -135,38 +137,45 @@ def check_arguments(args: argparse.Namespace) -> None:
             )
 
 
-def look(args: argparse.Namespace, loaded: several.Loaded) -> page.ModelMaps:
-    """The maps of a model.
+def look(
+    args: argparse.Namespace, loaded: several.Loaded, first: page.ModelMaps | None
+) -> page.ModelMaps:
+    """The maps of a model: of the same sentences as of the first, if there was one.
 
     Raises:
         UserError: if a sentence cannot be looked at.
     """
-    numbers = wanted(args, loaded)
+    before = [one.number for one in first.sentences] if first else None
+    numbers = wanted("--sentences", args.sentences, loaded, before)
     attentions = several.attentions_of(loaded, args.kinds)
-
-    def use(number: int, observed: Observed) -> SentenceMaps:
-        pieces = loaded.sentences.source[number], loaded.sentences.target[number]
-        return sentence_maps(attentions, number, observed, *pieces, args.subwords)
-
+    use = maps_of(attentions, loaded.sentences, args.subwords)
     found = several.look(args, loaded, attentions, numbers, use)
     return page.ModelMaps(loaded.name, loaded.description, found)
 
 
-def wanted(args: argparse.Namespace, loaded: several.Loaded) -> list[int]:
-    """The sentences (from 0) of ``--sentences``; without it the first that can be shown.
+def wanted(
+    flag: str, value: str | None, loaded: several.Loaded, before: list[int] | None
+) -> list[int]:
+    """The sentences (from 0) that are shown.
+
+    Args:
+        flag: names them.
+        value: what it names; None: the first that can be shown.
+        loaded: the model.
+        before: what was shown of another model, which this one must show as well; or None.
 
     Raises:
         UserError: if one is too long or empty, or none is left.
     """
     every = range(len(loaded.sentences))
-    numbers = several.chosen("--sentences", args.sentences or "all", len(every))
+    numbers = before or several.chosen(flag, value or "all", len(every))
     long, empty = several.too_long(loaded, numbers), several.empty_ones(loaded, numbers)
-    if args.sentences is None:
+    if value is None and before is None:
         numbers = [n for n in every if n not in {*long, *empty}][:FIRST]
         if not numbers:
             raise UserError(f"--path {loaded.path}: none of the sentences can be shown")
         return numbers
-    way_out = "leave them out of --sentences"
+    way_out = f"name others by {flag}"
     if long:
         several.refuse(loaded, long, "longer than the model takes", way_out)
     if empty:

@@ -19,9 +19,12 @@ from ..inference import Sentences, load_model, some
 from . import looking
 
 
-def add_models(parser: argparse.ArgumentParser) -> None:
-    """Arguments for models that share their dictionaries, and where to run them."""
-    looking.add_model(parser, several=True)
+def add_models(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Arguments for models that share their dictionaries, and where to run them.
+
+    Without ``required``, the command may know data and models otherwise.
+    """
+    looking.add_model(parser, several=True, required=required)
     parser.add_argument(
         "--names", nargs="+", metavar="NAME", help="of the models (default: from their paths)"
     )
@@ -87,20 +90,19 @@ class Loaded:
 
     @property
     def description(self) -> str:
-        """Architecture, and whether there are positions."""
+        """Architecture, and whether there are positions, where there could be."""
         cfg = getattr(self.model, "cfg", None)
         arch = getattr(cfg, "_name", None) or type(self.model).__name__
-        return f"{arch}; {positions(self.model)}"
+        return "; ".join(filter(None, (arch, positions(self.model))))
 
 
 def positions(model: nn.Module) -> str:
-    """Which sides of a model have no positional embedding."""
-    without = [
-        side
-        for side in ("encoder", "decoder")
-        if hasattr(part := getattr(model, side, None), "embed_positions")
-        and part.embed_positions is None
-    ]
+    """Which sides of a model have no positional embedding; empty if none has a place for it."""
+    sides = {side: getattr(model, side, None) for side in ("encoder", "decoder")}
+    able = [side for side, part in sides.items() if hasattr(part, "embed_positions")]
+    if not able:
+        return ""
+    without = [side for side in able if sides[side].embed_positions is None]
     return f"no positions in the {' and '.join(without)}" if without else "with positions"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..gates import Gates
 from ..tags import UNIVERSAL
 from . import style
 
@@ -31,6 +32,18 @@ class ModelGates:
     share: float | None
     window: int | None
     bleu: float | None = None
+
+
+def of(name: str, gates: Gates, bleu: float | None = None) -> ModelGates:
+    """A model's gates as they are drawn."""
+    return ModelGates(
+        name=name,
+        rows=gates.rows(),
+        tag_rows=gates.tag_rows(),
+        share=gates.share(),
+        window=gates.window(),
+        bleu=bleu,
+    )
 
 
 def draw(models: list[ModelGates], theme: str = "light") -> Figure:

@@ -2,7 +2,8 @@
 
 ``maps.html.j2`` is the page, ``maps.js`` what it does, ``maps.css`` how it looks; plotly.js, which
 draws, comes out of Python's plotly package.  :func:`section` makes the part that other pages may
-have as well, :func:`page` a whole one.
+have as well, :func:`page` a whole one.  ``report.py`` makes the page of reports.  What both pages
+have in common, the button for dark and light among it, is in ``base.html.j2``.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def page(title: str, models: Sequence[ModelMaps]) -> str:
     Raises:
         UserError: if a package lacks.
     """
-    template = _templates().get_template("maps.html.j2")
+    template = templates().get_template("maps.html.j2")
     return template.render(
         title=title, script=plotly_script(), style=style(), section=section(models)
     )
@@ -70,9 +71,10 @@ def section(models: Sequence[ModelMaps]) -> str:
     Raises:
         UserError: if a package lacks.
     """
-    templates = _templates()
-    return templates.get_template("section.html.j2").render(
-        data=page_data(models), units=UNITS, code=_file("maps.js")
+    return (
+        templates()
+        .get_template("section.html.j2")
+        .render(data=page_data(models), units=UNITS, code=file_of("maps.js"))
     )
 
 
@@ -90,7 +92,7 @@ def plotly_script() -> str:
 
 def style() -> str:
     """The look of the part, to be put into a ``<style>`` of the page."""
-    return _file("maps.css")
+    return file_of("maps.css")
 
 
 def page_data(models: Sequence[ModelMaps]) -> dict:
@@ -149,7 +151,12 @@ def packed(weights: np.ndarray, allowed: np.ndarray) -> bytes:
     return np.where(allowed, steps, 0).astype("<u2").tobytes()
 
 
-def _templates():
+def templates():
+    """The pages of this folder, as jinja2's environment; all that is filled in is escaped.
+
+    Raises:
+        UserError: if a package lacks.
+    """
     require()
     import jinja2
 
@@ -158,7 +165,8 @@ def _templates():
     )
 
 
-def _file(name: str) -> str:
+def file_of(name: str) -> str:
+    """A file of this folder."""
     from importlib.resources import files
 
     return files(__name__).joinpath(name).read_text(encoding="utf-8")

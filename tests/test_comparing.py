@@ -2,16 +2,29 @@
 
 import csv
 import io
+import json
 import math
 from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from fairseq_hybrid_attn.experiments.comparing import Line, Measured, Section, _over_seeds
-from fairseq_hybrid_attn.experiments.printing import as_csv, as_markdown, as_terminal
-from fairseq_hybrid_attn.experiments.settings import Profile
+from fairseq_hybrid_attn.experiments.comparing import _over_seeds
+from fairseq_hybrid_attn.experiments.comparison import (
+    Comparison,
+    Line,
+    Measured,
+    Section,
+    Verdict,
+    comparison_of,
+)
+from fairseq_hybrid_attn.experiments.printing import (
+    FORMATS,
+    as_csv,
+    as_json,
+    as_markdown,
+    as_terminal,
+)
+from fairseq_hybrid_attn.scoring.combining import Combined
 
 
 def test_interval_over_seeds_is_students():
@@ -37,31 +50,27 @@ def measured(value, **changed):
     return Measured(value, **{**fields, **changed})
 
 
+FULL, SMALL = "full", "small"
+
 BASE = Line("base", "Transformer", 31.27, measured(30.0), "")
 LINES = (
     BASE,
     Line("e1", "HySAN", 32.28, measured(31.5, p_values=(0.001, 0.25), stale="data changed"), ""),
     Line("e2", "HySAN", 32.29, None, "not run"),
 )
-SECTION = Section(
-    SimpleNamespace(name="bleu", title="BLEU", score="bleu", curve=False), BASE, LINES
+SECTION = Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
+VERDICTS = (
+    Verdict("base falls", 15.71, Combined(8.1, 7.2, 9.0), (8.2, 8.0), "held"),
+    Verdict("e1 falls less", None, None, (), "not run"),
 )
 
 
-def plan(profile, own):
-    table = SimpleNamespace(
-        name="hysan/table1", title="Table 1", columns=(0,), notes="a note", claims=()
+def comparison(profile=FULL, text=None, sections=(SECTION,), verdicts=(), transposed=False):
+    return Comparison(
+        **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},
+        **{"profile": profile, "text": text, "is_papers": profile == FULL and text is None},
+        **{"columns": 1, "transposed": transposed, "sections": sections, "verdicts": verdicts},
     )
-    workspace = SimpleNamespace(
-        profile=profile,
-        own=own and SimpleNamespace(folder=Path(own)),
-        is_papers=profile.is_full and own is None,
-        label="label",
-    )
-    return SimpleNamespace(table=table, workspace=workspace)
-
-
-FULL, SMALL = Profile("full", ""), Profile("small", "", {"pairs": 10})
 
 
 def cells(text, row):
@@ -70,7 +79,7 @@ def cells(text, row):
 
 
 def test_markdown_at_the_papers_scale():
-    text = as_markdown(plan(FULL, None), [SECTION])
+    text = as_markdown(comparison())
     assert cells(text, "row") == [
         *("row", "system", "paper", "ours", "ours - paper", "paper - base", "ours - base"),
         *("p", "seeds"),
@@ -86,23 +95,20 @@ def test_markdown_at_the_papers_scale():
     assert "levels cannot be compared" not in text
 
 
-@pytest.mark.parametrize("profile, own", [(SMALL, None), (FULL, "/texts/mine"), (SMALL, "/x")])
+@pytest.mark.parametrize("profile, own", [(SMALL, None), (FULL, "mine"), (SMALL, "x")])
 def test_other_scales_and_texts_are_labelled(profile, own):
-    text = as_terminal(plan(profile, own), [SECTION])
+    text = as_terminal(comparison(profile, own))
     assert "levels cannot be compared" in text and "ours - paper" not in text
     assert "+1.50" in text and "+1.01" in text
 
 
 def test_a_curve_has_a_line_for_each_checkpoint():
-    column = SimpleNamespace(name="aer", title="AER", score="aer", curve=True)
     lines = [replace(BASE, paper=None, at=at, ours=measured(at / 100)) for at in (1000, 2000)]
-    section = Section(column, None, tuple(lines))
-    text = as_terminal(plan(FULL, None), [section])
-    assert [line.split()[2] for line in text.split("\n") if line.startswith("base")] == [
-        "1000",
-        "2000",
-    ]
-    found = list(csv.DictReader(io.StringIO(as_csv(plan(FULL, None), [section]))))
+    section = Section("aer", "AER", "aer", True, None, None, tuple(lines))
+    text = as_terminal(comparison(sections=(section,)))
+    points = [line.split() for line in text.split("\n") if line.startswith(("1000", "2000"))]
+    assert points == [["1000", "10.00", "±", "0.50"], ["2000", "20.00", "±", "0.50"]]
+    found = list(csv.DictReader(io.StringIO(as_csv(comparison(sections=(section,))))))
     assert [(line["at"], line["ours"]) for line in found] == [
         ("1000", "10.0000"),
         ("2000", "20.0000"),
@@ -110,9 +116,36 @@ def test_a_curve_has_a_line_for_each_checkpoint():
 
 
 def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():
-    found = list(csv.DictReader(io.StringIO(as_csv(plan(FULL, None), [SECTION]))))
+    found = list(csv.DictReader(io.StringIO(as_csv(comparison()))))
     assert [line["row"] for line in found] == ["base", "e1", "e2"]
     assert found[1]["our_difference"] == "1.5000" and found[1]["seeds"] == "1 2 3"
     assert found[1]["state"] == "data changed" and found[0]["state"] == "done"
     assert found[2]["ours"] == "" and found[2]["state"] == "not run"
     assert found[2]["paper_difference"] == "1.0200"
+
+
+def test_claims_are_sentences_in_a_document():
+    text = as_markdown(comparison(verdicts=VERDICTS))
+    assert (
+        "- **Held**: base falls: ours +8.10 (+7.20 to +9.00); by seed +8.20, +8.00; paper +15.71.\n"
+        "- **Not run**: e1 falls less.\n"
+    ) in text
+    assert "8.10 (+7.20 to +9.00)" in as_terminal(comparison(verdicts=VERDICTS))
+
+
+def test_json_gives_back_all_of_it():
+    """What is printed from a file is what was printed from the runs."""
+    whole = comparison(verdicts=VERDICTS)
+    again = comparison_of(json.loads(as_json(whole)))
+    assert again == whole
+    assert all(show(again) == show(whole) for show in FORMATS.values())
+
+
+def test_columns_as_lines():
+    """Many columns of few rows are one grid, with the paper's number where it has one."""
+    local = Section("layer2", "layer 2", "gate", False, None, None, (replace(LINES[2], ours=None),))
+    text = as_markdown(comparison(sections=(SECTION, local), transposed=True))
+    assert cells(text, "BLEU") == [
+        *("BLEU", "31.27", "30.00 ± 0.50", "32.28", "31.50 ± 0.50†", "32.29", "not run")
+    ]
+    assert cells(text, "layer 2") == ["layer 2", "", "", "", "", "32.29", "not run"]

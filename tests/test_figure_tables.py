@@ -33,7 +33,14 @@ FILES = {
         "columns": {"bleu": {}},
         "rows": ["plain", "twin"],
     },
-    "toy/table1/plain.yaml": {"checkpoints": {"curve": 2, "curve-on": "valid"}},
+    "toy/table1/plain.yaml": {
+        "checkpoints": {"curve": 2, "curve-on": "valid"},
+        "train": {
+            **{"arch": "transformer_hybrid_gate", "hybrid-layers": "all"},
+            "head-patterns": None,
+        },
+        "gates": {"gen-subset": "valid"},
+    },
     "toy/table1/twin.yaml": {},
     "toy/figure1/table.yaml": {
         "title": "Toy curves",
@@ -57,9 +64,20 @@ FILES = {
         },
         "rows": ["plain", "twin"],
     },
+    "toy/figure3/table.yaml": {
+        "title": "Toy gates",
+        "transposed": True,
+        "columns": {
+            "bleu": {},
+            "gate": {"run": "bleu", "score": "gate"},
+            "layer1": {"run": "bleu", "score": "gate.encoder.1"},
+            "layer9": {"run": "bleu", "score": "gate.encoder.9"},
+        },
+        "rows": ["plain", "twin"],
+    },
     **{
         f"toy/{figure}/{row}.yaml": {"run": f"toy/table1/{row}"}
-        for figure in ("figure1", "figure2")
+        for figure in ("figure1", "figure2", "figure3")
         for row in ("plain", "twin")
     },
 }
@@ -236,3 +254,67 @@ def test_a_curve_is_of_a_set_that_there_is(value, tmp_path):
     cell = load_table("toy/table1", configs).cells()[0]
     with pytest.raises(UserError, match="curve-on: use test or valid"):
         cell.settings(load_profile("full", configs))
+
+
+def test_gates_are_those_of_the_model(place):
+    folder, json_file = run_folder(place), place / "gates.json"
+    command = [
+        *("gates", place / "out/corpora/full@text/toy/bin", "--path", folder / "model.pt"),
+        *("--gen-subset", "valid", "--subwords", "subword-nmt", "--cpu", "--json", json_file),
+    ]
+    with contextlib.redirect_stdout(io.StringIO()):
+        main(list(map(str, command)))
+    (model,) = json.loads(json_file.read_text())["models"]
+    (first,) = [row for row in model["rows"] if row["layer"] == 1 and row["head"] is None]
+    cells = {(c["row"], c["column"]): c for c in table(place, "toy/figure3")}
+    assert float(cells["plain", "gate"]["ours"]) == pytest.approx(model["share"], abs=1e-4)
+    assert float(cells["plain", "layer1"]["ours"]) == pytest.approx(first["mean"], abs=1e-4)
+    assert 0 < first["mean"] < 1
+    assert (
+        cells["plain", "layer1"]["signature"]
+        == f"share|branch:local|positions:{first['positions']}"
+    )
+    assert "has no gate.encoder.9" in cells["plain", "layer9"]["state"]
+
+
+def test_what_is_published_is_what_was_printed(place):
+    """The document is made of the files, which have no folder of this machine."""
+    names = ("toy/figure1", "toy/figure2", "toy/table1", "toy/figure3")
+    printed = hybrid(place, "table", "toy/figure3", "--format", "markdown")
+    hybrid(place, "publish", *names)
+    document = (place / "RESULTS.md").read_text()
+    assert printed in document
+    assert document.count("# Toy") == 4 and "## Not run" not in document
+    assert "scripts/reproduce.sh toy/figure3 --seeds 1 --data text" in document
+    figures = re.findall(r"!\[.*\]\((.*)\)", document)
+    assert len(figures) == 1  # the other table has a column that is no curve
+    assert all((place / name).read_bytes().startswith(b"\x89PNG") for name in figures)
+    kept = [path for path in (place / "results").rglob("*") if path.is_file()]
+    result = json.loads(
+        (place / "results/runs/full@text/toy/table1/plain/bleu/seed1.json").read_text()
+    )
+    assert result["scores"] == json.loads((run_folder(place) / "result.json").read_text())["scores"]
+    for path in kept:
+        assert str(place) not in path.read_bytes().decode(errors="ignore")
+    assert "/fairseq_hybrid_attn" not in json.dumps(result).replace("./fairseq_hybrid_attn", "")
+
+    before = {path: path.read_bytes() for path in kept if path.suffix == ".json"}
+    hybrid(place, "publish", "toy/table1", "twin")
+    assert (place / "RESULTS.md").read_text() != document  # one row of it
+    hybrid(place, "publish", *names)
+    assert (place / "RESULTS.md").read_text() == document
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_tables_that_were_not_run_are_named(place):
+    arguments = ("--results", "none", "--document", "none.md", "--seeds", "3,4")
+    hybrid(place, "publish", "toy/figure1", *arguments)
+    document = (place / "none.md").read_text()
+    assert "## Not run" in document and "**Toy curves**" in document and "plain; twin" in document
+    for wrong, said in {
+        ("--results", "text/test.de"): "is a file",
+        ("--document", "text"): "is a directory",
+        ("--document", "nowhere/x.md"): "there is no directory",
+    }.items():
+        with pytest.raises(UserError, match=said):
+            hybrid(place, "publish", "toy/figure1", *wrong)

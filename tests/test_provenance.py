@@ -19,13 +19,15 @@ HARMLESS = {
     "yaml_files.py": "reads settings, which have a digest",
     "fairseq_check.py": "refuses other versions of fairseq",
     "analysis/__init__.py": "says what is there",
+    "analysis/figures/": "draws",
+    "commands/outputs.py": "writes figures and tables of what was measured",
     "commands/__init__.py": "says what commands are",
     "corpora/": "what it makes has a digest; but for the tokenisers, which scoring uses",
 }
 PROGRAM = """
 import sys
 import fairseq_hybrid_attn
-from fairseq_hybrid_attn.commands import aer, align, align_training, average, score
+from fairseq_hybrid_attn.commands import aer, align, align_training, average, gates, score
 from fairseq_hybrid_attn.corpora.tokenisers import detokeniser
 for name, module in list(sys.modules.items()):
     if name.partition(".")[0] == "fairseq_hybrid_attn":

@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
     stop_at_signals()
     problems = do(asked, where, args)
     for plan in asked if not args.prepare_only else []:
-        print("\n" + as_terminal(plan, compare(plan)), end="", flush=True)
+        print("\n" + as_terminal(compare(plan)), end="", flush=True)
     if problems:
         raise UserError(
             "\n".join(["", "Not all was done:", *problems, "Mended, the same command goes on."])

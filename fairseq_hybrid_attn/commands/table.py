@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         check_outputs({"--figure": args.figure}, inputs=[])
         check_drawable(asked)
     for number, plan in enumerate(asked):
-        sections = compare(plan, significance=not args.no_significance)
-        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](plan, sections))
+        found = compare(plan, significance=not args.no_significance)
+        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
         if args.figure:
-            style.save(draw(plan, sections, args.theme or "light"), args.figure)
+            style.save(draw(plan, found.sections, args.theme or "light"), args.figure)

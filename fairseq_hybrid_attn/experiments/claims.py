@@ -10,10 +10,10 @@ A claim is a sum that is said to be above zero, such as the loss of one system l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from ..errors import UserError
 from ..scoring.combining import Combined, combined
+from .comparison import Verdict
 from .evidence import Translations, evidence
 from .planning import Plan
 from .tables import Cell, Claim, Table
@@ -21,25 +21,6 @@ from .tables import Cell, Claim, Table
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What our numbers say of a claim.
-
-    Attributes:
-        claim: in words.
-        paper: the sum of the paper's numbers; None where it does not report them all.
-        ours: the sum of ours, a mean over seeds, with its interval; None without all runs.
-        by_seed: the sum for each seed.
-        verdict: in words.
-    """
-
-    claim: str
-    paper: float | None
-    ours: Combined | None
-    by_seed: tuple[float, ...]
-    verdict: str
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:

@@ -9,6 +9,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..analysis.tags import TAGGERS
 from ..corpora.gold import BASE as GOLD_BASE
 from ..errors import UserError
 from ..scoring.test_sets import TEST_SETS
@@ -19,6 +20,9 @@ USER_DIR = Path(__file__).resolve().parent.parent
 
 #: Never: intervals of epochs, where checkpoints go by updates.
 NEVER = 1_000_000
+
+#: In settings, in place of a language that only the corpus knows.
+SOURCE = "source"
 
 #: Tokens of a batch in translation.
 GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
@@ -94,6 +98,7 @@ class RunFolder:
     score = property(lambda self: self.path / "score.json")
     alignment_score = property(lambda self: self.path / "alignment.json")
     alignment = property(lambda self: self.path / "gold.align")
+    gates = property(lambda self: self.path / "gates.json")
     aligned_text = property(lambda self: self.path / "text")
     curve = property(lambda self: self.path / "curve.json")
     begun = property(lambda self: self.path / "begun.json")
@@ -215,6 +220,31 @@ def align_command(
         *words("output", folder.alignment),
         *words("json", folder.alignment_score),
         "--by-sentence",
+        *words("max-tokens", GENERATE_TOKENS[devices.kind]),
+        *(("--cpu",) if devices.kind == "cpu" else ()),
+    ]
+
+
+def gates_command(
+    settings: Settings, corpus: Treatment, folder: RunFolder, devices: Devices
+) -> list[str]:
+    """fairseq-hybrid gates: their means, by part of speech where there is a tagger."""
+    flags = dict(settings.gates)
+    if flags.get("tagger") == SOURCE:
+        flags["tagger"] = corpus.source if corpus.source in TAGGERS else None
+    return [
+        "fairseq-hybrid",
+        "gates",
+        str(corpus.binary),
+        *words("path", folder.model),
+        *words("subwords", corpus.subwords),
+        *(
+            word
+            for flag, value in flags.items()
+            if value is not None
+            for word in words(flag, value)
+        ),
+        *words("json", folder.gates),
         *words("max-tokens", GENERATE_TOKENS[devices.kind]),
         *(("--cpu",) if devices.kind == "cpu" else ()),
     ]

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 import statistics
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from scipy.stats import t as student
 
@@ -14,6 +14,8 @@ from ..analysis.lengths import Group
 from ..errors import UserError
 from ..scoring.metrics import METRICS
 from .alignment_report import AER
+from .claims import judge
+from .comparison import Comparison, Line, Measured, Section
 from .evidence import evidence
 from .planning import Plan, State, status
 from .results import read_result
@@ -21,72 +23,13 @@ from .tables import Cell, Column
 from .workspace import Run
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Our number for a cell.
-
-    Attributes:
-        value: mean over seeds.
-        score: which score it is; on one's own text, not always the column's.
-        interval: half the width of its 95 % interval; None where it could not be computed.
-        over: what varies in the interval: ``seeds``, or ``test set`` with a single seed.
-        seeds: those it comes from.
-        signature: how it was computed.
-        p_values: of the paired bootstrap against the baseline row, by seed.
-        stale: why it is not up to date, if so.
-        updates: mean number of training updates.
-        parameters: of the model.
-    """
-
-    value: float
-    score: str
-    interval: float | None
-    over: str
-    seeds: tuple[int, ...]
-    signature: str
-    p_values: tuple[float, ...]
-    stale: str
-    updates: float
-    parameters: int
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of a printed table.
-
-    Attributes:
-        row: its name.
-        system: for people.
-        paper: the paper's number.
-        ours: our number, if there is one.
-        why_not: why there is none.
-        at: after how many updates it was measured, in a curve.
-    """
-
-    row: str
-    system: str
-    paper: float | None
-    ours: Measured | None
-    why_not: str
-    at: int | None = None
-
-
-@dataclass(frozen=True)
-class Section:
-    """One column of a paper's table, as a table of its own."""
-
-    column: Column
-    baseline: Line | None
-    lines: tuple[Line, ...]
-
-
-def compare(plan: Plan, significance: bool = True) -> list[Section]:
-    """The numbers of a plan's cells, column by column.
+def compare(plan: Plan, significance: bool = True) -> Comparison:
+    """The numbers of a plan's cells, column by column, and what became of the claims.
 
     Args:
         plan: what to show.
-        significance: whether to compute intervals and p-values on the test set; it takes a
-            second or so for each row.
+        significance: whether to compute intervals and p-values on the test set, and to judge
+            the claims by them; it takes a second or so for each row.
     """
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     sections = []
@@ -98,8 +41,27 @@ def compare(plan: Plan, significance: bool = True) -> list[Section]:
         baseline = next((line for line in lines if line.row == plan.table.baseline), None)
         if baseline is None and plan.table.baseline is not None:  # compared with, but not shown
             baseline = _line(plan, plan.table.baseline_cell(column), significance=False)
-        sections.append(Section(column, baseline, tuple(lines)))
-    return sections
+        group = None if column.group is None else str(column.group)
+        sections.append(
+            Section(
+                *(column.name, column.title, column.score, column.curve, group),
+                *(baseline, tuple(lines)),
+            )
+        )
+    table, workspace = plan.table, plan.workspace
+    return Comparison(
+        table=table.name,
+        title=table.title,
+        notes=" ".join(table.notes.split()),
+        label=workspace.label,
+        profile=workspace.profile.name,
+        text=workspace.own.folder.resolve().name if workspace.own else None,
+        is_papers=workspace.is_papers,
+        columns=len(table.columns),
+        transposed=table.transposed,
+        sections=tuple(sections),
+        verdicts=tuple(judge(plan)) if significance else (),
+    )
 
 
 def _lines(plan: Plan, cell: Cell, significance: bool) -> list[Line]:

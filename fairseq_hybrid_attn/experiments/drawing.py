@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..analysis.curves import CHECKPOINTS, LABELS, Curve
 from ..analysis.figures import curves, lengths
 from ..analysis.lengths import GroupScores, SystemScore
 from ..errors import UserError
-from .comparing import Line, Section
+from .comparison import Section
 from .evidence import source_lengths
 from .planning import Plan
 
@@ -24,15 +25,20 @@ def check_drawable(plans: list[Plan]) -> None:
     """
     if len(plans) != 1:
         raise UserError("--figure: draw one table at a time")
-    columns = [cell.column for cell in plans[0].cells]
-    if not (all(c.curve for c in columns) or all(c.group is not None for c in columns)):
+    if not is_drawable(plans[0]):
         raise UserError(
             f"--figure: {plans[0].table.name} has columns that are neither learning curves nor "
             "scores by source length; choose others by --columns"
         )
 
 
-def draw(plan: Plan, sections: list[Section], theme: str = "light") -> Figure:
+def is_drawable(plan: Plan) -> bool:
+    """Whether a table is one of learning curves, or of scores by the length of the source."""
+    columns = [cell.column for cell in plan.cells]
+    return all(c.curve for c in columns) or all(c.group is not None for c in columns)
+
+
+def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figure:
     """A table's figure, of what is measured.
 
     Args:
@@ -43,39 +49,35 @@ def draw(plan: Plan, sections: list[Section], theme: str = "light") -> Figure:
     Raises:
         UserError: if nothing is measured, or matplotlib is not installed.
     """
-    if not any(line.ours for section in sections for line in section.lines):
+    if not any(section.measured for section in sections):
         raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
     names = _names(sections)
-    if sections[0].column.curve:
-        panels = [_panel(section, names) for section in sections if _measured(section)]
+    if sections[0].curve:
+        panels = [_panel(section, names) for section in sections if section.measured]
         return curves.draw(panels, theme)
-    label = next(line.ours.score for section in sections for line in _measured(section))
+    label = next(line.ours.score for section in sections for line in section.measured)
     return lengths.draw(
         _groups(plan, sections, names), list(names.values()), LABELS.get(label, label), theme
     )
 
 
-def _measured(section: Section) -> list[Line]:
-    return [line for line in section.lines if line.ours]
-
-
-def _names(sections: list[Section]) -> dict[str, str]:
+def _names(sections: Sequence[Section]) -> dict[str, str]:
     """What rows that are measured are called: by their systems, if no two have the same."""
-    systems = {line.row: line.system for section in sections for line in _measured(section)}
+    systems = {line.row: line.system for section in sections for line in section.measured}
     told_apart = all(systems.values()) and len(set(systems.values())) == len(systems)
     return systems if told_apart else {row: row for row in systems}
 
 
 def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
     """A column of curves, as one of the plots above one another."""
-    lines = _measured(section)
+    lines = section.measured
     found = []
     for row in dict.fromkeys(line.row for line in lines):
         points = [line for line in lines if line.row == row]
         found.append(
             Curve(
                 run=names[row],
-                what=section.column.name,
+                what=section.name,
                 source=CHECKPOINTS,
                 subset="",
                 updates=tuple(line.at for line in points),
@@ -86,17 +88,18 @@ def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
     return curves.Panel(LABELS.get(score, score), found)
 
 
-def _groups(plan: Plan, sections: list[Section], names: dict[str, str]) -> list[GroupScores]:
+def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:
     """The columns as groups of one test set, each with the scores of its rows."""
     done = next(run for run in plan.runs if run.folder.result.exists())
     words = source_lengths(done)
     groups = []
     for section in sections:
-        members = section.column.group.sentences(words)
+        group = plan.table.column(section.name).group
+        members = group.sentences(words)
         scores = {
             names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
-            for line in _measured(section)
+            for line in section.measured
         }
         size = sum(words[number] for number in members)
-        groups.append(GroupScores(str(section.column.group), len(members), size, scores))
+        groups.append(GroupScores(str(group), len(members), size, scores))
     return groups

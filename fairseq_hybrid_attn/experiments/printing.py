@@ -1,31 +1,34 @@
-"""Printing a table: for the terminal, as Markdown, or as CSV."""
+"""Printing a table: for the terminal, as Markdown, as CSV, or as JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 from tabulate import tabulate
 
-from .claims import judge
-from .comparing import Line, Section
-from .planning import Plan
+from ..scoring.combining import Combined
+from .comparison import Comparison, Line, Section, Verdict
 
 STALE = "†"
 
 
-def as_terminal(plan: Plan, sections: list[Section]) -> str:
+def as_terminal(comparison: Comparison) -> str:
     """For people at a terminal."""
-    return _document(plan, sections, heading=str, fmt="simple")
+    return _document(comparison, heading=str, fmt="simple", claims=_claims_as_grid)
 
 
-def as_markdown(plan: Plan, sections: list[Section]) -> str:
+def as_markdown(comparison: Comparison) -> str:
     """For a document."""
-    return _document(plan, sections, heading=lambda text: f"### {text}", fmt="github")
+    return _document(
+        comparison, heading=lambda text: f"### {text}", fmt="github", claims=_claims_as_sentences
+    )
 
 
-def as_csv(plan: Plan, sections: list[Section]) -> str:
+def as_csv(comparison: Comparison) -> str:
     """For programs: a line a cell, empty where there is no number."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -33,18 +36,18 @@ def as_csv(plan: Plan, sections: list[Section]) -> str:
         "table row column label system at score paper ours interval interval_over seeds "
         "paper_difference our_difference p_values parameters updates signature state".split()
     )
-    for section in sections:
+    for section in comparison.sections:
         for line in section.lines:
             ours = line.ours
             writer.writerow(
                 [
-                    plan.table.name,
+                    comparison.table,
                     line.row,
-                    section.column.name,
-                    plan.workspace.label,
+                    section.name,
+                    comparison.label,
                     line.system,
                     "" if line.at is None else line.at,
-                    ours.score if ours else section.column.score,
+                    ours.score if ours else section.score,
                     _plain(line.paper),
                     _plain(ours and ours.value),
                     _plain(ours and ours.interval),
@@ -62,17 +65,23 @@ def as_csv(plan: Plan, sections: list[Section]) -> str:
     return file.getvalue()
 
 
-FORMATS: dict[str, Callable[[Plan, list[Section]], str]] = {
+def as_json(comparison: Comparison) -> str:
+    """All there is, claims and their intervals included."""
+    return json.dumps(asdict(comparison), indent=1, ensure_ascii=False) + "\n"
+
+
+FORMATS: dict[str, Callable[[Comparison], str]] = {
     "terminal": as_terminal,
     "markdown": as_markdown,
     "csv": as_csv,
+    "json": as_json,
 }
 
 
 def paper_difference(section: Section, line: Line) -> float | None:
     """The paper's number less its baseline's."""
     base = section.baseline
-    if base is None or base is line or base.paper is None or line.paper is None:
+    if base is None or base == line or base.paper is None or line.paper is None:
         return None
     return line.paper - base.paper
 
@@ -80,7 +89,7 @@ def paper_difference(section: Section, line: Line) -> float | None:
 def our_difference(section: Section, line: Line) -> float | None:
     """Our number less our baseline's, over the same seeds."""
     base = section.baseline
-    if base is None or base is line or base.ours is None or line.ours is None:
+    if base is None or base == line or base.ours is None or line.ours is None:
         return None
     # Means over other seeds, or other points of a curve, differ by that as well.
     if (base.ours.seeds, base.at) != (line.ours.seeds, line.at):
@@ -88,35 +97,43 @@ def our_difference(section: Section, line: Line) -> float | None:
     return line.ours.value - base.ours.value
 
 
-def _document(plan: Plan, sections: list[Section], heading: Callable[[str], str], fmt: str) -> str:
-    blocks = [heading(plan.table.title)]
-    workspace = plan.workspace
-    if not workspace.is_papers:
-        text = f"own text {workspace.own.folder.resolve().name}" if workspace.own else "its corpus"
+def _document(
+    comparison: Comparison,
+    heading: Callable[[str], str],
+    fmt: str,
+    claims: Callable[[tuple[Verdict, ...]], list[str]],
+) -> str:
+    blocks = [heading(comparison.title)]
+    if not comparison.is_papers:
+        text = f"own text {comparison.text}" if comparison.text else "its corpus"
         blocks.append(
-            f"Profile {workspace.profile.name} on {text}: levels cannot be compared with the "
+            f"Profile {comparison.profile} on {text}: levels cannot be compared with the "
             "paper's; differences between rows can."
         )
-    for section in sections:
-        if len(plan.table.columns) > 1:
-            blocks.append(f"{section.column.title}:")
-        blocks.append(_grid(plan, section, fmt))
-        blocks += _footnotes(section)
-    blocks += _verdicts(plan, fmt)
-    if plan.table.notes:
-        blocks.append(f"Note: {' '.join(plan.table.notes.split())}")
+    if comparison.transposed:
+        blocks.append(_transposed(comparison.sections, fmt))
+        blocks += _footnotes(*comparison.sections)
+    else:
+        for section in comparison.sections:
+            if comparison.columns > 1:
+                blocks.append(f"{section.title}:")
+            show = _curves(section, fmt) if section.curve else _grid(comparison, section, fmt)
+            blocks += [show, *_footnotes(section)]
+    if comparison.verdicts:
+        blocks += ["Claims:", *claims(comparison.verdicts), HOW_JUDGED]
+    if comparison.notes:
+        blocks.append(f"Note: {comparison.notes}")
     return "\n\n".join(blocks) + "\n"
 
 
-def _grid(plan: Plan, section: Section, fmt: str) -> str:
+def _grid(comparison: Comparison, section: Section, fmt: str) -> str:
     columns: list[tuple[str, Callable[[Line], str]]] = [
         ("row", lambda line: line.row),
         ("system", lambda line: line.system),
-        *([("updates", lambda line: _count(line.at))] if section.column.curve else []),
         ("paper", lambda line: _number(line.paper)),
         ("ours", _ours),
     ]
-    if plan.workspace.is_papers:
+    if comparison.is_papers:
         columns.append(("ours - paper", lambda line: _signed(_from_paper(line))))
     if section.baseline is not None:
         name = section.baseline.row
@@ -131,34 +148,88 @@ def _grid(plan: Plan, section: Section, fmt: str) -> str:
     return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
 
 
-def _verdicts(plan: Plan, fmt: str) -> list[str]:
-    """What became of the paper's claims, if the table has any."""
+def _curves(section: Section, fmt: str) -> str:
+    """A line for each checkpoint, a column for each row that has them."""
+    curves: dict[str, dict[int, Line]] = {}
+    for line in section.lines:
+        curves.setdefault(f"{line.row}: {line.system}".removesuffix(": "), {})[line.at] = line
+    points = sorted({at for curve in curves.values() for at in curve if at is not None})
+    rows = [
+        [at, *(_ours(curve[at]) if at in curve else "" for curve in curves.values())]
+        for at in points
+    ]
+    lacking = [next(iter(curve.values())).why_not for curve in curves.values()]
+    if any(lacking):
+        rows.append(["", *lacking])
+    return tabulate(rows, ["updates", *curves], tablefmt=fmt, disable_numparse=True)
+
+
+def _transposed(sections: tuple[Section, ...], fmt: str) -> str:
+    """A line for each column of the table, with what its rows have there."""
+    names = dict.fromkeys((line.row, line.system) for s in sections for line in s.lines)
+    reported = {line.row for s in sections for line in s.lines if line.paper is not None}
+    headers = [""]
+    for row, system in names:
+        who = system or row
+        headers += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
+    rows = []
+    for section in sections:
+        lines = {line.row: line for line in section.lines}
+        cells = [section.title]
+        for row, _ in names:
+            line = lines.get(row)
+            cells += [_number(line and line.paper)] if row in reported else []
+            cells.append(_ours(line) if line else "")
+        rows.append(cells)
+    return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+
+
+HOW_JUDGED = (
+    "Differences of BLEU; in brackets the 95 % interval by resampling the test set, the same "
+    "sentences for all systems. Held: all of it is above zero, and every seed; did not hold: all "
+    "below."
+)
+
+
+def _claims_as_grid(verdicts: tuple[Verdict, ...]) -> list[str]:
+    """What became of the paper's claims."""
     rows = [
         [
             one.claim,
             _signed(one.paper),
-            f"{one.ours.value:+.2f} ({one.ours.low:+.2f} to {one.ours.high:+.2f})"
-            if one.ours
-            else "",
-            " ".join(f"{value:+.2f}" for value in one.by_seed),
+            _with_interval(one.ours) if one.ours else "",
+            " ".join(map(_signed, one.by_seed)),
             one.verdict,
         ]
-        for one in judge(plan)
+        for one in verdicts
     ]
-    if not rows:
-        return []
     headers = ["claim", "paper", "ours (95 %)", "by seed", ""]
-    grid = tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
-    how = (
-        "Differences of BLEU; in brackets the interval by resampling the test set, the same "
-        "sentences for all systems. Held: all of it is above zero, and every seed; did not hold: "
-        "all below."
-    )
-    return ["Claims:", grid, how]
+    return [tabulate(rows, headers, tablefmt="simple", disable_numparse=True)]
 
 
-def _footnotes(section: Section) -> list[str]:
-    measured = [line.ours for line in section.lines if line.ours]
+def _claims_as_sentences(verdicts: tuple[Verdict, ...]) -> list[str]:
+    """The same, a sentence each."""
+    sentences = []
+    for one in verdicts:
+        sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**: {one.claim}"
+        told = [
+            *([f"ours {_with_interval(one.ours)}"] if one.ours else []),
+            *([f"by seed {', '.join(map(_signed, one.by_seed))}"] if len(one.by_seed) > 1 else []),
+            *([f"paper {_signed(one.paper)}"] if one.paper is not None else []),
+        ]
+        sentences.append(f"{sentence}: {'; '.join(told)}." if told else f"{sentence}.")
+    return ["\n".join(sentences)]
+
+
+def _with_interval(sum_of_ours: Combined) -> str:
+    ours = sum_of_ours
+    return f"{ours.value:+.2f} ({ours.low:+.2f} to {ours.high:+.2f})"
+
+
+def _footnotes(*sections: Section) -> list[str]:
+    """What the numbers of one grid are, and what is to be known of them."""
+    lines = [line for section in sections for line in section.measured]
+    measured = [line.ours for line in lines]
     notes = []
     for score, signature in dict.fromkeys((ours.score, ours.signature) for ours in measured):
         notes.append(f"{score}: {signature}")
@@ -171,7 +242,7 @@ def _footnotes(section: Section) -> list[str]:
         notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
     if any(ours.p_values for ours in measured):
         notes.append("p: paired bootstrap against the baseline's run of the same seed, by seed.")
-    stale = [line for line in section.lines if line.ours and line.ours.stale]
+    stale = [line for line in lines if line.ours.stale]
     notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
     return ["\n".join(notes)] if notes else []
 
@@ -190,10 +261,6 @@ def _from_paper(line: Line) -> float | None:
 
 def _p(line: Line) -> str:
     return " ".join(f"{p:.3f}" for p in line.ours.p_values) if line.ours else ""
-
-
-def _count(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 def _number(value: float | None) -> str:

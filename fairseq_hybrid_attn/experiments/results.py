@@ -20,11 +20,13 @@ from .command_lines import (
     align_command,
     align_training_command,
     average_command,
+    gates_command,
     generate_command,
     score_command,
     train_command,
 )
 from .devices import Devices
+from .gates_report import read_gates
 from .workspace import Run
 
 #: The loss of the development set, among the scores of a curve.
@@ -116,7 +118,8 @@ def scores_of(folder: RunFolder) -> dict:
     alignment = {
         name: {"value": rate.value, "signature": rate.signature} for name, rate in rates.items()
     }
-    return {"scores": {**score["scores"], **alignment}, "sentences": score["sentences"]}
+    scores = {**score["scores"], **alignment, **read_gates(folder.gates)}
+    return {"scores": scores, "sentences": score["sentences"]}
 
 
 def valid_losses(log: Path) -> dict[int, dict]:
@@ -143,6 +146,7 @@ def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
         "generate": generate_command(settings, corpus, folder, devices, folder.translation),
         "score": score_command(corpus, folder),
         **({"align": align_command(settings, corpus, folder, devices)} if measured else {}),
+        **({"gates": gates_command(settings, corpus, folder, devices)} if settings.gates else {}),
     }
 
 

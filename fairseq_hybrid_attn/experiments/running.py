@@ -26,6 +26,7 @@ from .command_lines import (
     align_command,
     align_training_command,
     average_command,
+    gates_command,
     generate_command,
     score_command,
     train_command,
@@ -101,11 +102,13 @@ class RunInProgress:
                 Step("error rate", folder.alignment_score.exists, self.rate_aligner),
                 result,
             ]
+        gates = Step("gates", folder.gates.exists, self.measure_gates)
         curve = Step("curve", folder.curve.exists, self.evaluate_curve)
         return [
             Step("train", folder.trained.exists, self.train),
             Step("average", folder.model.exists, self.average),
             *self.evaluation(folder),
+            *([gates] if self.run.settings.gates else []),
             *([curve] if self.run.settings.checkpoints.curve else []),
             result,
             Step("tidy", self.is_tidy, self.tidy),
@@ -212,6 +215,12 @@ class RunInProgress:
         run = self.run
         command = align_command(run.settings, run.treatment, folder, self.devices)
         self._command("align", command, folder)
+
+    def measure_gates(self) -> None:
+        """Take the means of the model's gates."""
+        run = self.run
+        command = gates_command(run.settings, run.treatment, self.folder, self.devices)
+        self._command("gates", command)
 
     def evaluate_curve(self) -> None:
         """Measure the checkpoints of the curve as the run's own model is measured."""

@@ -72,6 +72,7 @@ class Settings:
         checkpoints: what is kept and evaluated.
         generate: flags of fairseq-generate without dashes, and ``gnmt-lenpen``.
         align: flags of ``fairseq-hybrid align`` without dashes; empty if no alignment is measured.
+        gates: flags of ``fairseq-hybrid gates`` without dashes; empty if they are not measured.
         aligner: a statistical word aligner that is measured in place of a model, if any.
         pairs: at most so many training pairs of one's own text; None for all.
         subword_size: replaces the recipe's for one's own text; None leaves it.
@@ -85,6 +86,7 @@ class Settings:
     pairs: int | None = None
     subword_size: int | None = None
     align: dict = field(default_factory=dict)
+    gates: dict = field(default_factory=dict)
     aligner: str | None = None
 
     @property
@@ -111,7 +113,7 @@ class Settings:
 #: The keys of a settings file, and of the same in tables, rows, columns and profiles.
 KEYS = (
     *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
-    *("align", "aligner"),
+    *("align", "gates", "aligner"),
 )
 #: Word aligners that can be measured in place of a model.
 ALIGNERS = ("eflomal",)
@@ -217,6 +219,7 @@ def resolve(raw: dict, where: str) -> Settings:
         pairs=raw.get("pairs"),
         subword_size=raw.get("subword-size"),
         align=_flags(raw.get("align", {})),
+        gates=_flags(raw.get("gates", {})),
         aligner=raw.get("aligner"),
     )
     if settings.aligner not in (None, *ALIGNERS):

@@ -11,7 +11,10 @@ from ..errors import UserError
 from ..yaml_files import check_keys, merge, read_mapping
 from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
 
-TABLE_KEYS = ("title", "baseline", "columns", "rows", "notes", "claims", "extends", *KEYS)
+TABLE_KEYS = (
+    *("title", "baseline", "columns", "rows", "transposed", "notes", "claims", "extends"),
+    *KEYS,
+)
 CLAIM_KEYS = ("says", "above-zero")
 ROW_KEYS = ("system", "paper", "run", "scores", "cited", "planned", "notes", "extends", *KEYS)
 COLUMN_KEYS = ("title", "score", "curve", "source-words", "run", "planned", "extends", *KEYS)
@@ -86,6 +89,7 @@ class Table:
             table's row as paper/table/row, whose columns have the same names.
         columns: in order.
         rows: in order.
+        transposed: for many columns of few rows: printed as one table with a line a column.
         notes: differences from the paper, for people.
         claims: what the paper says of the numbers (see ``claims.py``).
         layer: settings that all its rows share.
@@ -97,6 +101,7 @@ class Table:
     baseline: str | None
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
+    transposed: bool
     notes: str
     claims: tuple[Claim, ...]
     layer: Layer
@@ -264,6 +269,7 @@ def load_table(name: str, configs: Path) -> Table:
         baseline=content.get("baseline"),
         columns=columns,
         rows=rows,
+        transposed=bool(content.get("transposed")),
         notes=content.get("notes", ""),
         claims=tuple(_claim(item, str(path)) for item in content.get("claims", ())),
         layer=load_layer(content, configs, str(path)),

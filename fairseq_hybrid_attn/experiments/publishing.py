@@ -1,0 +1,165 @@
+"""Results that are kept with the code: small files, and a document made of them alone.
+
+  FOLDER/tables/PAPER.TABLE.LABEL.json                  what a table says, and how it came about
+  FOLDER/tables/PAPER.TABLE.LABEL.png                   its figure, if it is one
+  FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.json   the results behind it
+
+There is no text and no checkpoint among them, and folders of the machine are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..analysis.figures import style
+from ..errors import UserError
+from ..files import read_json, write_json
+from .command_lines import USER_DIR
+from .comparing import compare
+from .comparison import Comparison, comparison_of
+from .drawing import draw, is_drawable
+from .planning import Plan, State, status
+from .results import read_result
+from .workspace import Run, Workspace
+
+
+@dataclass(frozen=True)
+class Published:
+    """A table that is kept.
+
+    Attributes:
+        comparison: its numbers.
+        command: what repeats it, in words of a command line.
+        runs: names of the runs that it comes from, below ``runs/``.
+        unfinished: runs that were begun and have no result, with how far they are.
+        figure: the name of its figure beside it, if there is one.
+    """
+
+    comparison: Comparison
+    command: list[str]
+    runs: list[str]
+    unfinished: list[str]
+    figure: str | None
+
+
+def publish(plan: Plan, folder: Path) -> None:
+    """Write a table, its figure and the results behind it.
+
+    Raises:
+        UserError: if something cannot be written.
+    """
+    comparison = compare(plan)
+    done = [run for run in plan.runs if run.folder.result.exists()]
+    begun = [run for run in plan.runs if status(run).state is State.BEGUN]
+    for run in done:
+        path = result_path(folder, name_of(run))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        result = read_result(run.folder.result)
+        write_json(path, without_folders(result, plan.workspace))
+    (folder / "tables").mkdir(parents=True, exist_ok=True)
+    stem = f"{comparison.table.replace('/', '.')}.{comparison.label}"
+    figure = None
+    if is_drawable(plan) and comparison.is_measured:
+        figure = f"{stem}.png"
+        style.save(draw(plan, comparison.sections), folder / "tables" / figure)
+    published = Published(
+        comparison=comparison,
+        command=command_of(plan),
+        runs=[name_of(run) for run in done],
+        unfinished=[f"{run.name}: {status(run)}" for run in begun],
+        figure=figure,
+    )
+    write_json(folder / "tables" / f"{stem}.json", asdict(published))
+
+
+def read_published(folder: Path) -> list[Published]:
+    """All tables that are kept in a folder, in the order of their names.
+
+    Raises:
+        UserError: if there is none, or one cannot be read.
+    """
+    paths = sorted((folder / "tables").glob("*.json"))
+    if not paths:
+        raise UserError(f"{folder} has no tables/*.json; `publish` writes them")
+    return [_published(path) for path in paths]
+
+
+def _published(path: Path) -> Published:
+    content = read_json(path)
+    try:
+        return Published(**{**content, "comparison": comparison_of(content["comparison"])})
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{path} is no table of results ({error!r})") from None
+
+
+def results_of(folder: Path, published: Iterable[Published]) -> list[dict]:
+    """The results behind tables, each once.
+
+    Raises:
+        UserError: if one is not there.
+    """
+    names = dict.fromkeys(name for one in published for name in one.runs)
+    results = [(name, read_result(result_path(folder, name))) for name in names]
+    lacking = [name for name, result in results if result is None]
+    if lacking:
+        raise UserError(f"{folder} lacks the result of {lacking[0]}; publish it again")
+    return [result for _, result in results]
+
+
+def name_of(run: Run) -> str:
+    """``label/paper/table/row/column/seedN``."""
+    return f"{run.workspace.label}/{run.name}"
+
+
+def result_path(folder: Path, name: str) -> Path:
+    """Where a result is kept."""
+    return folder / "runs" / f"{name}.json"
+
+
+def command_of(plan: Plan) -> list[str]:
+    """The command that makes a table, with names for the folders of the machine."""
+    place = plan.workspace
+    rows = list(dict.fromkeys(cell.row.name for cell in plan.cells))
+    columns = list(dict.fromkeys(cell.column.name for cell in plan.cells))
+    seeds = plan.seeds
+    counted = seeds == tuple(range(1, len(seeds) + 1))
+    command = ["scripts/reproduce.sh", plan.table.name]
+    if len(rows) < len(plan.table.rows):
+        command += rows
+    if len(columns) < len(plan.table.columns):
+        command += ["--columns", ",".join(columns)]
+    command += ["--seeds", str(len(seeds)) if counted else ",".join(map(str, seeds))]
+    if not place.profile.is_full:
+        command += ["--profile", place.profile.name]
+    if place.own:
+        command += ["--data", place.own.folder.resolve().name]
+        for flag, language in (
+            ("--source-lang", place.own.source_lang),
+            ("--target-lang", place.own.target_lang),
+        ):
+            command += [flag, language] if language else []
+    return command
+
+
+def without_folders(content: object, workspace: Workspace) -> object:
+    """A result with names in place of the machine's folders."""
+    names = {
+        str(workspace.root): "reproduction",
+        str(USER_DIR.parent): ".",
+        **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
+    }
+
+    def replaced(part: object) -> object:
+        match part:
+            case dict():
+                return {key: replaced(value) for key, value in part.items()}
+            case list():
+                return [replaced(value) for value in part]
+            case str():
+                for folder in sorted(names, key=len, reverse=True):
+                    part = part.replace(folder, names[folder])
+        return part
+
+    return replaced(content)

@@ -75,7 +75,7 @@ def publish(plan: Plan, folder: Path) -> None:
 
 
 def read_published(folder: Path) -> list[Published]:
-    """All tables that are kept in a folder, in the order of their names.
+    """All tables that are kept in a folder; of a paper's, those first that have runs of their own.
 
     Raises:
         UserError: if there is none, or one cannot be read.
@@ -83,7 +83,13 @@ def read_published(folder: Path) -> list[Published]:
     paths = sorted((folder / "tables").glob("*.json"))
     if not paths:
         raise UserError(f"{folder} has no tables/*.json; `publish` writes them")
-    return [_published(path) for path in paths]
+    return sorted(map(_published, paths), key=_order)
+
+
+def _order(one: Published) -> tuple:
+    name = one.comparison.table
+    own = any(f"/{name}/" in run for run in one.runs)
+    return name.partition("/")[0], not own, name, one.comparison.label
 
 
 def _published(path: Path) -> Published:

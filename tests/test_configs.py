@@ -424,14 +424,15 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
     for name, cell in CELLS.items():
         if not cell.row.cited and cell.planned:
             planned.setdefault("/".join(name.split("/")[:2]), set()).add(cell.planned)
-    probing = {"probing tasks of SentEval on the frozen encoder"}
+    maps = {"pictures, which `fairseq-hybrid maps` makes of the run's model"}
+    probing = {"`fairseq-hybrid probe` measures it on the run's model, given files of SentEval"}
     assert planned == {
-        "hysan/figure5": {"attention maps of each branch"},
+        "hysan/figure5": maps,
         "hybrid_gate/table3": probing,
         "hybrid_gate/table4": probing,
         "hybrid_gate/figure2": {"BLEU of the development set, a mean over the best 5 checkpoints"},
-        "mma/figure3": {"attention maps of each head and layer"},
-        "alignment/figure1": {"attention matrices beside the word alignment"},
+        "mma/figure3": maps,
+        "alignment/figure1": maps,
     }
 
 

@@ -162,13 +162,13 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
     for row, state in {
         "broken": "seed 1: begun",
         "others": "cited by the paper",
-        "later": "not in this version: an LSTM on top",
+        "later": "not measured here: an LSTM on top",
     }.items():
         assert cells[row, "bleu"]["ours"] == ""
         assert cells[row, "bleu"]["state"] == state
     assert cells["plain", "aer"]["ours"] == ""
     assert cells["plain", "aer"]["paper"] == "20.0000"
-    assert cells["plain", "aer"]["state"] == "not in this version: alignments"
+    assert cells["plain", "aer"]["state"] == "not measured here: alignments"
 
 
 def test_printed_tables_say_that_levels_cannot_be_compared(reproduced):

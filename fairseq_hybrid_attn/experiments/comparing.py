@@ -103,7 +103,7 @@ def _line(plan: Plan, cell: Cell, significance: bool) -> Line:
     if row.cited:
         why_not = "cited by the paper"
     elif cell.planned:
-        why_not = f"not in this version: {cell.planned}"
+        why_not = f"not measured here: {cell.planned}"
     else:
         try:
             ours, why_not = _measured(plan, cell, significance)

@@ -29,7 +29,7 @@ def describe(plan: Plan, slots: list[Devices]) -> str:
         lines += ["", f"Cited by the paper, not run: {', '.join(plan.cited)}"]
     for lacking in dict.fromkeys(lacking for _, lacking in plan.planned):
         cells = [name for name, other in plan.planned if other == lacking]
-        lines += ["", f"Not in this version ({lacking}):", *_wrapped(cells)]
+        lines += ["", f"Not measured here ({lacking}):", *_wrapped(cells)]
     return "\n".join(lines)
 
 

@@ -48,5 +48,6 @@ ruff format --check .
 finish
 
 begin "Tests"
-python -m pytest --numprocesses "${WORKERS:-auto}" "$@"
+# Files whole, so that what a file prepares is prepared once.
+python -m pytest --numprocesses "${WORKERS:-auto}" --dist loadfile --no-loadscope-reorder "$@"
 finish

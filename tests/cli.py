@@ -1,16 +1,23 @@
 """fairseq's commands and ours, run as a user runs them: each in a process of its own.
 
-But for those of ours that only read and print: a process takes seconds to import fairseq.
+A new process takes seconds to import fairseq.  These ones are forked from a server that has
+imported it, and has done nothing else; those of ours that only read and print run in the tests' own
+process.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import multiprocessing
 import os
 import random
+import runpy
 import subprocess
 import sys
+import tempfile
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import fairseq_hybrid_attn
@@ -26,6 +33,14 @@ MODULES = {
     "fairseq-validate": "fairseq_cli.validate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
+SERVER = multiprocessing.get_context("forkserver")
+#: What a training and a translation import, some of it when they begin.
+SERVER.set_forkserver_preload(
+    [
+        *("fairseq_hybrid_attn.__main__", "fairseq_cli.train", "fairseq_cli.generate"),
+        *("torch._dynamo", "torch.profiler"),
+    ]
+)
 #: Commands of ours that run in this very process.
 READ_AND_PRINT = ("table", "show", "runs", "aer")
 TINY_FLAGS = (
@@ -60,7 +75,9 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
     """Run a command to its end; its output is shown if its exit status is not ``expect``."""
     if name == "fairseq-hybrid" and arguments[0] in READ_AND_PRINT and not (stdin or variables):
         done = run_here(list(map(str, arguments)), cwd)
-    else:
+    elif not variables:
+        done = run_forked(MODULES[name], arguments, cwd, stdin)
+    else:  # which a process may read when it imports
         done = subprocess.run(
             command(name, *arguments),
             cwd=cwd,
@@ -92,6 +109,42 @@ def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
         err.write(f"{status}\n")
         status = 1
     return subprocess.CompletedProcess(arguments, status or 0, out.getvalue(), err.getvalue())
+
+
+def run_forked(
+    program: str | Path, arguments: Iterable[object], cwd: Path | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess:
+    """A module, or a script, in a process that need not import what it runs."""
+    words = [str(program), *map(str, arguments)]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in ("in", "out", "err")]
+        for path in files:
+            Path(path).write_text(stdin if path == files[0] else "")
+        child = SERVER.Process(target=_be, args=(words, str(cwd or Path.cwd()), files))
+        child.start()
+        child.join(1200)  # no test of speed: the machine may be busy
+        if child.exitcode is None:
+            child.kill()
+            raise AssertionError(f"{program} has not ended within 20 minutes")
+        out, err = (Path(path).read_text(errors="replace") for path in files[1:])
+    return subprocess.CompletedProcess(words, child.exitcode, out, err)
+
+
+def _be(words: list[str], cwd: str, files: list[str]) -> None:
+    """Be ``python -m words``, or ``python words`` if the first is a script."""
+    for number, path in enumerate(files):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY), number)
+    sys.stdin = os.fdopen(0)
+    os.chdir(cwd)
+    os.environ.update(environment())
+    warnings.simplefilter("ignore")
+    sys.argv = words
+    if words[0].endswith(".py"):
+        sys.path.insert(0, os.path.dirname(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+    else:
+        sys.path.insert(0, cwd)
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
 
 def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):

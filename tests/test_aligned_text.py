@@ -1,13 +1,11 @@
 """The example's text: put together, without what is hand-aligned."""
 
 import gzip
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from cli import environment
+from cli import run_forked
 
 SCRIPT = Path(__file__).parent.parent / "scripts/examples/aligned_text.py"
 FILES = {
@@ -32,15 +30,10 @@ def folder(tmp_path):
 
 
 def put_together(folder, *more):
-    return subprocess.run(
-        [sys.executable, SCRIPT, "out/text", "--languages", "de", "en", "--text", "a"]
-        + ["--text", "b", "--gold", "gold", "--links", "links", "--base", "0", "--first", "de"]
-        + list(more),
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
+    words = (
+        "out/text --languages de en --text a --text b --gold gold --links links --base 0 --first de"
     )
+    return run_forked(SCRIPT, (*words.split(), *more), folder)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

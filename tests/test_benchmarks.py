@@ -2,11 +2,10 @@
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from cli import run_forked
 
 from fairseq_hybrid_attn.attention.paths import PATHS
 
@@ -21,12 +20,7 @@ CASES = {
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    return run_forked("benchmarks", arguments, ROOT)
 
 
 @pytest.fixture(scope="module")

@@ -42,14 +42,12 @@ def paths_taken(done: subprocess.CompletedProcess) -> set[str]:
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_train_average_generate_score(arch, corpus, tmp_path):
     flags = [*ARCHITECTURES[arch], "--max-update", 4, "--save-interval-updates", 2]
-    trained = train(corpus, "model", arch, *flags, cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1")
-    assert paths_taken(trained) <= {"short", "grouped"}
+    train(corpus, "model", arch, *flags, cwd=tmp_path)
     averaged = ["--last-updates", 2, "--output", "average.pt", "model"]
     run("fairseq-hybrid", "average", *averaged, cwd=tmp_path)
 
     # From the checkpoint alone: no architecture, no flag of the model.
-    generated = generate(corpus, "average.pt", SKIP, cwd=tmp_path, FAIRSEQ_HYBRID_ATTN_REPORT="1")
-    assert paths_taken(generated) <= {"short", "grouped", "step"}
+    generated = generate(corpus, "average.pt", SKIP, cwd=tmp_path)
     translated = [line for line in generated.stdout.splitlines() if line.startswith("H-")]
     assert len(translated) == 19  # 20 sentences, one of them too long
 
@@ -65,6 +63,15 @@ def test_train_average_generate_score(arch, corpus, tmp_path):
     )
     assert "BLEU" in scored.stdout and "nrefs:1|case:mixed" in scored.stdout
     assert json.loads((tmp_path / "score.json").read_text())["sentences"] == 20
+
+
+@pytest.mark.parametrize("arch", ["transformer_hysan", "transformer_mma"])
+def test_fast_paths_are_taken(arch, corpus, tmp_path):
+    flags, report = [*ARCHITECTURES[arch], "--max-update", 2], {"FAIRSEQ_HYBRID_ATTN_REPORT": "1"}
+    trained = train(corpus, "model", arch, *flags, cwd=tmp_path, **report)
+    assert paths_taken(trained) <= {"short", "grouped"}
+    generated = generate(corpus, "model/checkpoint_last.pt", SKIP, cwd=tmp_path, **report)
+    assert paths_taken(generated) <= {"short", "grouped", "step"}
 
 
 @pytest.fixture(scope="session")

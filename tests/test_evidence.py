@@ -1,11 +1,9 @@
 """The table of our own: systems of several papers at one size, on text held out honestly."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from cli import environment
+from cli import run_forked
 from rows import EVERY_TABLE, FULL, build, flags
 
 from fairseq_hybrid_attn.experiments.settings import Settings
@@ -108,13 +106,7 @@ def test_reported_numbers_are_those_of_the_papers_tables():
 
 
 def put_together(folder, *flags, expect=0):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, "out", "--languages", "de", "en", *flags],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    done = run_forked(SCRIPT, ("out", "--languages", "de", "en", *flags), folder)
     assert done.returncode == expect, done.stderr
     assert "Traceback" not in done.stderr
     return done

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli import command, environment
+from cli import command, environment, run_forked
 
 from fairseq_hybrid_attn.corpora import (
     load_corpus,
@@ -706,13 +706,7 @@ def test_disk_full_in_a_stage(tmp_path):
 
 
 def hybrid(*args):
-    return subprocess.run(
-        command("fairseq-hybrid", "prepare", *args),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    return run_forked("fairseq_hybrid_attn", ("prepare", *args))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from cli import command, environment, run, write_corpus
+from cli import command, environment, run, run_forked, write_corpus
 
 UPDATES = 150
 SETTINGS = {
@@ -358,13 +358,8 @@ def test_stopped_and_killed_it_comes_to_the_same_end(reproduced):
     ],
 )
 def test_mistakes_are_told_without_traceback(place, words, said, tmp_path):
-    done = subprocess.run(
-        command("fairseq-hybrid", "reproduce", "--configs", place / "configs", *words),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-    )
+    arguments = ("reproduce", "--configs", place / "configs", *words)
+    done = run_forked("fairseq_hybrid_attn", arguments, tmp_path)
     assert done.returncode in (1, 2)
     assert said in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())

@@ -470,7 +470,7 @@ def test_made_inversions(generated):
 
 
 def test_equal_neighbours_are_not_inverted():
-    sentences = [f"{word} that that that , {word} ." for word in VOCABULARY]
+    sentences = [f"{word} that That that , {word} ." for word in VOCABULARY]
     sentences += [f"{word} that that goes on" for word in VOCABULARY[:10]]
     found = bigram_shift(usable(sentences), Wanted(sizes=(4, 2, 2)))
     for example in found:
@@ -478,9 +478,19 @@ def test_equal_neighbours_are_not_inverted():
         assert (example.sentence == example.original) == (example.label == "O")
 
 
+def test_escaped_punctuation_is_punctuation():
+    """As Moses' tokeniser writes it: its letters are no word's."""
+    sentences = [f"{word} goes &amp; &#91; {word} ." for word in VOCABULARY]
+    sentences += [f"{word} goes there now ." for word in VOCABULARY[:10]]
+    found = bigram_shift(usable(sentences), Wanted(sizes=(4, 2, 2)))
+    assert all("there" in example.original for example in found)
+
+
 def test_an_inversion_that_is_a_sentence_is_none():
     # Of each, two words alone can change places: then one twin is the other.
-    twins = [f"{a} , {pair} , !" for a in VOCABULARY for pair in ("and fro", "fro and")]
+    twins = [
+        f"{a.capitalize()} , {pair} , !" for a in VOCABULARY for pair in ("and fro", "fro and")
+    ]
     others = [f"{a} , {b} goes , ." for a, b in itertools.pairwise(VOCABULARY[:20])]
     found = bigram_shift(usable([*twins, *others]), Wanted(sizes=(4, 2, 2)))
     assert all("goes" in example.original for example in found)

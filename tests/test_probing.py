@@ -190,7 +190,8 @@ def senteval(train, valid, test, classes, hidden, dropout, l2, seed, settings):
 
 
 @pytest.mark.parametrize(
-    "hidden, dropouts, seed", [(0, (0.0,), 1), (7, (0.0,), 2), (7, (0.0,), 3), (7, (0.0, 0.4), 2)]
+    "hidden, dropouts, seed",
+    [(0, (0.0,), 1), (7, (0.0,), 2), (7, (0.0,), 3), (7, (0.0, 0.4), 2), (7, (0.3, 0.1), 2)],
 )
 def test_side_by_side_is_one_after_the_other(hidden, dropouts, seed):
     """Early stop, the choice among candidates and the accuracies of an independent, plain program.

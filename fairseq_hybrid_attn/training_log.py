@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import UserError
-from .files import read_lines
 
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
 #: As much of the end of a log as surely holds its last record.
@@ -61,13 +60,13 @@ def read_log(path: Path) -> TrainingLog:
     with has some updates twice.  The later record counts, and what the interrupted training wrote
     after that checkpoint is dropped.
 
-    Values may be infinite or not a number.
+    Values may be infinite or not a number.  A line that is no record, or not whole, is passed over.
 
     Raises:
         UserError: if the file cannot be read, or has no record.
     """
     log = TrainingLog()
-    for line in read_lines(path):
+    for line in _text(path).split("\n"):
         if not (found := _LINE.match(line)):
             continue
         kind, message = found[1] or found[2], found[3]
@@ -83,6 +82,17 @@ def read_log(path: Path) -> TrainingLog:
             "--log-format json (its --log-file has none of it)"
         )
     return log
+
+
+def _text(path: Path) -> str:
+    """A log's text; of a training that was killed, a line and even a character may be cut off."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if not content:
+        raise UserError(f"{path} is empty")
+    return content.decode("utf-8", errors="replace")
 
 
 def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None:
@@ -119,9 +129,9 @@ def parameters(log: Path) -> int:
     """The number of a model's parameters, shared ones counted once.
 
     Raises:
-        UserError: if the log does not say.
+        UserError: if the log cannot be read, or does not say.
     """
-    found = _PARAMETERS.findall(log.read_text(encoding="utf-8", errors="replace"))
+    found = _PARAMETERS.findall(_text(log))
     if not found:
         raise UserError(f"{log} does not tell the number of parameters; is it fairseq-train's?")
     return int(found[-1].replace(",", ""))

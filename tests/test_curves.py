@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.analysis.curves import Curve, curves_of_log, smooth
 from fairseq_hybrid_attn.analysis.figures import curves as figure
 from fairseq_hybrid_attn.analysis.figures.curves import Panel
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.training_log import read_log
+from fairseq_hybrid_attn.training_log import last_record, parameters, read_log
 
 NAN = math.nan
 FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
@@ -135,6 +135,32 @@ def test_a_second_validation_at_the_same_update_changes_no_more(folder):
 def test_lines_cut_off_or_of_others_are_passed_over(folder):
     lines = [inner(50, 9), inner(100, 8)[:-20], "Traceback …", '{"loss": 1}', "| train_inner | x"]
     assert losses(read_log(log(folder, *lines)).training) == {50: 9}
+
+
+def test_a_log_that_was_cut_within_a_character_is_read(folder):
+    """As of a training that is killed while it prints translations, and is gone on with."""
+    path = log(folder, BEGUN, inner(50, 9), inner(100, 8))
+    cut = "2024-01-02 03:04:05 | INFO | fairseq.tasks.translation | example hypothesis: 猫".encode()
+    rest = "\n".join(["2024 | INFO | fairseq_cli.train | x", resumed(50), inner(100, 7), ""])
+    path.write_bytes(path.read_bytes() + cut[:-1] + rest.encode())
+    assert losses(read_log(path).training) == {50: 9, 100: 7}
+
+
+def test_parameters_and_the_last_record(folder):
+    """Of the last start; a record that is not written to its end is none."""
+    shared = "2024-01-02 03:04:05 | INFO | fairseq_cli.train | num. shared model params: "
+    lines = [f"{shared}1,000 (num. trained: 1,000)", inner(50, 9), f"{shared}12,345,678 (num. …)"]
+    path = log(folder, *lines, inner(100, 8))
+    assert parameters(path) == 12_345_678
+    assert last_record(path)["num_updates"] == "100"
+    path.write_bytes(path.read_bytes() + inner(150, 7)[:-9].encode())
+    assert last_record(path)["num_updates"] == "100"
+    path.write_text("".join(f"{inner(n, 5)}\n" for n in range(2000)))  # longer than its end
+    assert last_record(path)["num_updates"] == "1999"
+    assert last_record(log(folder, BEGUN)) is None and last_record(folder / "none") is None
+    for name, said in (("train.log", "does not tell the number"), ("none", "cannot be read")):
+        with pytest.raises(UserError, match=said):
+            parameters(folder / name)
 
 
 # --- curves -------------------------------------------------------------------------------------

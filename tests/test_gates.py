@@ -16,6 +16,7 @@ from fairseq_hybrid_attn.analysis import tags
 from fairseq_hybrid_attn.analysis.figures import gates as figures
 from fairseq_hybrid_attn.analysis.gates import Gates, Place
 from fairseq_hybrid_attn.analysis.observing import DECODER, ENCODER, SHARE, SQUEEZE, Attentions
+from fairseq_hybrid_attn.analysis.tally import Tally
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
 
 
@@ -152,6 +153,37 @@ def test_a_word_counts_once_as_the_mean_of_its_subwords():
             np.testing.assert_allclose(found[tag]["mean"], mean, rtol=1e-9)
         place = Place(ENCODER, layer, SHARE, "local")
         assert gates.places[place].count == 9
+
+
+@pytest.mark.parametrize("name, places", [("hysan-gated", 3 * 4), ("gate-query", 2)])
+def test_parts_of_speech_are_of_the_encoder_and_of_all_heads(name, places):
+    attentions = Attentions(build_tiny(name), [ENCODER, DECODER])
+    (one,) = attentions.observe(sample(SOURCES[:1], TARGETS[:1]))
+    gates = Gates(attentions.layers)
+    gates.add(one, [[0], [1, 2, 3], [4], [5, 6], [7]], ["A", "B", "A", "A", "C"])
+    rows = gates.tag_rows()
+    assert len(rows) == 3 * places
+    assert {row["kind"] for row in rows} == {ENCODER} and {row["head"] for row in rows} == {None}
+    first = next(row for row in rows if row["tag"] == "B")
+    values = one[ENCODER][0].gates.double()  # [l, n, d], or [n, h] of the local branch
+    expected = (values[0] if name == "hysan-gated" else values)[1:4].mean()
+    np.testing.assert_allclose(first["mean"], expected, rtol=1e-9)
+
+
+def test_tallies_are_numpys():
+    """Of numbers that hardly differ, too, as gates do that have learned nothing."""
+    random = np.random.default_rng(0)
+    parts = [0.3 + 1e-9 * random.standard_normal(size) for size in (5, 0, 1, (20, 20))]
+    tally, constant = Tally(), Tally()
+    for part in parts:
+        tally.add(part)
+        constant.add(np.full(7, 0.3))
+    numbers = np.concatenate([part.ravel() for part in parts])
+    assert tally.count == len(numbers)
+    np.testing.assert_allclose(tally.mean, numbers.mean(), rtol=1e-14)
+    np.testing.assert_allclose(tally.deviation, numbers.std(), rtol=1e-6)
+    assert constant.deviation < 1e-15
+    assert Tally().mean is None and Tally().deviation is None
 
 
 # Parts of speech

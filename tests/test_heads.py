@@ -116,14 +116,14 @@ def test_divergences_are_scipys():
     np.testing.assert_allclose(divergences(apart), 1 - np.eye(2))
 
 
-@pytest.mark.parametrize("name", ["mma", "hysan-gated"])
-def test_differences_are_means_over_pairs(name):
+@pytest.mark.parametrize("name, kind", [("mma", ENCODER), ("mma", CROSS), ("hysan-gated", ENCODER)])
+def test_differences_are_means_over_pairs(name, kind):
     heads, maps = Heads(), maps_of(name)
     for one in maps:
-        heads.add(one[ENCODER])
+        heads.add(one[kind])
     for found in heads.differences():
         layer = found["layer"] - 1
-        weights = [one[ENCODER].weights[layer] for one in maps]  # [l, h, n, n]
+        weights = [one[kind].weights[layer] for one in maps]  # [l, h, n, m]
         l, h = weights[0].shape[:2]  # noqa: E741
         queries = sum(w.shape[2] for w in weights)
 

@@ -5,11 +5,20 @@ import torch
 from brute_force import CONDITIONS
 from fairseq.models import FairseqLanguageModel
 from models import CONFIGURATIONS, build_tiny, pad
-from test_align import MODELS, build, stock
+from test_align import MODELS, build, stock, task_of
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.analysis.observing import CROSS, DECODER, ENCODER, Attentions
+from fairseq_hybrid_attn.analysis.observing import (
+    CROSS,
+    DECODER,
+    ENCODER,
+    KINDS,
+    Attentions,
+    watch,
+)
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
+from fairseq_hybrid_attn.attention.recording import record_modules
+from fairseq_hybrid_attn.inference import Sentences
 
 #: The longest first, which fairseq's LSTM wants.
 SOURCES = [[4, 5, 6, 7, 8, 9, 10, 11, 2], [4, 4, 4, 6, 12, 2], [9, 8, 7, 2], [5, 2]]
@@ -230,6 +239,105 @@ def test_attention_that_is_none_is_refused(kind):
         Attentions(model).modules[kind][0].q_proj.weight.fill_(float("nan"))
     with pytest.raises(UserError, match="does not add up to 1"):
         Attentions(model, [kind]).observe(sample())
+
+
+def test_gates_that_are_no_numbers_are_refused():
+    """Of the last layer, so that no attention after it shows it."""
+    model = build_tiny("hysan-gated")
+    with torch.no_grad():
+        model.decoder.layers[-1].self_attn.fusion.expand.weight.fill_(float("nan"))
+    with pytest.raises(UserError, match="gates of this model are not finite"):
+        Attentions(model, [DECODER]).observe(sample())
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [("stock", ENCODER), ("stock", CROSS), ("stock-checkpointed", DECODER), ("lightconv", CROSS)],
+)
+def test_recordings_of_stock_attention_nest(name, kind):
+    """Both have the weights; hooks of others, before and after, see what they see without them."""
+    model = build(name)
+    modules = dict(enumerate(Attentions(model).modules[kind]))
+    alone = [one[kind] for one in Attentions(model).observe(sample())]
+    seen = []
+
+    def listen():
+        for module in modules.values():
+            module.register_forward_hook(lambda module, given, out: seen.append(out[1]))
+
+    def run():
+        seen.clear()
+        with torch.no_grad():
+            model(**sample()["net_input"])
+        return list(seen)
+
+    listen()
+    plain = run()
+    with record_modules(modules) as outer:
+        listen()
+        with record_modules(modules) as inner:
+            watched = run()
+    for number, expected in enumerate(plain):
+        for found in watched[2 * number : 2 * number + 2]:
+            if expected is None:  # the layer wants none
+                assert found is None
+            else:
+                torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+    assert len(watched) == 2 * len(plain) and (kind != ENCODER or plain == [None] * 3)
+    for layer in modules:
+        (one,), (other,) = outer[layer], inner[layer]
+        assert one.weights.equal(other.weights)
+        for number, layers in enumerate(alone):
+            n, m = layers[layer].weights.shape[-2:]
+            # The source is padded on the left, the target on the right.
+            rows = slice(-n, None) if kind == ENCODER else slice(n)
+            columns = slice(m) if kind == DECODER else slice(-m, None)
+            found = other.weights[:, number, :, rows, columns]
+            torch.testing.assert_close(found, layers[layer].weights, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "wanted", [{}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True}]
+)
+def test_who_calls_stock_attention_gets_what_they_ask_for(wanted):
+    (module, *_) = Attentions(build("stock")).modules[ENCODER]
+    x = torch.randn(5, 2, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        plain = module(x, x, x, **wanted)
+        with record_modules({0: module}) as records:
+            watched = module(x, x, x, **wanted)
+    torch.testing.assert_close(watched, plain, rtol=0, atol=2e-6)
+    assert records[0][0].weights.shape == (1, 2, 4, 5, 5)
+
+
+def test_sentences_are_looked_at_without_dropout():
+    """Whatever the mode of the model."""
+    model = build_tiny("hysan-gated", dropout=0.5)
+    source, target = "w1 w2 w3", "w4 w5"
+    sentences = Sentences.of_text(task_of(), [source] * 2, [target] * 2)
+
+    def look(training):
+        model.train(training)
+        return list(watch(Attentions(model), sentences, lambda number, seen: seen))
+
+    for one, other in zip(look(True), look(False), strict=True):
+        for kind in KINDS:
+            for layer, expected in zip(one[kind], other[kind], strict=True):
+                assert layer.weights.equal(expected.weights)
+
+
+@pytest.mark.parametrize("share, good", [(0.9, False), (1.1, False), (1.001, True)])
+def test_returned_attention_is_attention(share, good):
+    """But for the rounding of half precision."""
+    model = build("lstm")
+    model.decoder.attention.register_forward_hook(
+        lambda module, given, out: (out[0], share * out[1])
+    )
+    if good:
+        assert len(observe(model)) == len(SOURCES)
+    else:
+        with pytest.raises(UserError, match="does not add up to 1"):
+            observe(model)
 
 
 def test_nothing_is_left_when_the_model_fails(monkeypatch):

@@ -134,24 +134,42 @@ def blobs(count, seed, classes=3, width=6, noise=1.5):
     return Examples(vectors.double(), labels)
 
 
-def senteval(train, valid, test, classes, hidden, l2, seed, settings):
+class Dropped(nn.Module):
+    """Dropout by numbers of its own, so that the batches do not depend on it."""
+
+    def __init__(self, rate, seed):
+        super().__init__()
+        self.rate = rate
+        self.numbers = torch.Generator().manual_seed(2**31 + seed)
+
+    def forward(self, x):
+        if not self.training or not self.rate:
+            return x
+        kept = torch.rand(x.shape, generator=self.numbers, dtype=x.dtype) >= self.rate
+        return torch.where(kept, x / (1 - self.rate), 0.0)
+
+
+def senteval(train, valid, test, classes, hidden, dropout, l2, seed, settings):
     """One classifier after the other, as SentEval trains it; its options by torch's own means."""
     torch.manual_seed(seed)
     width = train.vectors.size(1)
     if hidden:
         layers = [nn.Linear(width, hidden), nn.Sigmoid(), nn.Linear(hidden, classes)]
+        layers.insert(1, Dropped(dropout, seed))
     else:
         layers = [nn.Linear(width, classes)]
     model = nn.Sequential(*layers).double()
     adam = torch.optim.Adam(model.parameters(), weight_decay=l2)
 
     def accuracy(examples):
+        model.eval()
         with torch.no_grad():
             said = model(examples.vectors).argmax(1)
         return 100 * (said == examples.classes).double().mean().item()
 
     best, failures, done = (-1, None, None), 0, 0
     while done <= settings.max_passes:
+        model.train()
         for _ in range(settings.passes):
             order = torch.randperm(len(train.classes))
             for at in range(0, len(order), settings.batch_size):
@@ -171,22 +189,44 @@ def senteval(train, valid, test, classes, hidden, l2, seed, settings):
     return best
 
 
-@pytest.mark.parametrize("hidden, seed", [(0, 1), (7, 2), (7, 3)])
-def test_side_by_side_is_one_after_the_other(hidden, seed):
-    """Early stop, the choice among L2 and the accuracies of an independent, plain program."""
+@pytest.mark.parametrize(
+    "hidden, dropouts, seed",
+    [(0, (0.0,), 1), (7, (0.0,), 2), (7, (0.0,), 3), (7, (0.0, 0.4), 2), (7, (0.3, 0.1), 2)],
+)
+def test_side_by_side_is_one_after_the_other(hidden, dropouts, seed):
+    """Early stop, the choice among candidates and the accuracies of an independent, plain program.
+
+    None of them depends on which others there are, nor on when those stop.
+    """
     parts = blobs(150, 1), blobs(400, 2), blobs(90, 3)
-    settings = Settings(hidden=(hidden,), dropout=(0.0,), l2=(1e-3, 0.2, 0.05), batch_size=50)
-    alone = [senteval(*parts, 3, hidden, l2, seed, settings) for l2 in settings.l2]
-    for l2, expected in zip(settings.l2, alone, strict=True):
-        fit = train_classifier(*parts, 3, replace(settings, l2=(l2,)), seed)
+    settings = Settings(hidden=(hidden,), dropout=dropouts, l2=(1e-3, 0.2, 0.05), batch_size=50)
+    candidates = list(itertools.product(dropouts, settings.l2))
+    alone = [senteval(*parts, 3, hidden, *candidate, seed, settings) for candidate in candidates]
+    for (dropout, l2), expected in zip(candidates, alone, strict=True):
+        fit = train_classifier(*parts, 3, replace(settings, dropout=(dropout,), l2=(l2,)), seed)
         assert (fit.valid, fit.test, fit.passes) == pytest.approx(expected)
-        assert (fit.hidden, fit.dropout, fit.seed, fit.l2) == (hidden, 0.0, seed, l2)
-    # The regularisations differ, else this would show nothing about them.
-    assert len(set(alone)) == 3
-    best = max(range(3), key=lambda number: alone[number][0])  # the first of equals
+        assert (fit.hidden, fit.seed, fit.dropout, fit.l2) == (hidden, seed, dropout, l2)
+    # They differ, else this would show nothing about them.
+    assert len(set(alone)) == len(candidates)
+    best = max(range(len(alone)), key=lambda number: alone[number][0])  # the first of equals
     fit = train_classifier(*parts, 3, settings, seed)
     assert (fit.valid, fit.test, fit.passes) == pytest.approx(alone[best])
-    assert fit.l2 == settings.l2[best]
+    assert (fit.dropout, fit.l2) == candidates[best]
+
+
+def test_who_has_stopped_gets_no_better():
+    """While others are still trained."""
+    parts = blobs(150, 1), blobs(400, 2), blobs(90, 3)
+    settings = Settings((7,), (0.0,), (0.0, 1e-3, 0.05, 0.2), 50, tenacity=0, passes=1)
+    stopped = set()
+    for seed in range(1, 9):
+        alone = [senteval(*parts, 3, 7, 0.0, l2, seed, settings) for l2 in settings.l2]
+        best = max(range(len(alone)), key=lambda number: alone[number][0])
+        fit = train_classifier(*parts, 3, settings, seed)
+        assert (fit.valid, fit.test, fit.passes) == pytest.approx(alone[best])
+        assert fit.l2 == settings.l2[best]
+        stopped.add(len({passes for _, _, passes in alone}))
+    assert max(stopped) > 1  # they do not all stop at once
 
 
 def test_hidden_sizes_are_chosen_among():
@@ -431,7 +471,7 @@ def test_made_inversions(generated):
 
 
 def test_equal_neighbours_are_not_inverted():
-    sentences = [f"{word} that that that , {word} ." for word in VOCABULARY]
+    sentences = [f"{word} that That that , {word} ." for word in VOCABULARY]
     sentences += [f"{word} that that goes on" for word in VOCABULARY[:10]]
     found = bigram_shift(usable(sentences), Wanted(sizes=(4, 2, 2)))
     for example in found:
@@ -439,9 +479,19 @@ def test_equal_neighbours_are_not_inverted():
         assert (example.sentence == example.original) == (example.label == "O")
 
 
+def test_escaped_punctuation_is_punctuation():
+    """As Moses' tokeniser writes it: its letters are no word's."""
+    sentences = [f"{word} goes &amp; &#91; {word} ." for word in VOCABULARY]
+    sentences += [f"{word} goes there now ." for word in VOCABULARY[:10]]
+    found = bigram_shift(usable(sentences), Wanted(sizes=(4, 2, 2)))
+    assert all("there" in example.original for example in found)
+
+
 def test_an_inversion_that_is_a_sentence_is_none():
     # Of each, two words alone can change places: then one twin is the other.
-    twins = [f"{a} , {pair} , !" for a in VOCABULARY for pair in ("and fro", "fro and")]
+    twins = [
+        f"{a.capitalize()} , {pair} , !" for a in VOCABULARY for pair in ("and fro", "fro and")
+    ]
     others = [f"{a} , {b} goes , ." for a, b in itertools.pairwise(VOCABULARY[:20])]
     found = bigram_shift(usable([*twins, *others]), Wanted(sizes=(4, 2, 2)))
     assert all("goes" in example.original for example in found)

@@ -15,6 +15,8 @@ from test_align import MODELS, build, task_of
 from fairseq_hybrid_attn.__main__ import main
 from fairseq_hybrid_attn.analysis.probing import features
 from fairseq_hybrid_attn.analysis.probing.features import LAST, mean_states, sentence_vectors
+from fairseq_hybrid_attn.analysis.probing.probe import SentenceEncoder, as_dict, probe
+from fairseq_hybrid_attn.analysis.probing.tasks import TASKS, read_task
 from fairseq_hybrid_attn.analysis.probing.text import AS_TRAINED, Treatment, treatment_of
 from fairseq_hybrid_attn.corpora import load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.corpora.definition import Subwords
@@ -184,6 +186,15 @@ def test_the_mask_is_that_of_the_encoder():
     assert states.padding[:, 1].tolist() == [False, False, True, True, True]
 
 
+def test_the_share_of_unknown_subwords(tmp_path):
+    """Of the subwords, without end symbols."""
+    lines = ["tr\tPAST\tw1 w2 zz", "tr\tPRES\tzz w3", "va\tPAST\tw4", "te\tPRES\tw5"]
+    (tmp_path / "past_present.txt").write_text("\n".join(lines))
+    file = read_task(tmp_path / "past_present.txt", TASKS["Tense"])
+    as_it_is = Treatment("en", AS_TRAINED, "none", False, None, None)
+    assert SentenceEncoder(build("mma"), task_of(), as_it_is).vectors(file).unknown == 2 / 7
+
+
 # -- Text --------------------------------------------------------------------------------------
 
 SUBJECTS = 'Tom Peter Mary the-dog Dr. Smith "Max" O\'Neill'.split()
@@ -339,8 +350,6 @@ def test_the_command_from_text_to_accuracies(corpus, trained, tmp_path, capsys):
 
     # And by the functions.
     from fairseq_hybrid_attn.analysis.probing.classifier import Settings
-    from fairseq_hybrid_attn.analysis.probing.probe import SentenceEncoder, as_dict, probe
-    from fairseq_hybrid_attn.analysis.probing.tasks import TASKS, read_task
 
     model, task = load_model(trained / "model/checkpoint_last.pt", data / "bin")
     encoder = SentenceEncoder(model, task, treatment_of(data, data / "bin", "en", "moses"), layer=1)

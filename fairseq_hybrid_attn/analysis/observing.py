@@ -240,6 +240,11 @@ def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer:
     gates = batch.gates
     if gates is not None:  # [l, n, b, d] or [n, b, 1 or h]
         gates = gates.select(-2, number)[..., rows, :]
+        if not gates.isfinite().all():
+            raise UserError(
+                "gates of this model are not finite: it has diverged, or half precision is too "
+                "narrow for it"
+            )
     return Seen(weights=weights, gates=gates)
 
 

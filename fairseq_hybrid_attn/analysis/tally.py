@@ -14,19 +14,27 @@ class Tally:
     Attributes:
         count: how many.
         total: their sum.
-        squares: the sum of their squares.
+        spread: the sum of the squares of their differences from their mean.
     """
 
     count: int = 0
     total: float = 0.0
-    squares: float = 0.0
+    spread: float = 0.0
 
     def add(self, values: np.ndarray) -> None:
         """Add numbers, of any shape."""
         values = np.asarray(values, np.float64)
+        if not values.size:
+            return
+        mean = float(values.mean())
+        # Of two groups together (Chan, Golub & LeVeque 1983).  A mean of squares less the square
+        # of the mean would lose what is smaller than the mean by half of the digits.
+        self.spread += float(((values - mean) ** 2).sum())
+        if self.count:
+            both = self.count + values.size
+            self.spread += (mean - self.mean) ** 2 * self.count * values.size / both
         self.count += values.size
         self.total += float(values.sum())
-        self.squares += float((values**2).sum())
 
     @property
     def mean(self) -> float | None:
@@ -36,6 +44,4 @@ class Tally:
     @property
     def deviation(self) -> float | None:
         """The standard deviation, of these numbers as all there are; None of nothing."""
-        if not self.count:
-            return None
-        return float(np.sqrt(max(self.squares / self.count - self.mean**2, 0.0)))
+        return float(np.sqrt(self.spread / self.count)) if self.count else None

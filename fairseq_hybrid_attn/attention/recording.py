@@ -18,8 +18,8 @@ Key = TypeVar("Key", bound=Hashable)
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[AttentionRecord]]]:
     """Record every patterned attention of ``model`` while the block runs.
 
-    Recording changes no output but by rounding: weights are wanted, which is what the path
-    ``reference`` computes.  In training with ``--checkpoint-activations``, which computes
+    Recording changes no output but by rounding: weights and branches are wanted, which the
+    fastest paths do not hold.  In training with ``--checkpoint-activations``, which computes
     each layer again for its gradient, calls are recorded twice::
 
         with record_attention(model) as records:
@@ -75,6 +75,9 @@ def _listen_to_stock(attention: MultiheadAttention, listener) -> Iterator[None]:
 
     With ``skip_embed_dim_check``, the module takes the softmax itself rather than by PyTorch's
     function for all of attention, which would return the mean over the heads.
+
+    The hook that asks comes last, the one that takes comes first: so recordings nest, and what
+    others have hooked to the module sees what it would see without them.
     """
     asked: list[tuple[bool, bool]] = []
 
@@ -101,7 +104,7 @@ def _listen_to_stock(attention: MultiheadAttention, listener) -> Iterator[None]:
     attention.skip_embed_dim_check = True
     hooks = (
         attention.register_forward_pre_hook(ask, with_kwargs=True),
-        attention.register_forward_hook(take, with_kwargs=True),
+        attention.register_forward_hook(take, with_kwargs=True, prepend=True),
     )
     try:
         yield

@@ -11,9 +11,10 @@ What SentEval does (senteval/tools/classifier.py and validation.py, with usepyto
 * L2 of 1e-5, 1e-4, 1e-3, 1e-2 is tried, and the one with the best validation accuracy (the first
   of equal ones) is tested.
 
-All candidates of a hidden size start from the same weights and see the same batches, since SentEval
-begins each with the same seed; so they are trained side by side here, as one computation.  Legend:
-k = candidates side by side, b = sentences of a batch, d = width of the vectors, c = classes.
+All candidates of a hidden size start from the same weights, see the same batches and draw the same
+numbers for their dropout, since SentEval begins each with the same seed; so they are trained side
+by side here, as one computation, and none depends on which others there are.  Legend: k =
+candidates side by side, b = sentences of a batch, d = width of the vectors, c = classes.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from torch import Tensor, nn
 from ...errors import UserError
 
 _CHUNK = 4096  # vectors that are classified at a time
+_NOISE = 2**31  # on top of the seed: dropout does not draw the numbers that weights were drawn by
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,12 @@ class SideBySide(nn.Module):
         classes: c.
         dropout: of each.
         l2: of each.
+
+    Attributes:
+        noise: draws the numbers for dropout; torch's own generator if None.
     """
+
+    noise: torch.Generator | None = None
 
     def __init__(
         self, width: int, hidden: int, classes: int, dropout: Sequence[float], l2: Sequence[float]
@@ -132,7 +139,9 @@ class SideBySide(nn.Module):
     def _drop(self, x: Tensor) -> Tensor:
         if not self.training or not self.dropout.any():
             return x
-        return x * (torch.rand_like(x) >= self.dropout) / (1 - self.dropout)
+        # Of its own generator, else the batches would depend on whether any candidate drops units.
+        drawn = torch.rand(x.shape[1:], generator=self.noise, dtype=x.dtype, device=x.device)
+        return x * (drawn >= self.dropout) / (1 - self.dropout)
 
     def loss(self, vectors: Tensor, classes: Tensor) -> Tensor:
         """Cross-entropy and L2 of all, added up: the gradient of each is its own.
@@ -188,6 +197,7 @@ def train_classifier(
             model = SideBySide(
                 train.vectors.size(1), hidden, classes, *map(list, zip(*candidates, strict=True))
             ).to(device, train.vectors.dtype)
+            model.noise = torch.Generator(device).manual_seed(_NOISE + seed)
             reached, passes = _train(model, train, valid, settings, progress)
         tested = model.accuracy(test)
         for number, (dropout, l2) in enumerate(candidates):

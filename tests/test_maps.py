@@ -400,6 +400,8 @@ def test_sentences_are_numbered_as_in_the_text(in_data):
         (["--path", "stock.pt", "--page", "p.html", "--sentences", "3"], "1 sentences are empty"),
         (["--path", "stock.pt", "--page", "p.html", "--sentences", "2-9"], "not within 1 to 4"),
         (["--path", "stock.pt", "--page", "p.html", "--layer", 1], "is for --figures"),
+        (["--path", "stock.pt", "--figures", "f", "--layer", 1], "name two models"),
+        (["--path", "stock.pt", "--figures", "link"], "--figures link cannot be made"),
         (["--path", "stock.pt", "--page", "text.de"], "one of the inputs"),
         (["--path", "stock.pt", "--figures", "text.de"], "is a file"),
         (["--path", "stock.pt", "--figures", "no/where"], "there is no directory"),
@@ -416,9 +418,11 @@ def test_sentences_are_numbered_as_in_the_text(in_data):
     ],
 )
 def test_mistakes(in_data, flags, problem):
+    if not (in_data / "link").is_symlink():
+        (in_data / "link").symlink_to("no/where")
     with pytest.raises(UserError, match=problem):
         maps_command(*flags)
-    assert not (in_data / "p.html").exists()
+    assert not (in_data / "p.html").exists() and not (in_data / "f").exists()
 
 
 def test_a_sentence_that_is_too_long(in_data):

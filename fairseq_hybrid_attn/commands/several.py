@@ -137,6 +137,20 @@ def attentions_of(loaded: Loaded, kinds: list[str]) -> Attentions:
     return attentions
 
 
+def check_seen(loaded: Loaded, seen: bool) -> None:
+    """Refuse a model that has shown nothing: whether a decoder without attention modules returns
+    any attention, it tells only once it runs.
+
+    Raises:
+        UserError: if nothing was seen.
+    """
+    if not seen:
+        raise UserError(
+            f"--path {loaded.path}: its {type(loaded.model.decoder).__name__} has no attention "
+            "modules, and returns no attention"
+        )
+
+
 def chosen(flag: str, value: str, count: int) -> list[int]:
     """Sentences by their numbers.
 

@@ -45,7 +45,7 @@ from ..corpora.parallel import default_workers
 from ..corpora.tokenisers import KINDS
 from ..errors import UserError
 from ..experiments.provenance import code, hardware, versions
-from . import looking, outputs, several
+from . import loading, looking, outputs, several
 from .aer import table
 
 HELP = "probing tasks (SentEval) on a trained encoder"
@@ -118,7 +118,8 @@ def run(args: argparse.Namespace) -> None:
     outputs.check(args, [args.path, *paths])
     # All are checked before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
-    model, task = looking.load(args)
+    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
+    model, task = loading.load(args.path, args.data, **languages)
     device = looking.device(args)
     encoder = SentenceEncoder(
         model=model.to(device),

@@ -1,5 +1,7 @@
 """What came out of probing, as rows, as cells of a report and as a figure."""
 
+import io
+
 import pytest
 
 from fairseq_hybrid_attn.analysis.figures import probing as figure
@@ -71,4 +73,20 @@ def test_figure_shows_the_numbers(theme):
     assert chance == [20.0, 20.0, 50.0]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
         *("commonest class", "a", "b")
+    ]
+
+
+@pytest.mark.parametrize("name", ["a", "base/bleu/seed1", "a long name of a model " * 2])
+def test_legends_stay_within_the_figure(name):
+    drawn = figure.draw({name: ONE, f"{name} (2)": ONE})
+    drawn.savefig(io.BytesIO(), format="png")  # lays it out
+    legend = drawn.axes[0].get_legend().get_window_extent()
+    assert 0 <= legend.x0 and legend.x1 <= drawn.bbox.x1
+
+
+def test_settings_are_said_plainly():
+    one = model({"WC": result(40.0)})
+    one["classifier"] = {"hidden": [50, 100], "batch_size": 64, "linear_tasks": ["WC"]}
+    assert notes({"a": one}) == [
+        "a: layer last, end symbol in, seeds 1; hidden 50 or 100, batch_size 64"
     ]

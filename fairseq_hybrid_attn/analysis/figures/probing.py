@@ -33,7 +33,7 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> Figure:
     }
     results = {task: by_model for task, by_model in results.items() if by_model}
     with style.theme(theme, texts=models) as colours:
-        figure = style.new_figure(max(3.6, 1.2 + _TASK * len(results)), 3.4)
+        figure = style.new_figure(max(5.0, 1.2 + _TASK * len(results)), 3.4)
         axes = figure.subplots()
         axes.grid(axis="x", visible=False)
         width = _SHARED / len(models)

@@ -76,12 +76,21 @@ def _accuracy(result: dict | None) -> str:
     return f"{result['accuracy']:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
 
 
+def _plain(value: object) -> str:
+    """A setting, or a choice of some."""
+    return " or ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def notes(models: Mapping[str, dict]) -> list[str]:
     """How it was computed, and what cannot be compared, for people."""
     lines = []
     for name, one in models.items():
         seeds = max((len(task["seeds"]) for task in one["tasks"].values()), default=0)
-        settings = ", ".join(f"{key} {value}" for key, value in one["classifier"].items())
+        settings = ", ".join(
+            f"{key} {_plain(value)}"
+            for key, value in one["classifier"].items()
+            if key != "linear_tasks"  # follows from which tasks there are
+        )
         states = f"layer {one['layer']}, end symbol {one['end_symbol']}, seeds {seeds}"
         lines.append(f"{name}: {states}; {settings}")
     if len({line.partition(": ")[2] for line in lines}) > 1:

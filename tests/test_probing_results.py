@@ -81,7 +81,7 @@ def test_legends_stay_within_the_figure(name):
     drawn = figure.draw({name: ONE, f"{name} (2)": ONE})
     drawn.savefig(io.BytesIO(), format="png")  # lays it out
     legend = drawn.axes[0].get_legend().get_window_extent()
-    assert 0 <= legend.x0 and legend.x1 <= drawn.bbox.x1
+    assert legend.x0 >= 0 and legend.x1 <= drawn.bbox.x1
 
 
 def test_settings_are_said_plainly():

@@ -321,7 +321,7 @@ def test_checkpoints_scored_on_other_sets_are_told(runs, capsys):
     [
         (["a=a.log", "a=a.log"], "twice"),
         (["a=nothing.log"], "cannot be read"),
-        (["a=nothing.json"], "no such file"),
+        (["a=nothing.json"], "cannot be read"),
         (["a=empty.log"], "is empty"),
         (["a=other.log"], "--log-format json"),
         (["a=other.json"], "has no curve"),
@@ -343,6 +343,12 @@ def test_mistakes_are_told(runs, arguments, said):
     with pytest.raises(UserError) as error:
         main(["curves", *arguments])
     assert said in str(error.value)
+
+
+def test_a_log_may_be_called_json(runs):
+    before = curves(runs=["a=a.log"])
+    (runs / "a.log").rename(runs / "train.json")
+    assert curves(runs=["a=train.json"]) == before
 
 
 @pytest.mark.parametrize("arguments", [["a.log"], ["a="], ["a=a.log", "--smooth", "0"]])

@@ -222,6 +222,13 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(place):
     before = log.stat().st_size
     assert hybrid(place, *command) == printed
     assert log.stat().st_size == before
+    # Scored otherwise, or after a mistake about the reference, none is translated again.
+    (place / "short.en").write_text("one\n")
+    wrong = [place / "short.en" if word == place / "text/valid.en" else word for word in command]
+    with pytest.raises(UserError, match="the reference has 1 lines"):
+        hybrid(place, *wrong)
+    assert "update 60: tokenised BLEU" in hybrid(place, *command, "--score", "tokenised_bleu")
+    assert log.stat().st_size == before
     other = [word if "=" not in str(word) else "--generate=--beam 1" for word in command]
     hybrid(place, *other, "--every", 60)
     assert log.stat().st_size > before

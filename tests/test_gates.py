@@ -308,6 +308,10 @@ def test_figures_show_the_numbers():
     assert [list(axis) for axis in by_window.lines[-1].get_data()] == [[3, 5], [0.35, 0.45]]
     assert [bar.get_height() for bar in bars.patches] == [20, 21]
     assert len(figures.draw([other]).axes) == 1
+    # Lines of a layer are side by side, in its order.
+    places = [list(container.lines[0].get_xdata()) for container in by_layer.containers]
+    assert [[round(x) for x in line] for line in places] == [[1, 2], [1, 2]]
+    assert places[0][0] < 1 < places[1][0]
 
 
 @pytest.mark.parametrize(
@@ -318,6 +322,10 @@ def test_figures_show_the_numbers():
         (["--path", "gate1.pt", "--tags", "no.tags"], "cannot be read"),
         (["--path", "gate1.pt", "--tags", "text.de", "--tagger", "de"], "one of --tags"),
         (["--path", "gate1.pt", "--write-tags", "t"], "give both"),
+        (
+            ["--path", "gate1.pt", "--tagger", "de", "--write-tags", "t", "--csv", "t"],
+            "--write-tags t: --csv writes there too",
+        ),
         (["--path", "gate1.pt", "--bleu", 1, 2], "2 numbers for 1 models"),
         (["--path", "mma.pt"], "has no gates"),
         (["--path", "lstm.pt"], "no attention of encoder or decoder"),

@@ -400,10 +400,15 @@ def test_sentences_are_numbered_as_in_the_text(in_data):
         (["--path", "stock.pt", "--page", "p.html", "--sentences", "3"], "1 sentences are empty"),
         (["--path", "stock.pt", "--page", "p.html", "--sentences", "2-9"], "not within 1 to 4"),
         (["--path", "stock.pt", "--page", "p.html", "--layer", 1], "is for --figures"),
+        (["--path", "stock.pt", "--figures", "f", "--layer", 1], "name two models"),
+        (["--path", "stock.pt", "--figures", "link"], "--figures link cannot be made"),
         (["--path", "stock.pt", "--page", "text.de"], "one of the inputs"),
         (["--path", "stock.pt", "--figures", "text.de"], "is a file"),
         (["--path", "stock.pt", "--figures", "no/where"], "there is no directory"),
-        (["--path", "stock.pt", "--page", "p.html", "--source-lang", "xx"], "cannot be loaded"),
+        (
+            ["--path", "stock.pt", "--page", "p.html", "--source-lang", "xx"],
+            "no dictionary bin/dict.xx",
+        ),
         (["--path", "text.de", "--page", "p.html"], "cannot be loaded"),
         (
             ["--path", "lstm.pt", "--page", "p.html", "--kinds", "decoder"],
@@ -416,9 +421,11 @@ def test_sentences_are_numbered_as_in_the_text(in_data):
     ],
 )
 def test_mistakes(in_data, flags, problem):
+    if not (in_data / "link").is_symlink():
+        (in_data / "link").symlink_to("no/where")
     with pytest.raises(UserError, match=problem):
         maps_command(*flags)
-    assert not (in_data / "p.html").exists()
+    assert not (in_data / "p.html").exists() and not (in_data / "f").exists()
 
 
 def test_a_sentence_that_is_too_long(in_data):
@@ -440,5 +447,42 @@ def test_missing_packages(in_data, monkeypatch, package, flags):
 
 
 def test_missing_dictionary(in_data, tmp_path):
-    with pytest.raises(UserError, match="cannot be loaded"):
+    with pytest.raises(UserError, match="there is no dictionary"):
         main(["maps", str(tmp_path), "--path", "mma.pt", "--subwords", "none", "--json", "x.json"])
+
+
+def changed(folder, name, change):
+    """``foreign.pt``: a checkpoint whose content was changed."""
+    state = torch.load(folder / f"{name}.pt", weights_only=True)
+    change(state)
+    torch.save(state, folder / "foreign.pt")
+
+
+def test_what_is_wrong_with_a_checkpoint_is_told(in_data, tmp_path):
+    """Not in the words of fairseq and torch, which are for programmers."""
+
+    def told(problem, data="bin", path="foreign.pt"):
+        with pytest.raises(UserError, match=problem):
+            main(["maps", data, "--path", path, "--subwords", "none", "--json", "x.json"])
+
+    told(
+        "text.de cannot be loaded as a checkpoint: the file is damaged or of another",
+        path="text.de",
+    )
+    torch.save({"state_dict": {}}, "foreign.pt")
+    told("is not a fairseq checkpoint: it holds no model")
+    torch.save({"model": {"w": torch.zeros(1)}}, "foreign.pt")
+    told("it has weights, but no settings of its model")
+    torch.save(torch.nn.Linear(1, 1), "foreign.pt")
+    told("it refers to torch.nn.modules.linear.Linear, which might run code")
+    changed(in_data, "mma", lambda state: state["cfg"]["model"].update(_name="transformer_x"))
+    told("its architecture transformer_x is registered neither by fairseq nor by")
+    changed(in_data, "mma", lambda state: state["model"].pop("decoder.embed_tokens.weight"))
+    told("cannot be loaded: Error")  # not foreseen: then what fairseq says
+    told("there is no folder nowhere", data="nowhere", path="mma.pt")
+    told(r"there is no dictionary .*dict.de.txt \(there: none\)", str(tmp_path), "mma.pt")
+    dictionary = (in_data / "bin/dict.de.txt").read_text()
+    (tmp_path / "dict.de.txt").write_text(dictionary)
+    told(r"there is no dictionary .*dict.en.txt \(there: dict.de.txt\)", str(tmp_path), "mma.pt")
+    (tmp_path / "dict.en.txt").write_text("a 1\n")
+    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", str(tmp_path), "mma.pt")

@@ -1,5 +1,6 @@
 """Probing trained models: vectors of sentences, the treatment of text, the command."""
 
+import csv
 import html
 import json
 import random
@@ -341,6 +342,18 @@ def test_the_command_from_text_to_accuracies(corpus, trained, tmp_path, capsys):
     assert found["text"]["lowercase"] and found["text"]["tokens"] == "moses"
     assert found["layer"] == "1" and found["end_symbol"] == "in"
 
+    # As a line for each task, and as a figure.
+    table, figure = tmp_path / "out.csv", tmp_path / "out.pdf"
+    flags = ["--prepared", data, "--layer", "1", "--csv", table, "--figure", figure]
+    main(arguments(corpus, trained, *flags))
+    rows = list(csv.DictReader(table.open()))
+    assert [row["task"] for row in rows] == ["WC", "BShift"]
+    for row in rows:
+        task = found["tasks"][row["task"]]
+        for key in ("accuracy", "deviation", "majority", "classes"):
+            assert float(row[key]) == task[key]
+    assert figure.read_bytes().startswith(b"%PDF")
+
     # The same by the flags for text made otherwise.
     again = tmp_path / "again.json"
     flags = ["--sentencepiece", data / "subwords/subwords.model", "--tokenizer", "moses"]
@@ -380,6 +393,7 @@ def test_text_that_the_model_does_not_know_is_told(corpus, trained, capsys):
         (["--dropout", "1"], "--dropout: give rates"),
         (["--batch-size", "0"], "--batch-size 0"),
         (["--json", "no/such/folder.json"], "there is no directory"),
+        (["--figure", "f.xyz"], "ends in one of"),
     ],
 )
 def test_mistakes_are_told(corpus, trained, more, said):

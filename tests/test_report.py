@@ -276,7 +276,7 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     _, page = whole
     images = [link for link in page.links if link.startswith("data:image/svg+xml;base64,")]
     others = [link for link in page.links if link not in images]
-    assert others == [f"#part{number}" for number in range(1, 8)]
+    assert others == [f"#part{number}" for number in range(1, 9)]
     assert len(images) == 2 * (1 + 2 + 1 + 1)
     rest = (data / "whole.html").read_text().replace(plotly_script(), "")
     assert "http://" not in rest and "https://" not in rest
@@ -424,10 +424,11 @@ ONE = ["--hypotheses", "mma=mma.en"]
         ([*MODELS, *SCORED, *HYPOTHESES[:2]], "no translations of mma"),
         ([*MMA, *SCORED, "--hypotheses", "nobody=mma.en"], "they are called mma"),
         ([*MMA, *SCORED, *ONE, *ONE], "two systems are called mma"),
-        ([*MMA, *ONE], "give --reference as well"),
+        ([*MMA, *ONE], "give --reference and --target-lang as well"),
         ([*MMA, *ONE, "--reference", "ref.en"], "give --target-lang as well"),
         ([*MMA, *SCORED], "--reference is for translations"),
         ([*MMA, "--lowercase"], "--lowercase is for translations"),
+        ([*MMA, "--bounds", "5"], "--bounds is for translations"),
         ([*MMA, *SCORED, *ONE, "--tokenizer", "moses"], "goes with --generated"),
         ([*MMA, *SCORED, "--generated", "mma=mma.en"], "needs --tokenizer"),
         ([*MMA, *SCORED, "--hypotheses", "mma=none.en"], "cannot be read"),
@@ -474,3 +475,138 @@ def test_all_models_show_the_same_sentences(in_data, monkeypatch, name, flags):
     with pytest.raises(UserError, match=r"--path tight.pt: 2 sentences are longer .* by --"):
         command(name, "bin", "--path", "mma.pt", "tight.pt", *TEXT, *flags, "no.html")
     assert not (in_data / "no.html").exists()
+
+
+# --- models that are compared, groups of lengths, probing, parts of speech ----------------------
+
+
+def written(folder, *flags, models=("bin", "--path", "mma.pt")):
+    """The JSON and the page of a report."""
+    command("report", *models, *TEXT, *flags, "--output", "w.html", "--json", "w.json")
+    return json.loads((folder / "w.json").read_text()), Page((folder / "w.html").read_text())
+
+
+def test_compare_names_further_models(in_data, whole):
+    models = ["bin", "--path", "gate1.pt", "--compare", "mma.pt"]
+    found, page = written(in_data, *SCORED, *HYPOTHESES, models=models)
+    assert found["scores"] == whole[0]["scores"]
+    assert page.tables["Scores"][0] == whole[1].tables["Scores"][0]
+    assert found["scores"][0]["systems"]["mma"]["p_value"] is not None
+    with pytest.raises(UserError, match="--compare with what"):
+        command("report", "bin", "--compare", "mma.pt", *TEXT, "--output", "no.html")
+
+
+def test_compare_names_further_runs(in_data, runs):
+    flags = ["--cpu", "--sentences", "2", "--maps", "2", "--output", "w.html", "--json", "w.json"]
+    command("report", "--run", runs[0], "--compare", runs[1], *flags)
+    found = json.loads((in_data / "w.json").read_text())
+    assert [model["name"] for model in found["models"]] == ["gate1/bleu/seed1", "mma/bleu/seed1"]
+
+
+def test_groups_of_lengths_are_those_of_the_command(in_data):
+    flags = [*SCORED, *ONE, "--bounds", "1,2"]
+    found, page = written(in_data, *flags)
+    command(
+        *("lengths", "--source", "text.de", "--source-subwords", "subword-nmt", *flags),
+        *("--json", "lengths.json"),
+    )
+    lengths = json.loads((in_data / "lengths.json").read_text())
+    assert found["lengths"]["groups"] == lengths["groups"]
+    rows = page.tables["BLEU by source length"][0]
+    assert [row[0] for row in rows[1:]] == ["(0,1]", "(1,2]", "(2,∞)", "all"]
+
+
+def test_source_without_words_is_warned_of(in_data, capsys):
+    write(in_data / "source.words", ["我喜欢这本书" * 5] * 4)
+    written(in_data, *SCORED, *ONE, "--source-words", "source.words")
+    assert "are there spaces between words? --source-words" in capsys.readouterr().err
+    write(in_data / "source.words", ["Da@@ s Haus"] * 4)
+    written(in_data, *SCORED, *ONE, "--source-words", "source.words")
+    assert "source.words looks like subword-nmt" in capsys.readouterr().err
+    written(in_data, *SCORED, *ONE)
+    assert "warning" not in capsys.readouterr().err
+
+
+PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu".split()
+PROBE += "--hidden 2 --dropout 0 --task-files tasks".split()
+
+
+@pytest.fixture
+def probed(in_data):
+    """``NAME.probing.json`` of two models that were not probed alike."""
+    (in_data / "tasks").mkdir(exist_ok=True)
+    sentences = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
+    write(
+        in_data / "tasks/bigram_shift.txt",
+        [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in sentences],
+    )
+    for name, flags in (("gate1", ["--seeds", 2]), ("mma", ["--seeds", 1, "--end-symbol", "out"])):
+        command("probe", "bin", "--path", f"{name}.pt", *PROBE, *flags, "--json", f"{name}.probing")
+    return in_data
+
+
+def test_probing_is_that_of_the_command(probed):
+    flags = ["--probing", "mma=mma.probing", "--probing", "gate1=gate1.probing"]
+    found, page = written(probed, *flags, "--sentences", "2", "--maps", "2", models=MODELS)
+    theirs = {name: json.loads((probed / f"{name}.probing").read_text()) for name in SYSTEMS}
+    assert found["probing"] == theirs and list(found["probing"]) == ["gate1", "mma"]
+    gate1, mma = (one["tasks"]["BShift"] for one in theirs.values())
+    assert page.tables["Probing"][0] == [
+        ["task", "group", "gate1", "mma", "commonest class"],
+        [
+            *("BShift", "syntactic", f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"),
+            *(f"{mma['accuracy']:.2f}", "50.00"),
+        ],
+    ]
+    assert "mma: layer last, end symbol out, seeds 1; hidden" in page.texts["Probing"]
+    assert "were not probed alike" in page.texts["Probing"]
+    assert "different files" not in page.texts["Probing"]
+
+
+def test_probing_of_different_files_is_told(probed):
+    other = json.loads((probed / "mma.probing").read_text())
+    other["tasks"]["BShift"]["sha256"] = "0"
+    (probed / "other.probing").write_text(json.dumps(other))
+    flags = ["--probing", "mma=other.probing", "--probing", "gate1=gate1.probing"]
+    _, page = written(probed, *flags, "--sentences", "2", "--maps", "2", models=MODELS)
+    assert "BShift: the models had different files" in page.texts["Probing"]
+
+
+@pytest.mark.parametrize(
+    "flags, problem",
+    [
+        (["mma=gate1.probing"], r"is of gate1.pt, which is or was another checkpoint than mma.pt"),
+        (["mma=text.de"], "is not what `probe --json` writes"),
+        (["mma=text.json"], "is not what `probe --json` writes"),
+        (["mma=none.json"], "cannot be read"),
+        (["x=mma.probing"], "there is no such model"),
+        (["mma=mma.probing", "--probing", "mma=mma.probing"], "twice"),
+    ],
+)
+def test_mistakes_about_probing(probed, flags, problem):
+    (probed / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
+    with pytest.raises(UserError, match=problem):
+        command("report", *MMA, *TEXT, "--probing", *flags, "--output", "no.html")
+    assert not (probed / "no.html").exists()
+
+
+def test_tags_must_fit_also_where_no_model_has_gates(in_data):
+    write(in_data / "short.tags", TAGS[:3])
+    with pytest.raises(UserError, match="has 3 lines, but there are 4 sentences"):
+        command("report", *MMA, *TEXT, "--tags", "short.tags", "--output", "no.html")
+    _, page = written(in_data, "--tags", "text.tags")
+    assert "So nothing was made of parts of speech (text.tags)" in page.texts["Gates"]
+
+
+def test_a_decoder_that_returns_no_attention(in_data, monkeypatch):
+    from analysed import MODELS as known
+
+    arch, settings = known["lstm"]
+    monkeypatch.setitem(known, "blind", (arch, [*settings, "--decoder-attention", "0"]))
+    save(in_data, "blind")
+    for name, output in (("heads", "--json"), ("heads", "--figure"), ("maps", "--page")):
+        with pytest.raises(UserError, match="LSTMDecoder has no attention modules, and returns no"):
+            command(name, "bin", "--path", "blind.pt", *TEXT, output, "no.pdf")
+    assert not (in_data / "no.pdf").exists()
+    _, page = written(in_data, models=["bin", "--path", "mma.pt", "blind.pt"])
+    assert "blind has no attention that can be looked at" in page.texts["Heads and branches"]

@@ -18,6 +18,7 @@ first.  --smooth N shows, in place of a training loss, its mean over the N updat
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,9 +39,9 @@ from ..analysis.figures import curves as figure
 from ..analysis.figures.curves import Panel
 from ..errors import UserError
 from ..experiments.command_lines import RunFolder
-from ..files import read_json
+from ..files import read_lines
 from ..training_log import read_log
-from . import outputs
+from . import flags, outputs
 from .experiment_arguments import positive
 
 HELP = "learning curves: loss and BLEU against updates"
@@ -49,20 +50,12 @@ HELP = "learning curves: loss and BLEU against updates"
 PANELS = ("bleu", "loss")
 
 
-def named_path(text: str) -> tuple[str, Path]:
-    """Name and path of ``NAME=PATH``."""
-    name, found, path = text.partition("=")
-    if not (name and found and path):
-        raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
-    return name, Path(path)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
         "runs",
         nargs="+",
-        type=named_path,
+        type=flags.named_path,
         metavar="NAME=FILE",
         help="log of fairseq-train, curve.json, or folder of a run",
     )
@@ -131,11 +124,10 @@ def read_curves(name: str, path: Path) -> list[Curve]:
     Raises:
         UserError: if it cannot be read, or has none.
     """
-    if path.suffix != ".json":
+    try:
+        content = json.loads("\n".join(read_lines(path)))
+    except json.JSONDecodeError:  # a log, whatever it is called
         return curves_of_log(name, read_log(path))
-    content = read_json(path)
-    if content is None:
-        raise UserError(f"{path} cannot be read: there is no such file")
     return curves_of_scores(name, content, str(path))
 
 

@@ -32,7 +32,7 @@ from ..analysis.figures import gates as figures
 from ..analysis.gates import Gates
 from ..analysis.observing import DECODER, ENCODER
 from ..errors import UserError
-from ..files import atomic_write, check_outputs
+from ..files import atomic_write
 from ..inference import Sentences
 from . import looking, outputs, several
 
@@ -98,13 +98,13 @@ def check_arguments(args: argparse.Namespace) -> None:
     """
     several.check(args)
     inputs = [path for path in (*args.path, args.source, args.target, args.tags) if path]
-    outputs.check(args, inputs)
-    check_tags(args, inputs)
+    check_tags(args)
+    outputs.check(args, inputs, {"--write-tags": args.write_tags})
     if args.bleu and len(args.bleu) != len(args.path):
         raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
 
 
-def check_tags(args: argparse.Namespace, inputs: list[Path]) -> None:
+def check_tags(args: argparse.Namespace) -> None:
     """The same for parts of speech.
 
     Raises:
@@ -112,10 +112,8 @@ def check_tags(args: argparse.Namespace, inputs: list[Path]) -> None:
     """
     if args.tags and args.tagger:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
-    if args.write_tags:
-        if not args.tagger:
-            raise UserError("--write-tags is for what --tagger LANGUAGE says; give both")
-        check_outputs({"--write-tags": args.write_tags}, inputs)
+    if args.write_tags and not args.tagger:
+        raise UserError("--write-tags is for what --tagger LANGUAGE says; give both")
 
 
 def source_of_tags(args: argparse.Namespace) -> str | None:

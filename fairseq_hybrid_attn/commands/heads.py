@@ -95,6 +95,7 @@ def measure(args: argparse.Namespace, loaded: several.Loaded) -> Heads:
     attentions = several.attentions_of(loaded, args.kinds)
     use = heads.use(attentions, loaded.sentences, args.subwords, args.unit)
     several.look(args, loaded, attentions, several.wanted(args, loaded), use)
+    several.check_seen(loaded, bool(heads.rows()))
     return heads
 
 

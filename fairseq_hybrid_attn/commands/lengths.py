@@ -37,7 +37,7 @@ from ..analysis.lengths import (
 from ..errors import UserError
 from ..files import read_lines
 from ..scoring import METRICS
-from . import outputs
+from . import flags, outputs
 from .experiment_arguments import positive
 from .generated import join_subwords
 from .score import TOKENIZERS, language, read_finished, read_generated
@@ -62,10 +62,8 @@ def system(generated: bool):
     """What makes a :class:`System` of ``NAME=FILE``, for argparse."""
 
     def parse(text: str) -> System:
-        name, found, path = text.partition("=")
-        if not (name and found and path):
-            raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
-        return System(name, Path(path), generated)
+        """For argparse."""
+        return System(*flags.named_path(text), generated)
 
     return parse
 
@@ -89,13 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--score", choices=tuple(METRICS), default="bleu", help="see `score` (default: bleu)"
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
-    parser.add_argument(
-        "--bounds",
-        type=bounds,
-        default=BOUNDS,
-        metavar="N,N,…",
-        help="most words of each group but the last (default: 10,20,30,40,50)",
-    )
+    add_bounds(parser)
     source = parser.add_argument_group("source, whose words are counted")
     source.add_argument("--source", required=True, type=Path, metavar="FILE", help="one a line")
     source.add_argument(
@@ -112,6 +104,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generated.add_argument("--subwords", choices=SUBWORDS, help="what its tokens are")
     generated.add_argument("--tokenizer", choices=TOKENIZERS, help="how its words are tokenised")
     outputs.add_outputs(parser)
+
+
+def add_bounds(parser) -> None:
+    """Declare the groups of lengths; ``parser`` may be a group of arguments."""
+    parser.add_argument(
+        "--bounds",
+        type=bounds,
+        default=BOUNDS,
+        metavar="N,N,…",
+        help="most words of each group but the last (default: 10,20,30,40,50)",
+    )
 
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
@@ -176,19 +179,29 @@ def check(args: argparse.Namespace) -> None:
     if not args.systems:
         raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
     check_names(args.systems)
-    flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
-    if any(one.generated for one in args.systems):
-        lacking = [flag for flag, value in flags.items() if value is None]
-        if lacking:
-            raise UserError(f"--generated needs {' and '.join(lacking)} as well (none is a choice)")
-    else:
-        for flag, value in flags.items():
-            if value not in (None, "none"):
-                raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
+    check_generated(args.systems, {"--subwords": args.subwords, "--tokenizer": args.tokenizer})
     if args.source_tokenizer != "none" and not args.source_lang:
         raise UserError(f"--source-tokenizer {args.source_tokenizer} needs --source-lang")
     inputs = [args.source, args.reference, *(one.path for one in args.systems)]
     outputs.check(args, inputs)
+
+
+def check_generated(systems: list[System], needed: dict[str, str | None]) -> None:
+    """See to it that it is said how to read outputs of fairseq-generate, and only of such.
+
+    Args:
+        systems: at least one.
+        needed: what is said, by flags; None if it is not.
+
+    Raises:
+        UserError: naming the flags.
+    """
+    if any(one.generated for one in systems):
+        flags.require(needed, "--generated needs {} as well (none is a choice)")
+        return
+    for flag, value in needed.items():
+        if value not in (None, "none"):
+            raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
 
 
 def check_names(systems: list[System]) -> None:
@@ -215,17 +228,33 @@ def source_lengths(args: argparse.Namespace) -> list[int]:
         from ..corpora.tokenisers import tokeniser  # here, since words with spaces need none of it
 
         lines = list(map(tokeniser(args.source_tokenizer, language(args.source_lang)), lines))
-    marks = {"subword-nmt": any("@@ " in line for line in text)}
-    marks["sentencepiece"] = any("\u2581" in line for line in text)
-    for kind, seen in marks.items():
-        if seen and args.source_subwords != kind:
-            _warn(f"{args.source} looks like --source-subwords {kind}, not {args.source_subwords}")
+    for kind in other_subwords(text, args.source_subwords):
+        warn(f"{args.source} looks like --source-subwords {kind}, not {args.source_subwords}")
+    way_out = "--source-tokenizer makes words of text"
+    return count_words(lines, str(args.source), way_out)
+
+
+def other_subwords(lines: list[str], kind: str) -> list[str]:
+    """The kinds of subwords that text looks like, but is not said to be."""
+    marks = {"subword-nmt": any("@@ " in line for line in lines)}
+    marks["sentencepiece"] = any("\u2581" in line for line in lines)
+    return [other for other, seen in marks.items() if seen and other != kind]
+
+
+def count_words(lines: list[str], where: str, way_out: str) -> list[int]:
+    """Words of each line; warns if they look like no words.
+
+    Args:
+        lines: sentences.
+        where: they are from, for the warning.
+        way_out: what helps, likewise.
+    """
     counts = word_counts(lines)
     characters = sum(len("".join(line.split())) for line in lines)
     if characters > _LONG * sum(counts):
-        _warn(
-            f"words of {args.source} have {characters / max(1, sum(counts)):.0f} characters on "
-            "average; are there spaces between words? --source-tokenizer makes words of text"
+        warn(
+            f"words of {where} have {characters / max(1, sum(counts)):.0f} characters on average; "
+            f"are there spaces between words? {way_out}"
         )
     return counts
 
@@ -289,5 +318,6 @@ def notes(found: ScoresByLength) -> list[str]:
     return lines
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
+    """Say that something looks wrong."""
     print(f"warning: {message}", file=sys.stderr)

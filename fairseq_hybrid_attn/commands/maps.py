@@ -40,10 +40,10 @@ from ..analysis import page
 from ..analysis.figures import maps as figures
 from ..analysis.figures import style
 from ..analysis.maps import UNITS, Map, maps_of
-from ..analysis.observing import ENCODER, KINDS
+from ..analysis.observing import ENCODER, KINDS, Attentions
 from ..errors import UserError
-from ..files import atomic_write, check_outputs
-from . import looking, several
+from ..files import check_outputs
+from . import looking, outputs, several
 
 FIRST = 5  # sentences that are shown if none are named
 
@@ -99,12 +99,12 @@ def run(args: argparse.Namespace) -> None:
         models.append(look(args, loaded, models[0] if models else None))
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
-        write_text(args.page, page.page(title, models))
+        outputs.write_text(args.page, page.page(title, models))
     unit = args.unit or UNITS[0]
     if args.json:
-        write_text(args.json, json.dumps(as_dict(models, unit), ensure_ascii=False))
+        outputs.write_text(args.json, json.dumps(as_dict(models, unit), ensure_ascii=False))
     if args.csv:
-        write_text(args.csv, as_csv(models, unit))
+        outputs.write_text(args.csv, as_csv(models, unit))
     if args.figures:
         draw(args, models, unit)
 
@@ -125,6 +125,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     for flag, value in (("--layer", args.layer), ("--theme", args.theme)):
         if value is not None and not args.figures:
             raise UserError(f"{flag} {value} is for --figures FOLDER; give both")
+    if args.layer is not None and (len(args.path) < 2 or ENCODER not in args.kinds):
+        raise UserError(f"--layer {args.layer} is of encoders that are compared; name two models")
     if args.page:
         page.require()
     if args.figures:
@@ -148,9 +150,22 @@ def look(
     before = [one.number for one in first.sentences] if first else None
     numbers = wanted("--sentences", args.sentences, loaded, before)
     attentions = several.attentions_of(loaded, args.kinds)
+    check_layer(args, loaded, attentions)
     use = maps_of(attentions, loaded.sentences, args.subwords)
     found = several.look(args, loaded, attentions, numbers, use)
+    several.check_seen(loaded, any(one.units[UNITS[0]] for one in found))
     return page.ModelMaps(loaded.name, loaded.description, found)
+
+
+def check_layer(args: argparse.Namespace, loaded: several.Loaded, attentions: Attentions) -> None:
+    """See to it, before the work, that a model has the layer that is compared.
+
+    Raises:
+        UserError: if not.
+    """
+    layers = attentions.layers.get(ENCODER)
+    if args.layer is not None and layers and not 1 <= args.layer <= len(layers):
+        raise UserError(f"--layer {args.layer}: {loaded.name} has {len(layers)} encoder layers")
 
 
 def wanted(
@@ -185,7 +200,7 @@ def wanted(
 
 def draw(args: argparse.Namespace, models: list[page.ModelMaps], unit: str) -> None:
     """Draw all figures into the folder."""
-    args.figures.mkdir(exist_ok=True)
+    outputs.make_folder("--figures", args.figures)
     theme = args.theme or "light"
     todo = list(figures_of(args, models, unit))
     for name, rows, one in tqdm(todo, unit=" figures", file=sys.stderr):
@@ -197,11 +212,7 @@ def draw(args: argparse.Namespace, models: list[page.ModelMaps], unit: str) -> N
 def figures_of(
     args: argparse.Namespace, models: list[page.ModelMaps], unit: str
 ) -> Iterator[tuple[str, list[figures.Row], Map]]:
-    """Name, rows of maps and a map with the tokens of each figure.
-
-    Raises:
-        UserError: if there is no layer ``--layer``.
-    """
+    """Name, rows of maps and a map with the tokens of each figure."""
     for place, first in enumerate(models[0].sentences):
         begin = f"sentence{first.number + 1}"
         for number, model in enumerate(models, start=1):
@@ -217,9 +228,6 @@ def figures_of(
         ]
         if len(compared) > 1:
             layer = args.layer or 1
-            for name, one in compared:
-                if not 1 <= layer <= len(one.layers):
-                    raise UserError(f"--layer {layer}: {name} has {len(one.layers)} encoder layers")
             rows = [
                 figures.branches(one, layer - 1, f"{name}\nlayer {layer}") for name, one in compared
             ]
@@ -293,13 +301,3 @@ def as_csv(models: list[page.ModelMaps], unit: str) -> str:
                             ]
                         )
     return text.getvalue()
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
-    with atomic_write(path) as file:
-        file.write(text.encode())

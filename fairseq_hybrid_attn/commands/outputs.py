@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,13 +38,22 @@ def add_figure(parser) -> None:
     )
 
 
-def check(args: argparse.Namespace, inputs: Iterable[Path]) -> None:
+def check(
+    args: argparse.Namespace,
+    inputs: Iterable[Path],
+    others: Mapping[str, Path | None] | None = None,
+) -> None:
     """See to it, before the work, that all can be written.
+
+    Args:
+        args: of :func:`add_outputs`.
+        inputs: the files that the command reads.
+        others: what it may write besides, by flags; None for what it does not.
 
     Raises:
         UserError: naming the flag and the way out.
     """
-    named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv}
+    named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv, **(others or {})}
     check_outputs({flag: path for flag, path in named.items() if path}, inputs=inputs)
     check_figure(args)
 
@@ -82,7 +91,28 @@ def write(
         writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        with atomic_write(args.csv) as file:
-            file.write(text.getvalue().encode())
+        write_text(args.csv, text.getvalue())
     if args.figure:
         style.save(draw(args.theme or "light"), args.figure)
+
+
+def make_folder(flag: str, path: Path) -> None:
+    """Make a folder to write into, if it is not there.
+
+    Raises:
+        UserError: if it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{flag} {path} cannot be made: {error.strerror}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, whole or not at all.
+
+    Raises:
+        UserError: if it cannot be written.
+    """
+    with atomic_write(path) as file:
+        file.write(text.encode())

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from ..analysis.figures import probing as figure
 from ..analysis.probing.classifier import Settings
 from ..analysis.probing.features import LAST
 from ..analysis.probing.probe import (
@@ -44,8 +45,7 @@ from ..corpora.parallel import default_workers
 from ..corpora.tokenisers import KINDS
 from ..errors import UserError
 from ..experiments.provenance import code, hardware, versions
-from ..files import check_outputs, write_json
-from . import looking
+from . import loading, looking, outputs, several
 from .aer import table
 
 HELP = "probing tasks (SentEval) on a trained encoder"
@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fits.add_argument(
         "--batch-size", type=int, default=settings.batch_size, metavar="N", help="%(default)s"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it there")
+    outputs.add_outputs(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -115,11 +115,11 @@ def run(args: argparse.Namespace) -> None:
     settings, layer = check_arguments(args)
     tasks = tasks_named(args.tasks.split(","))
     paths = find_files(args.task_files, tasks)
-    if args.json:
-        check_outputs({"--json": args.json}, inputs=[args.path, *paths])
+    outputs.check(args, [args.path, *paths])
     # All are checked before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
-    model, task = looking.load(args)
+    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
+    model, task = loading.load(args.path, args.data, **languages)
     device = looking.device(args)
     encoder = SentenceEncoder(
         model=model.to(device),
@@ -147,8 +147,9 @@ def run(args: argparse.Namespace) -> None:
                 probe_task(vectors, file, settings, seeds, device=device, progress=bar.update)
             )
     print(report(results))
-    if args.json:
-        write_json(args.json, about(args, encoder, settings, results))
+    found = about(args, encoder, settings, results)
+    name = several.names_of([args.path])[0]
+    outputs.write(args, found, rows_of(found), lambda theme: figure.draw({name: found}, theme))
 
 
 def check_arguments(args: argparse.Namespace) -> tuple[Settings, int]:
@@ -238,6 +239,29 @@ def report(results: Sequence[TaskResult]) -> str:
     if several:
         lines.append(f"Mean and standard deviation of {len(results[0].fits)} seeds.")
     return "\n".join(lines)
+
+
+def rows_of(found: dict) -> list[dict]:
+    """For CSV: a task or a whole group each.
+
+    Args:
+        found: of :func:`~..analysis.probing.probe.as_dict`.
+    """
+    tasks = [(name, TASKS[name].group, one) for name, one in found["tasks"].items()]
+    groups = [(None, name, one) for name, one in found["groups"].items()]
+    return [
+        {
+            "task": name,
+            "group": group,
+            "accuracy": one["accuracy"],
+            "deviation": one["deviation"],
+            "seeds": len(one["seeds"]),
+            "majority": one.get("majority"),
+            "classes": one.get("classes"),
+            "unknown_subwords": one.get("unknown_subwords"),
+        }
+        for name, group, one in (*tasks, *groups)
+    ]
 
 
 def _accuracy(summary: dict, several: bool) -> list[str]:

@@ -27,6 +27,7 @@ from ..corpora.text import lines
 from ..corpora.tokenisers import KINDS, tokenise_file
 from ..errors import UserError
 from ..files import atomic_write
+from . import outputs
 
 HELP = "make small probing tasks out of text"
 
@@ -79,10 +80,7 @@ def run(args: argparse.Namespace) -> None:
     check_output(args.output)
     sentences = usable(tokens(args))
     made = {task: GENERATORS[task.name](sentences, wanted) for task in tasks}
-    try:
-        args.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--output {args.output}: {error.strerror}") from error
+    outputs.make_folder("--output", args.output)
     for task, examples in made.items():
         with atomic_write(args.output / task.file) as file:
             file.writelines(example.line().encode() for example in examples)

@@ -8,7 +8,7 @@
 The checkpoints are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt); where there
 are none, those of epochs (checkpointEPOCH.pt).  Each is translated by fairseq-generate and scored
 as `score` does.  The output folder keeps translations, logs and scores of each; run again, only
-new checkpoints are translated, and all of them if something else is asked for.
+new checkpoints are translated, and all of them if they are to be translated otherwise.
 """
 
 from __future__ import annotations
@@ -28,11 +28,15 @@ from ..experiments.programs import Programs, StepFailed
 from ..files import read_json, read_lines, write_json
 from ..resuming import numbered_checkpoints
 from ..scoring import METRICS, Metric, build_metric
+from . import outputs
 from .averaging import read_checkpoint, updates
 from .experiment_arguments import positive
 from .score import TOKENIZERS, language, read_generated
 
 HELP = "score the checkpoints of a training"
+
+#: Beside a translation: what it was made with.
+_MADE_WITH = "made_with.json"
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
@@ -85,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
     metric = build_metric(args.score, target, args.lowercase)
     references = read_lines(args.reference)
     found = checkpoints(args.checkpoints, args.every)
-    make_folder(args.output)
+    outputs.make_folder("--output", args.output)
     curve = []
     for at in tqdm(sorted(found), unit=" checkpoints", disable=None):
         score = score_one(args, found[at], RunFolder(args.output / str(at)), metric, references)
@@ -118,18 +122,6 @@ def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
     return chosen
 
 
-def make_folder(path: Path) -> None:
-    """Make the output folder, if it is not there.
-
-    Raises:
-        UserError: if it cannot be made.
-    """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"--output {path} cannot be made: {error.strerror}") from error
-
-
 def score_one(
     args: argparse.Namespace, path: Path, point: RunFolder, metric: Metric, references: list[str]
 ) -> dict:
@@ -138,16 +130,38 @@ def score_one(
     Raises:
         UserError: if it cannot be translated or scored.
     """
-    command = generate_command(args, path)
-    made_with = {
-        "command": command,
+    translated = {
+        "command": generate_command(args, path),
         "checkpoint": [path.stat().st_size, path.stat().st_mtime_ns],
+    }
+    made_with = {
+        **translated,
         "reference": [str(args.reference.resolve()), args.reference.stat().st_mtime_ns],
         "scoring": [args.score, args.target_lang, args.lowercase, args.subwords, args.tokenizer],
     }
     kept = read_json(point.score)
     if kept is not None and kept["made_with"] == made_with:
         return kept["score"]
+    # Another score, or the right reference after a wrong one, wants no other translation.
+    if read_json(point.translation / _MADE_WITH) != translated:
+        translate(path, translated["command"], point)
+        write_json(point.translation / _MADE_WITH, translated)
+    translations, _ = read_generated(
+        point.generated(args.gen_subset),
+        *(len(references), args.subwords, args.tokenizer, language(args.target_lang)),
+    )
+    score = metric.score(translations, references)
+    result = {"value": score.value, "signature": score.signature}
+    write_json(point.score, {"score": result, "made_with": made_with})
+    return result
+
+
+def translate(path: Path, command: list[str], point: RunFolder) -> None:
+    """Translate with a checkpoint, all or nothing.
+
+    Raises:
+        UserError: if fairseq-generate fails.
+    """
     unfinished = point.path / "translation.partial"
     for folder in (unfinished, point.translation):
         shutil.rmtree(folder, ignore_errors=True)
@@ -158,14 +172,6 @@ def score_one(
     except StepFailed as error:
         raise UserError(f"{path}: {error}") from None
     unfinished.rename(point.translation)
-    translations, _ = read_generated(
-        point.generated(args.gen_subset),
-        *(len(references), args.subwords, args.tokenizer, language(args.target_lang)),
-    )
-    score = metric.score(translations, references)
-    result = {"value": score.value, "signature": score.signature}
-    write_json(point.score, {"score": result, "made_with": made_with})
-    return result
 
 
 def generate_command(args: argparse.Namespace, path: Path) -> list[str]:

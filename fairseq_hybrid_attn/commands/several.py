@@ -15,8 +15,8 @@ from tqdm import tqdm
 
 from ..analysis.observing import Attentions, Observed, watch
 from ..errors import UserError
-from ..inference import Sentences, load_model, some
-from . import looking
+from ..inference import Sentences, some
+from . import loading, looking
 
 
 def add_models(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -115,7 +115,7 @@ def load(args: argparse.Namespace) -> Iterator[Loaded]:
     languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
     names = args.names or names_of(args.path)
     for number, (name, path) in enumerate(zip(names, args.path, strict=True)):
-        model, task = load_model(path, args.data, **languages)
+        model, task = loading.load(path, args.data, **languages)
         sentences = looking.sentences_of(args, task, warn=number == 0)
         yield Loaded(name, path, model, task, sentences)
 
@@ -135,6 +135,20 @@ def attentions_of(loaded: Loaded, kinds: list[str]) -> Attentions:
     if not attentions.layers:
         raise UserError(f"--path {loaded.path}: there is no attention of {' or '.join(kinds)}")
     return attentions
+
+
+def check_seen(loaded: Loaded, seen: bool) -> None:
+    """Refuse a model that has shown nothing: whether a decoder without attention modules returns
+    any attention, it tells only once it runs.
+
+    Raises:
+        UserError: if nothing was seen.
+    """
+    if not seen:
+        raise UserError(
+            f"--path {loaded.path}: its {type(loaded.model.decoder).__name__} has no attention "
+            "modules, and returns no attention"
+        )
 
 
 def chosen(flag: str, value: str, count: int) -> list[int]:

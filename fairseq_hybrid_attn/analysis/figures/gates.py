@@ -12,6 +12,9 @@ from . import style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: How much of a layer its lines share.
+_SHARED = 0.3
+
 
 @dataclass(frozen=True)
 class ModelGates:
@@ -80,22 +83,25 @@ def _named(models: list[ModelGates], model: ModelGates, place: tuple) -> str:
 
 
 def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
-    lines = 0
+    lines = []
     for model in models:
         rows = [row for row in model.rows if row["head"] is None]
         for place in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
             own = [row for row in rows if (row["kind"], row["branch"]) == place]
-            axes.errorbar(
-                [row["layer"] for row in own],
-                [row["mean"] for row in own],
-                yerr=[row["deviation"] for row in own],
-                capsize=2.5,
-                elinewidth=0.8,
-                label=_named(models, model, place),
-                **style.series(lines, colours),
-            )
-            lines += 1
-    axes.xaxis.get_major_locator().set_params(integer=True)
+            lines.append((_named(models, model, place), own))
+    for number, (label, own) in enumerate(lines):
+        # Side by side, so that deviations do not hide one another.
+        shift = _SHARED * ((number + 0.5) / len(lines) - 0.5)
+        axes.errorbar(
+            [row["layer"] + shift for row in own],
+            [row["mean"] for row in own],
+            yerr=[row["deviation"] for row in own],
+            capsize=2.5,
+            elinewidth=0.8,
+            label=label,
+            **style.series(number, colours),
+        )
+    axes.set_xticks(sorted({row["layer"] for _, own in lines for row in own}))
     axes.set_xlabel("layer (1 = lowest)")
     axes.set_ylabel("mean gate ± deviation")
     _legend(axes)

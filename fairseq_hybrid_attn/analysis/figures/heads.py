@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,13 +21,25 @@ _MOST_NUMBERS = 16  # columns in which numbers can be read
 _CELL = 0.38  # inches
 
 
-def draw(models: dict[str, tuple[list[dict], list[dict]]], theme: str = "light") -> Figure:
+#: By a model's name, rows and differences of :class:`~..heads.Heads`.
+Measured = Mapping[str, tuple[list[dict], list[dict]]]
+
+
+def longest(models: Measured) -> float:
+    """The longest mean distance of any head: where the colours of distances end."""
+    distances = [row["distance"] for rows, _ in models.values() for row in rows]
+    return max((one for one in distances if one is not None), default=0.0) or 1.0
+
+
+def draw(models: Measured, theme: str = "light", top: float | None = None) -> Figure:
     """A row for each model and kind of attention: distance and entropy of each head of each layer,
     and how much the heads of each layer differ.
 
     Args:
-        models: by their names, rows and differences of :class:`~..heads.Heads`.
+        models: what was measured of each.
         theme: one of ``style.THEMES``.
+        top: the distance where the colours end, for figures that are compared; by default the
+            :func:`longest` of these models.
 
     Raises:
         UserError: if matplotlib is not installed.
@@ -48,7 +61,8 @@ def draw(models: dict[str, tuple[list[dict], list[dict]]], theme: str = "light")
         )
         for (name, kind, rows), axes in zip(shown, grid, strict=True):
             for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
-                _heatmap(place, rows, measure, scale(theme, colours.background))
+                ends = (top or longest(models)) if measure == "distance" else 1.0
+                _heatmap(place, rows, measure, scale(theme, colours.background), ends)
                 place.set_title(f"{name}: {kind}\n{title}", fontsize=8)
             differences = [d for d in models[name][1] if d["kind"] == kind]
             _lines(axes[2], differences, colours)
@@ -60,7 +74,7 @@ def _columns(rows: list[dict]) -> list[tuple[str, int, str]]:
     return list(dict.fromkeys((row["branch"], row["head"], row["pattern"]) for row in rows))
 
 
-def _heatmap(axes, rows: list[dict], measure: str, colours: Colormap) -> None:
+def _heatmap(axes, rows: list[dict], measure: str, colours: Colormap, top: float) -> None:
     columns = _columns(rows)
     layers = sorted({row["layer"] for row in rows})
     values = np.full((len(layers), len(columns)), np.nan)
@@ -72,8 +86,7 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: Colormap) -> None:
         axes.axis("off")
         axes.text(0.5, 0.5, "queries and keys are\ndifferent sentences", ha="center", va="center")
         return
-    top = np.nanmax(values) if measure == "distance" else 1.0
-    image = axes.imshow(values, cmap=colours, vmin=0, vmax=top or 1.0, aspect="auto")
+    image = axes.imshow(values, cmap=colours, vmin=0, vmax=top, aspect="auto")
     axes.grid(False)
     axes.tick_params(length=0, labelsize=7)
     axes.set_yticks(range(len(layers)), [f"layer {number}" for number in layers])
@@ -81,6 +94,9 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: Colormap) -> None:
         range(len(columns)), [f"{word} {head}" for _, head, word in columns], rotation=90
     )
     if len(columns) > _MOST_NUMBERS:
+        bar = axes.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7)
         return
     for i, j in zip(*np.nonzero(~np.isnan(values)), strict=True):
         red, green, blue, _ = image.cmap(image.norm(values[i, j]))

@@ -29,6 +29,9 @@ from ...files import atomic_write
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+#: Inches of a legend: beside it, of the mark before a name, and about those of a letter.
+_BESIDE, _MARK, _LETTER = 0.8, 0.55, 0.08
+
 #: Formats by the suffixes of their files.
 FORMATS = ("png", "pdf", "svg")
 
@@ -186,14 +189,16 @@ def series(number: int, colours: Theme) -> dict:
 
 
 def legend_above(axes, handles: list | None = None) -> None:
-    """A legend above the axes, where it hides nothing."""
+    """A legend above the axes, where it hides nothing; long names are below one another."""
     if handles is None:
         handles, _ = axes.get_legend_handles_labels()
+    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    fitting = int((axes.figure.get_figwidth() - _BESIDE) / (_MARK + _LETTER * longest))
     axes.legend(
         handles=handles,
         loc="lower left",
         bbox_to_anchor=(0, 1.0),
-        ncols=min(len(handles), 3),
+        ncols=max(1, min(len(handles), 3, fitting)),
         borderaxespad=0.2,
         columnspacing=1.4,
     )

@@ -1,134 +1,20 @@
-"""What a report says: its parts, made of what was found, for the page and for JSON."""
+"""What a report says: its parts, made of what was found."""
 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict, dataclass, field
+from functools import partial
 
-from ..analysis.curves import Curve
-from ..analysis.figures import curves as curve_figure
-from ..analysis.figures import gates as gate_figure
-from ..analysis.figures import heads as head_figure
-from ..analysis.figures import lengths as length_figure
-from ..analysis.figures.gates import ModelGates
-from ..analysis.lengths import ScoresByLength, SystemScore
-from ..analysis.page import ModelMaps
-from ..analysis.page.report import Code, Drawing, Maps, Part, Table, Text
-from ..analysis.summary import Summary
-from ..scoring.significance import SAMPLES, SEED
-from . import curves, gates, heads, lengths
-
-
-@dataclass(frozen=True)
-class Looked:
-    """What was seen of a model.
-
-    Attributes:
-        summary: what it is.
-        training: the command that trained it, if that is known.
-        missing: kinds of attention that it does not have, and why.
-        sentences: over how many heads and gates are measured.
-        maps: of the sentences that are shown.
-        gates: None if it has none.
-        heads: of :meth:`~..analysis.heads.Heads.rows`.
-        differences: of :meth:`~..analysis.heads.Heads.differences`.
-    """
-
-    summary: Summary
-    training: list[str] | None
-    missing: dict[str, str]
-    sentences: int
-    maps: ModelMaps
-    gates: ModelGates | None
-    heads: list[dict]
-    differences: list[dict]
-
-    @property
-    def name(self) -> str:
-        """For people."""
-        return self.summary.name
-
-    def as_dict(self) -> dict:
-        """For JSON; maps are left out."""
-        return {
-            **self.summary.as_dict(),
-            "training": self.training,
-            "missing": self.missing,
-            "sentences": self.sentences,
-            "gates": vars(self.gates) if self.gates else None,
-            "heads": self.heads,
-            "layers": self.differences,
-        }
-
-
-@dataclass(frozen=True)
-class SetScore:
-    """A score of all systems on a test set.
-
-    Attributes:
-        name: of the score, with the set's where there are several (``bleu.news``).
-        label: for people.
-        signature: sacrebleu's.
-        sentences: of the set.
-        systems: by name; all but the first are compared with it.
-    """
-
-    name: str
-    label: str
-    signature: str
-    sentences: int
-    systems: dict[str, SystemScore]
-
-
-@dataclass(frozen=True)
-class Found:
-    """All that a report is made of.
-
-    Attributes:
-        command: the command line that made it.
-        made: when.
-        text: which test set, for people.
-        versions: of the software.
-        code: this package's digest and commit.
-        models: at least one.
-        tags: where parts of speech come from, if any are asked for.
-        scores: empty without translations.
-        lengths: None likewise.
-        curves: empty without logs.
-    """
-
-    command: list[str]
-    made: str
-    text: str
-    versions: dict[str, str]
-    code: dict
-    models: list[Looked]
-    tags: str | None = None
-    scores: list[SetScore] = field(default_factory=list)
-    lengths: ScoresByLength | None = None
-    curves: list[Curve] = field(default_factory=list)
-
-    @property
-    def title(self) -> str:
-        """Of the page."""
-        return f"Report: {', '.join(model.name for model in self.models)}"
-
-    def as_dict(self) -> dict:
-        """For JSON."""
-        return {
-            "command": self.command,
-            "made": self.made,
-            "text": self.text,
-            "versions": self.versions,
-            "code": self.code,
-            "models": [model.as_dict() for model in self.models],
-            "tags": self.tags,
-            "scores": [asdict(score) for score in self.scores],
-            "samples": SAMPLES,
-            "seed": SEED,
-            "lengths": self.lengths.as_dict() if self.lengths else None,
-            "curves": [curve.as_dict() for curve in self.curves],
-        }
+from ...analysis.figures import curves as curve_figure
+from ...analysis.figures import gates as gate_figure
+from ...analysis.figures import heads as head_figure
+from ...analysis.figures import lengths as length_figure
+from ...analysis.figures import probing as probing_figure
+from ...analysis.page.report import Code, Drawing, Maps, Part, Table, Text
+from ...scoring.significance import SAMPLES, SEED
+from .. import curves, gates, heads, lengths
+from . import probing
+from .found import Found, SetScore
 
 
 def models_part(found: Found) -> Part:
@@ -266,15 +152,16 @@ def heads_part(found: Found) -> Part:
             "disagreement of Li et al. (2018): the closer to 0, the more."
         )
     )
+    measured = {model.name: (model.heads, model.differences) for model in found.models}
+    longest = head_figure.longest(measured)  # so that colours mean the same in all figures
     for model in found.models:
         if not model.heads:
             part.add(Text(f"{model.name} has no attention that can be looked at."))
             continue
-        measured = {model.name: (model.heads, model.differences)}
         part.add(
             Drawing.of(
                 f"{model.name}: distance, relative entropy, difference",
-                lambda theme, measured=measured: head_figure.draw(measured, theme),
+                partial(head_figure.draw, {model.name: measured[model.name]}, top=longest),
             ),
             Table(*heads.cells_of_heads(model.heads), caption=f"{model.name}: heads"),
             Table(
@@ -322,5 +209,26 @@ def curves_part(found: Found) -> Part:
     return part
 
 
+def probing_part(found: Found) -> Part:
+    """What classifiers can tell of sentences from the encoders' states."""
+    part = Part("Probing")
+    if not found.probing:
+        part.add(Text("No results of probing were given (--probing)."))
+        return part
+    part.add(
+        Text(
+            "Accuracy, in per cent, of classifiers on the frozen encoder's vectors of sentences, "
+            "and its standard deviation over seeds. Commonest class: of always saying that."
+        ),
+        Drawing.of("Accuracy by task", lambda theme: probing_figure.draw(found.probing, theme)),
+        Table(*probing.cells(found.probing)),
+        *map(Text, probing.notes(found.probing)),
+    )
+    return part
+
+
 #: In the order of the page.
-PARTS = (*(models_part, scores_part, maps_part, gates_part, heads_part, lengths_part, curves_part),)
+PARTS = (
+    *(models_part, scores_part, maps_part, gates_part, heads_part, lengths_part, curves_part),
+    probing_part,
+)

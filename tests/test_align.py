@@ -700,7 +700,7 @@ def test_unknown_subwords_in_a_binarised_set(data, monkeypatch, capsys):
         ("--gold copy.gold", "--gold needs --gold-base"),
         ("--output o --table", "--table is about error rates"),
         ("--output o --path missing.pt", "missing.pt: there is no such file"),
-        ("--output o --path copy.de", "copy.de with the dictionaries in bin cannot be loaded"),
+        ("--output o --path copy.de", "copy.de cannot be loaded as a checkpoint"),
         ("--gold copy.gold --gold-base 1", "has 26 lines, but there are 20 sentences"),
     ],
 )

@@ -184,6 +184,8 @@ def test_a_run_without_numbers_to_the_end_has_diverged(folder):
     assert whole.diverged is None and whole.last == 4
     lost = curves_of(folder, inner(10, "nan"), inner(20, "nan"))["loss", "training"]
     assert lost.diverged == 10 and lost.best is None
+    from_the_first = curves_of(folder, inner(0, "nan"), inner(5, "nan"))["loss", "training"]
+    assert from_the_first.diverged == 0
 
 
 def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():

@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ from fairseq_hybrid_attn.analysis.probing.features import LAST, mean_states, sen
 from fairseq_hybrid_attn.analysis.probing.probe import SentenceEncoder, as_dict, probe
 from fairseq_hybrid_attn.analysis.probing.tasks import TASKS, read_task
 from fairseq_hybrid_attn.analysis.probing.text import AS_TRAINED, Treatment, treatment_of
+from fairseq_hybrid_attn.commands import probe as command
 from fairseq_hybrid_attn.corpora import load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.corpora.definition import Subwords
 from fairseq_hybrid_attn.errors import UserError
@@ -433,3 +435,10 @@ def test_sentences_that_the_model_cannot_take(corpus, trained, tmp_path, sentenc
     more = ["--prepared", corpus["sentencepiece"], "--task-files", tmp_path]
     with pytest.raises(UserError, match=said):
         main(arguments(corpus, trained, *more, tasks="BShift"))
+
+
+def test_a_model_that_translates_nothing_has_no_encoder(tmp_path):
+    """A language model's task has no source language."""
+    task = SimpleNamespace(cfg=SimpleNamespace(data="bin"))
+    with pytest.raises(UserError, match="lm.pt: its task translates nothing"):
+        command.treatment(SimpleNamespace(path=tmp_path / "lm.pt", prepared=None), task)

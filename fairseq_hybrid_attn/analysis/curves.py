@@ -125,7 +125,7 @@ def _diverged(points: dict[int, float]) -> int | None:
     """Where numbers end for good; what comes back, such as a batch's overflow, is a gap."""
     since = None
     for at, value in points.items():
-        since = None if math.isfinite(value) else since or at
+        since = None if math.isfinite(value) else at if since is None else since
     return since
 
 

@@ -12,7 +12,8 @@ from torch import nn
 from ..alignment.words import SUBWORDS, check_kind
 from ..errors import UserError
 from ..files import read_lines
-from ..inference import Sentences, load_model, some
+from ..inference import Sentences, some
+from . import loading
 
 
 def add_model(
@@ -75,9 +76,8 @@ def load(args: argparse.Namespace) -> tuple[nn.Module, object]:
     Raises:
         UserError: if it cannot be loaded.
     """
-    return load_model(
-        args.path, args.data, source_lang=args.source_lang, target_lang=args.target_lang
-    )
+    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
+    return loading.load(args.path, args.data, **languages)
 
 
 def sentences_of(args: argparse.Namespace, task, *, warn: bool = True) -> Sentences:

@@ -45,7 +45,7 @@ from ..corpora.parallel import default_workers
 from ..corpora.tokenisers import KINDS
 from ..errors import UserError
 from ..experiments.provenance import code, hardware, versions
-from . import loading, looking, outputs, several
+from . import looking, outputs, several
 from .aer import table
 
 HELP = "probing tasks (SentEval) on a trained encoder"
@@ -118,8 +118,7 @@ def run(args: argparse.Namespace) -> None:
     outputs.check(args, [args.path, *paths])
     # All are checked before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
-    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
-    model, task = loading.load(args.path, args.data, **languages)
+    model, task = looking.load(args)
     device = looking.device(args)
     encoder = SentenceEncoder(
         model=model.to(device),
@@ -201,7 +200,9 @@ def treatment(args: argparse.Namespace, task) -> Treatment:
     Raises:
         UserError: if a file is missing, or does not fit the model.
     """
-    language = task.cfg.source_lang
+    language = getattr(getattr(task, "cfg", None), "source_lang", None)
+    if language is None:
+        raise UserError(f"--path {args.path}: its task translates nothing, so it has no encoder")
     if args.prepared:
         return treatment_of(args.prepared, args.data, language, args.tokens)
     model = args.bpe_codes or args.sentencepiece

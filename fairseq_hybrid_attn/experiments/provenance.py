@@ -40,6 +40,7 @@ NUMBERS_DEPEND_ON = (
     "commands/averaging.py",
     "commands/gates.py",
     "commands/generated.py",
+    "commands/loading.py",
     "commands/looking.py",
     "commands/score.py",
     "commands/several.py",

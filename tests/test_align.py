@@ -713,7 +713,7 @@ def test_wrong_arguments(data, flags, problem, monkeypatch):
 
 def test_a_missing_data_folder(data, monkeypatch):
     monkeypatch.chdir(data)
-    with pytest.raises(UserError, match="dictionaries in nowhere cannot be loaded"):
+    with pytest.raises(UserError, match="there is no folder nowhere"):
         main("align nowhere --path copy.pt --subwords none --output o".split())
 
 

@@ -138,6 +138,8 @@ def _be(words: list[str], cwd: str, files: list[str]) -> None:
     os.chdir(cwd)
     os.environ.update(environment())
     warnings.simplefilter("ignore")
+    # As in any other process; a loader's worker would have a server of its own start first.
+    multiprocessing.set_start_method("fork", force=True)
     sys.argv = words
     if words[0].endswith(".py"):
         sys.path.insert(0, os.path.dirname(words[0]))

@@ -92,7 +92,9 @@ def _not_run(one: Published) -> str:
         for section in one.comparison.sections
         for line in section.lines
     )
-    return f"- **{one.comparison.title}** (`{shlex.join(one.command)}`): not run: {'; '.join(rows)}"
+    begun = f" ({'; '.join(one.unfinished)})" if one.unfinished else ""
+    title, command = one.comparison.title, shlex.join(one.command)
+    return f"- **{title}** (`{command}`): not run: {'; '.join(rows)}{begun}"
 
 
 def _hours(seconds: float) -> str:

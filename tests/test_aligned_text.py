@@ -49,6 +49,13 @@ def test_hand_aligned_sentences_are_left_out_by_either_side(folder, lowercase):
     assert found == {name: FILES[original] for name, original in names.items()}
 
 
+def test_hand_aligned_sentences_can_be_chosen(folder):
+    """In the words of gold.yaml, which preparation reads."""
+    put_together(folder, "--sure-alone", "--fewest-links", "5")
+    settings = yaml.safe_load((folder / "out/text/gold.yaml").read_text())
+    assert settings == {"base": 0, "first": "de", "sure-alone": True, "fewest-links": 5}
+
+
 @pytest.mark.parametrize("missing", ["a.en", "gold.de", "links"])
 def test_missing_files_are_named(folder, missing):
     (folder / missing).unlink()

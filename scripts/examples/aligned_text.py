@@ -41,7 +41,12 @@ def put_together(arguments: argparse.Namespace) -> str:
     for path, language in zip(gold, languages, strict=True):
         copy(path, folder / f"gold.{language}")
     copy(existing(arguments.links), folder / "gold.align")
-    (folder / "gold.yaml").write_text(f"base: {arguments.base}\nfirst: {arguments.first}\n")
+    settings = f"base: {arguments.base}\nfirst: {arguments.first}\n"
+    if arguments.sure_alone:
+        settings += "sure-alone: true\n"
+    if arguments.fewest_links:
+        settings += f"fewest-links: {arguments.fewest_links}\n"
+    (folder / "gold.yaml").write_text(settings)
     return f"   {kept:,} pairs; {left_out:,} left out, since they are hand-aligned as well"
 
 
@@ -61,6 +66,8 @@ def main() -> None:
     parser.add_argument("--links", type=Path, required=True)
     parser.add_argument("--base", type=int, choices=(0, 1), required=True)
     parser.add_argument("--first", required=True)
+    parser.add_argument("--sure-alone", action="store_true")
+    parser.add_argument("--fewest-links", type=int, default=0)
     parser.add_argument("--lowercase", action="store_true")
     try:
         print(put_together(parser.parse_args()))

@@ -10,7 +10,8 @@ scripts/examples/word_alignment.sh: the alignment paper's systems on a text of y
 sentences that were aligned by hand; from the files to the printed tables.
 
   scripts/examples/word_alignment.sh FOLDER --languages de en --text PREFIX [--text PREFIX ...] \
-      --gold PREFIX --links FILE --base 0|1 --first LANGUAGE [--lowercase] [-- OPTIONS]
+      --gold PREFIX --links FILE --base 0|1 --first LANGUAGE [--lowercase] [--sure-alone] \
+      [--fewest-links N] [-- OPTIONS]
 
 FOLDER      made, with the text put together, and the results in FOLDER/reproduction
 --text      PREFIX.de and PREFIX.en (or .gz): a sentence a line, not tokenised
@@ -18,6 +19,8 @@ FOLDER      made, with the text put together, and the results in FOLDER/reproduc
 --links     their links, as "fairseq-hybrid aer" reads them; --base: the number of the first word
 --first     the language whose word comes first in a link
 --lowercase the text; for hand-aligned sentences in lower case
+--sure-alone, --fewest-links N
+            leave out hand-aligned sentences with links that are only possible; with fewer links
 OPTIONS     of "fairseq-hybrid reproduce", such as --seeds 3; and tables and rows in place of all:
             -- alignment/table1 transformer alignment/table5 --profile small
             Without any: all of Tables 1 to 6 and Figure 2 with --profile medium.

@@ -35,15 +35,7 @@ def test_two_processes_train_what_one_does(place):
     assert (folder / "out/corpora/full@text/toy/manifest.json").exists()
     assert not (folder / "out/runs").exists()
 
-    run(
-        "fairseq-hybrid",
-        "reproduce",
-        "toy/table1",
-        "plain",
-        "--keep-checkpoints",
-        *where,
-        cwd=folder,
-    )
+    run("fairseq-hybrid", "train", *row, *where, cwd=folder)
     made = folder / "out/runs/full@text/toy/table1/plain/bleu/seed1"
     made.rename(folder / "alone")
 

@@ -13,9 +13,10 @@ import re
 
 from ..errors import UserError
 from ..scoring.combining import Combined, combined
+from ..scoring.metrics import METRICS
 from .comparison import Verdict
 from .evidence import Translations, evidence
-from .planning import Plan
+from .planning import Plan, State, status
 from .tables import Cell, Claim, Table
 
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+)")
@@ -27,7 +28,8 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
     """Sign and cell of each number of a claim.
 
     Raises:
-        UserError: if it cannot be read, or names no cell of the table.
+        UserError: if it cannot be read, or names no cell of the table, or one that has no
+            translations of its own to resample.
     """
     terms, text = [], claim.above_zero
     while text.strip():
@@ -36,8 +38,12 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
             raise UserError(
                 f"{table.name}: claims: {claim.above_zero!r}: use ROW/COLUMN, with + or - between"
             )
-        row, column = table.row(found[2]), table.column(found[3])
-        terms.append((-1 if found[1] == "-" else 1, Cell(table, row, column)))
+        cell = Cell(table, table.row(found[2]), table.column(found[3]))
+        if cell.column.curve or cell.score.partition(".")[0] not in METRICS:
+            raise UserError(
+                f"{table.name}: claims: {found[2]}/{found[3]} is no score of a whole translation"
+            )
+        terms.append((-1 if found[1] == "-" else 1, cell))
         text = text[found.end() :]
     if not terms:
         raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
@@ -48,7 +54,7 @@ def judge(plan: Plan) -> list[Verdict]:
     """All claims of a plan's table.
 
     A claim has held if the whole 95 % interval of our sum is above zero, and the sum of each
-    seed; it did not hold if the whole interval is below.
+    seed; it did not hold if both are below.
 
     Raises:
         UserError: if a claim cannot be read.
@@ -62,24 +68,32 @@ def _judge(plan: Plan, claim: Claim) -> Verdict:
     paper = None
     if None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
-    by_seed = {seed: found for seed in plan.seeds if (found := _of_seed(plan, terms, seed))}
-    if not by_seed:
-        return Verdict(claim.says, paper, None, (), "not run")
-    ours = _sum([term for found in by_seed.values() for term in found], 1 / len(by_seed))
-    seeds = tuple(
-        sum(sign * one.measure().value for sign, one in found) for found in by_seed.values()
-    )
+    found = {seed: _of_seed(plan, terms, seed) for seed in plan.seeds}
+    lacking = tuple(seed for seed, terms_found in found.items() if terms_found is None)
+    found = {seed: terms_found for seed, terms_found in found.items() if terms_found}
+    if not found:
+        return Verdict(claim.says, paper, None, {}, lacking, False, "not run")
+    ours = _sum([term for one in found.values() for term in one], 1 / len(found))
+    by_seed = {
+        str(seed): sum(sign * one.measure().value for sign, one in terms_found)
+        for seed, terms_found in found.items()
+    }
     verdict = OPEN
-    if ours.low > 0 and min(seeds) > 0:
+    if ours.low > 0 and min(by_seed.values()) > 0:
         verdict = HELD
-    elif ours.high < 0:
+    elif ours.high < 0 and max(by_seed.values()) < 0:
         verdict = FAILED
-    return Verdict(claim.says, paper, ours, seeds, verdict)
+    runs = [plan.workspace.run(cell, seed) for _, cell in terms for seed in found]
+    stale = any(status(run).state is State.STALE for run in runs)
+    return Verdict(claim.says, paper, ours, by_seed, lacking, stale, verdict)
 
 
 def _of_seed(plan: Plan, terms: list[tuple[int, Cell]], seed: int):
     """Sign and translations of each term; None if a run lacks."""
-    found = [(sign, evidence(plan.workspace.run(cell, seed), cell.score)) for sign, cell in terms]
+    found = [
+        (sign, evidence(plan.workspace.run(cell, seed), cell.score, cell.column.group))
+        for sign, cell in terms
+    ]
     return found if all(isinstance(one, Translations) for _, one in found) else None
 
 

@@ -89,6 +89,7 @@ def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
     return replace(
         end,
         value=statistics.fmean(values),
+        by_seed=tuple(values),
         interval=_over_seeds(values),
         over="seeds",
         signature=scores[0]["signature"],
@@ -145,12 +146,13 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
         # A number stands without them, where the test set cannot be resampled.
         with contextlib.suppress(UserError):
             p_values = _p_values(plan, cell, done, score)
-            if interval is None and (found := evidence(done[0][0], score, group)):
-                interval = found.interval()
+            if interval is None:
+                interval = _over_test_set([run for run, _ in done], score, group)
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}
     return (
         Measured(
             value=statistics.fmean(values),
+            by_seed=tuple(values),
             score=score,
             interval=interval,
             over=over,
@@ -199,11 +201,20 @@ def _why_not(runs: list[Run]) -> str:
 
 
 def _over_seeds(values: list[float]) -> float | None:
-    """Half the 95 % interval of a mean over seeds, by Student's t; None for a single seed."""
-    if len(values) < 2:
+    """Half the 95 % interval of a mean over seeds, by Student's t; None for fewer than three.
+
+    With two seeds, t has one degree of freedom: 12.7 standard errors, which says nothing.
+    """
+    if len(values) < 3:
         return None
     quantile = float(student.ppf(0.975, len(values) - 1))
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def _over_test_set(runs: list[Run], score: str, group: Group | None) -> float | None:
+    """Half the 95 % interval of a mean over seeds, by resampling the test set."""
+    found = [evidence(run, score, group) for run in runs]
+    return None if None in found else found[0].interval(*found[1:])
 
 
 def _p_values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str):

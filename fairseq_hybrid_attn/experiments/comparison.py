@@ -13,9 +13,10 @@ class Measured:
 
     Attributes:
         value: mean over seeds.
+        by_seed: those that it is the mean of, in the order of ``seeds``.
         score: which score it is; on one's own text, not always the column's.
         interval: half the width of its 95 % interval; None where it could not be computed.
-        over: what varies in the interval: ``seeds``, or ``test set`` with a single seed.
+        over: what varies in the interval: ``seeds``, or ``test set`` with fewer than three.
         seeds: those it comes from.
         signature: how it was computed.
         p_values: of the paired bootstrap against the baseline row, by seed.
@@ -25,6 +26,7 @@ class Measured:
     """
 
     value: float
+    by_seed: tuple[float, ...]
     score: str
     interval: float | None
     over: str
@@ -93,14 +95,18 @@ class Verdict:
         claim: in words.
         paper: the sum of the paper's numbers; None where it does not report them all.
         ours: the sum of ours, a mean over seeds, with its interval; None without all runs.
-        by_seed: the sum for each seed.
+        by_seed: the sum for each seed, as text, that has all runs.
+        lacking: seeds that have not.
+        stale: whether a run of it is not up to date.
         verdict: in words.
     """
 
     claim: str
     paper: float | None
     ours: Combined | None
-    by_seed: tuple[float, ...]
+    by_seed: dict[str, float]
+    lacking: tuple[int, ...]
+    stale: bool
     verdict: str
 
 
@@ -163,11 +169,11 @@ def _line(content: dict) -> Line:
     ours = content["ours"]
     if ours is None:
         return Line(**content)
-    sequences = {key: tuple(ours[key]) for key in ("seeds", "p_values")}
+    sequences = {key: tuple(ours[key]) for key in ("seeds", "by_seed", "p_values")}
     return Line(**{**content, "ours": Measured(**{**ours, **sequences})})
 
 
 def _verdict(content: dict) -> Verdict:
     ours = content["ours"]
-    parts = {"ours": ours and Combined(**ours), "by_seed": tuple(content["by_seed"])}
+    parts = {"ours": ours and Combined(**ours), "lacking": tuple(content["lacking"])}
     return Verdict(**{**content, **parts})

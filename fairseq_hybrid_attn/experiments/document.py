@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from .planning import State
 from .printing import as_markdown
 from .publishing import Published, read_published, results_of
 
@@ -14,8 +15,8 @@ HEAD = """\
 
 Made by `fairseq-hybrid publish` of the files in [`{folder}/`]({folder}), and of nothing else; do
 not edit it. What was not run says so. Levels on another text or at another size than a paper's
-cannot be compared with the paper's, differences between rows can. All rows of a table have the same
-budget; nothing was chosen by a test set.
+cannot be compared with the paper's; differences between rows can, with the level in mind: what is
+at 20 BLEU cannot fall by 16.
 """
 
 
@@ -47,23 +48,48 @@ def _figure(one: Published, name: str) -> list[str]:
 
 def _how(one: Published, results: Sequence[dict]) -> str:
     """The command that repeats a table, and what its runs took."""
-    seconds = sum(result["training_seconds"] for result in results)
-    machines = [(r["devices"], *_machine(r["hardware"])) for r in results]
-    versions = [
-        ", ".join(f"{package} {version}" for package, version in result["versions"].items())
-        for result in results
+    tables = dict.fromkeys(f"{result['paper']}/{result['table']}" for result in results)
+    told = (
+        _runs(results)
+        if one.comparison.table in tables
+        else [f"{len(results)} runs of {', '.join(tables)}: see there"]
+    )
+    command = f"```sh\n{shlex.join(one.command)}\n```\n"
+    return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
+
+
+def _runs(results: Sequence[dict]) -> list[str]:
+    """What was trained, on what, with what."""
+    seconds = [result["training_seconds"] for result in results]
+    machines = [" ".join((r["devices"], *_machine(r["hardware"]))) for r in results]
+    return [
+        f"{len(results)} runs, {sum(seconds) / 3600:.1f} h of training in all, "
+        f"{min(seconds) / 60:.0f} to {max(seconds) / 60:.0f} min each, on "
+        + "; ".join(dict.fromkeys(machines)),
+        *_by_row("budget", results, _budget),
+        *_by_row("parameters", results, lambda result: f"{result['parameters']:,}"),
+        *_by_row("text", results, lambda result: _text(result["corpus"])),
+        *_by_row("code", results, lambda result: _commit(result["code"])),
+        *_by_row("versions", results, _versions),
     ]
-    commits = [_commit(result["code"]) for result in results]
-    texts = [_text(result["corpus"]) for result in results]
-    lines = [
-        f"```sh\n{shlex.join(one.command)}\n```\n",
-        f"- {len(results)} runs, {_hours(seconds)} of training in all, on "
-        + "; ".join(" ".join(machine) for machine in dict.fromkeys(machines)),
-        *(f"- text: {text}" for text in dict.fromkeys(texts)),
-        *(f"- code: {commit}" for commit in dict.fromkeys(commits)),
-        *(f"- {text}" for text in dict.fromkeys(versions)),
-    ]
-    return "\n".join(lines) + "\n"
+
+
+def _by_row(name: str, results: Sequence[dict], tell: Callable[[dict], str]) -> list[str]:
+    """What results have, once if it is the same for all, or else with the rows that have it."""
+    rows: dict[str, dict[str, None]] = {}
+    for result in results:
+        rows.setdefault(tell(result), {})[result["row"]] = None
+    if len(rows) == 1:
+        return [f"{name}: {next(iter(rows))}"]
+    return [f"{name}: " + "; ".join(f"{text} ({', '.join(which)})" for text, which in rows.items())]
+
+
+def _budget(result: dict) -> str:
+    return f"{result['updates']:,} updates of {result['settings']['batch']['tokens']:,} tokens"
+
+
+def _versions(result: dict) -> str:
+    return ", ".join(f"{package} {version}" for package, version in result["versions"].items())
 
 
 def _machine(hardware: dict) -> tuple[str, ...]:
@@ -92,10 +118,7 @@ def _not_run(one: Published) -> str:
         for section in one.comparison.sections
         for line in section.lines
     )
-    begun = f" ({'; '.join(one.unfinished)})" if one.unfinished else ""
+    far = [run for run in one.unfinished if not run.endswith(f": {State.NOT_BEGUN.value}")]
+    begun = f" ({'; '.join(far)})" if far else ""
     title, command = one.comparison.title, shlex.join(one.command)
     return f"- **{title}** (`{command}`): not run: {'; '.join(rows)}{begun}"
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h"

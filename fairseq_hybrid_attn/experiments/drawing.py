@@ -84,8 +84,7 @@ def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
                 values=tuple(line.ours.value for line in points),
             )
         )
-    score = lines[0].ours.score
-    return curves.Panel(LABELS.get(score, score), found)
+    return curves.Panel(section.title, found)
 
 
 def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:

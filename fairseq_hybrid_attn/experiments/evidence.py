@@ -12,20 +12,26 @@ from typing import Protocol
 from ..alignment import resampling
 from ..alignment.aer import Counts
 from ..analysis.lengths import Group, word_counts
+from ..corpora import read_manifest
 from ..errors import UserError
 from ..files import read_lines
+from ..scoring.combining import combined
 from ..scoring.metrics import METRICS, WITHOUT_SPACES, Score, build_metric
 from ..scoring.significance import confidence_interval, paired_bootstrap
 from ..scoring.test_sets import read_test_sets, slices
 from .alignment_report import read_rates
+from .results import read_result
 from .workspace import Run
 
 
 class Evidence(Protocol):
     """A score's sentences."""
 
-    def interval(self) -> float | None:
-        """Half the 95 % interval; None if there is none."""
+    def interval(self, *others: Evidence) -> float | None:
+        """Half the 95 % interval of the mean of this and others, of the same sentences.
+
+        None if there is none.
+        """
 
     def p_value(self, baseline: Evidence) -> float | None:
         """Of the paired bootstrap; None if the baseline is not of the same test set."""
@@ -46,11 +52,19 @@ class Translations:
         metric = build_metric(self.score, self.target, self.lowercase)
         return metric.score(self.translations, self.references)
 
-    def interval(self) -> float | None:
+    def interval(self, *others: Translations) -> float | None:
         """See :class:`Evidence`."""
-        return confidence_interval(
-            self.score, self.translations, self.references, self.target, self.lowercase
-        ).interval
+        how = self.target, self.lowercase
+        if not others:
+            return confidence_interval(
+                self.score, self.translations, self.references, *how
+            ).interval
+        if any(other.references != self.references for other in others):
+            return None
+        share = 1 / (1 + len(others))
+        terms = [(share, one.translations) for one in (self, *others)]
+        mean = combined(self.score, terms, self.references, *how)
+        return (mean.high - mean.low) / 2
 
     def p_value(self, baseline: Translations) -> float | None:
         """See :class:`Evidence`."""
@@ -72,9 +86,9 @@ class Alignments:
 
     counts: list[Counts]
 
-    def interval(self) -> float | None:
-        """See :class:`Evidence`."""
-        return resampling.interval(self.counts)
+    def interval(self, *others: Alignments) -> float | None:
+        """See :class:`Evidence`; there is none of a mean."""
+        return None if others else resampling.interval(self.counts)
 
     def p_value(self, baseline: Alignments) -> float | None:
         """See :class:`Evidence`."""
@@ -85,18 +99,25 @@ class Alignments:
 def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | None:
     """What there is of a run that has a result; None if it is not here any more.
 
+    Translations are of the text that they were made from: once the corpus has been prepared anew
+    from another one, they are of no use.
+
     Args:
         run: the run.
         score: which of its scores.
         group: of the test set, only the sentences whose source has so many words.
     """
     folder, reference = run.folder, run.treatment.reference()
-    if not folder.result.exists():
+    result = read_result(folder.result)
+    if result is None:
         return None
     metric, dot, test_set = score.partition(".")
     if metric not in METRICS:
         rate = read_rates(folder.alignment_score).get(score)
         return Alignments(rate.sentences) if rate and rate.sentences else None
+    manifest = read_manifest(run.corpus_folder)
+    if manifest is None or manifest.digest != result["corpus"]["digest"]:
+        return None
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum
 
 from ..corpora import read_manifest
 from ..files import read_json
 from ..training_log import last_record
+from .command_lines import RunFolder
 from .devices import Devices
 from .results import changes, read_result
 from .tables import Cell, Table
@@ -18,6 +20,10 @@ from .workspace import Run, Workspace
 SPEED = {"cpu": 4e10, "cuda": 3e13}
 #: Tokens of an average sentence, where epochs are counted and the corpus is not there yet.
 TOKENS_A_SENTENCE = 28
+
+
+#: How Python ends the traceback of an error.
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
 class State(Enum):
@@ -56,9 +62,21 @@ def status(run: Run) -> Status:
     if changed:
         return Status(State.STALE, f"unfinished, and {' and '.join(changed)} changed")
     record = last_record(folder.log("train"))
+    far = f"at update {record['num_updates']}" if record else "before its first update"
     if folder.trained.exists():
-        return Status(State.BEGUN, "trained")
-    return Status(State.BEGUN, f"at update {record['num_updates']}" if record else "")
+        far = "trained"
+    failure = last_error(folder)
+    return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
+
+
+def last_error(folder: RunFolder) -> str | None:
+    """The error that a run's newest log ends with, if any: that of a loss that became NaN, say."""
+    logs = sorted(folder.log("train").parent.glob("*.log"), key=lambda log: log.stat().st_mtime)
+    if not logs:
+        return None
+    lines = logs[-1].read_text(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return last if _ERROR.match(last) else None
 
 
 @dataclass(frozen=True)

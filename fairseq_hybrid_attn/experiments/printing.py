@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from statistics import fmean
 
 from tabulate import tabulate
 
@@ -33,7 +34,7 @@ def as_csv(comparison: Comparison) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(
-        "table row column label system at score paper ours interval interval_over seeds "
+        "table row column label system at score paper ours interval interval_over seeds by_seed "
         "paper_difference our_difference p_values parameters updates signature state".split()
     )
     for section in comparison.sections:
@@ -53,6 +54,7 @@ def as_csv(comparison: Comparison) -> str:
                     _plain(ours and ours.interval),
                     ours.over if ours and ours.interval is not None else "",
                     " ".join(map(str, ours.seeds)) if ours else "",
+                    " ".join(map(_plain, ours.by_seed)) if ours else "",
                     _plain(paper_difference(section, line)),
                     _plain(our_difference(section, line)),
                     " ".join(f"{p:.4f}" for p in ours.p_values) if ours else "",
@@ -87,14 +89,23 @@ def paper_difference(section: Section, line: Line) -> float | None:
 
 
 def our_difference(section: Section, line: Line) -> float | None:
-    """Our number less our baseline's, over the same seeds."""
+    """Our number less our baseline's, over the seeds that both have."""
     base = section.baseline
     if base is None or base == line or base.ours is None or line.ours is None:
         return None
-    # Means over other seeds, or other points of a curve, differ by that as well.
-    if (base.ours.seeds, base.at) != (line.ours.seeds, line.at):
+    seeds = shared_seeds(section, line)
+    # Another point of a curve differs by that as well.
+    if not seeds or base.at != line.at:
         return None
-    return line.ours.value - base.ours.value
+    ours, theirs = (
+        dict(zip(one.seeds, one.by_seed, strict=True)) for one in (line.ours, base.ours)
+    )
+    return fmean(ours[seed] - theirs[seed] for seed in seeds)
+
+
+def shared_seeds(section: Section, line: Line) -> list[int]:
+    """The seeds of a measured line that its measured baseline has as well."""
+    return [seed for seed in line.ours.seeds if seed in section.baseline.ours.seeds]
 
 
 def _document(
@@ -105,10 +116,9 @@ def _document(
 ) -> str:
     blocks = [heading(comparison.title)]
     if not comparison.is_papers:
-        text = f"own text {comparison.text}" if comparison.text else "its corpus"
         blocks.append(
-            f"Profile {comparison.profile} on {text}: levels cannot be compared with the "
-            "paper's; differences between rows can."
+            f"{_scale(comparison)}: levels cannot be compared with the paper's; differences "
+            "between rows can."
         )
     if comparison.transposed:
         blocks.append(_transposed(comparison.sections, fmt))
@@ -126,6 +136,15 @@ def _document(
     return "\n\n".join(blocks) + "\n"
 
 
+def _scale(comparison: Comparison) -> str:
+    """On what text and at what scale, where it is not the paper's."""
+    text = f"own text ({comparison.text})" if comparison.text else "its corpus"
+    # The full profile leaves a table's own sizes as they are.
+    if comparison.profile == "full":
+        return f"On {text}"
+    return f"Profile {comparison.profile} on {text}"
+
+
 def _grid(comparison: Comparison, section: Section, fmt: str) -> str:
     columns: list[tuple[str, Callable[[Line], str]]] = [
         ("row", lambda line: line.row),
@@ -139,10 +158,10 @@ def _grid(comparison: Comparison, section: Section, fmt: str) -> str:
         name = section.baseline.row
         columns += [
             (f"paper - {name}", lambda line: _signed(paper_difference(section, line))),
-            (f"ours - {name}", lambda line: _signed(our_difference(section, line))),
+            (f"ours - {name}", lambda line: _difference(section, line)),
             ("p", lambda line: _p(line)),
         ]
-    columns.append(("seeds", lambda line: str(len(line.ours.seeds)) if line.ours else ""))
+    columns.append(("seeds", _seeds))
     rows = [[show(line) for _, show in columns] for line in section.lines]
     headers = [title for title, _ in columns]
     return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
@@ -186,8 +205,8 @@ def _transposed(sections: tuple[Section, ...], fmt: str) -> str:
 
 HOW_JUDGED = (
     "Differences of BLEU; in brackets the 95 % interval by resampling the test set, the same "
-    "sentences for all systems. Held: all of it is above zero, and every seed; did not hold: all "
-    "below."
+    "sentences for all systems. Held: all of it is above zero, and every seed; did not hold: both "
+    "below. The interval knows nothing of how much trainings with other seeds would differ."
 )
 
 
@@ -198,8 +217,8 @@ def _claims_as_grid(verdicts: tuple[Verdict, ...]) -> list[str]:
             one.claim,
             _signed(one.paper),
             _with_interval(one.ours) if one.ours else "",
-            " ".join(map(_signed, one.by_seed)),
-            one.verdict,
+            _by_seed(one),
+            one.verdict + (STALE if one.stale else ""),
         ]
         for one in verdicts
     ]
@@ -211,14 +230,29 @@ def _claims_as_sentences(verdicts: tuple[Verdict, ...]) -> list[str]:
     """The same, a sentence each."""
     sentences = []
     for one in verdicts:
-        sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**: {one.claim}"
+        stale = f"{STALE} (a run is not up to date)" if one.stale else ""
+        sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**{stale}: {one.claim}"
         told = [
-            *([f"ours {_with_interval(one.ours)}"] if one.ours else []),
-            *([f"by seed {', '.join(map(_signed, one.by_seed))}"] if len(one.by_seed) > 1 else []),
-            *([f"paper {_signed(one.paper)}"] if one.paper is not None else []),
+            *([f"ours {_with_interval(one.ours)}, {_by_seed(one)}"] if one.ours else []),
+            *([f"paper {_signed(one.paper)}{_outside(one)}"] if one.paper is not None else []),
         ]
         sentences.append(f"{sentence}: {'; '.join(told)}." if told else f"{sentence}.")
     return ["\n".join(sentences)]
+
+
+def _by_seed(one: Verdict) -> str:
+    """The sum of each seed, and the seeds that have none."""
+    told = [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
+    if one.lacking and told:
+        told.append(f"not all runs with seed {', '.join(map(str, one.lacking))}")
+    return ", ".join(told)
+
+
+def _outside(one: Verdict) -> str:
+    """Where the paper's sum is, if it is not within our interval."""
+    if one.ours is None or one.ours.low <= one.paper <= one.ours.high:
+        return ""
+    return f" ({'above' if one.paper > one.ours.high else 'below'} our interval)"
 
 
 def _with_interval(sum_of_ours: Combined) -> str:
@@ -231,13 +265,18 @@ def _footnotes(*sections: Section) -> list[str]:
     lines = [line for section in sections for line in section.measured]
     measured = [line.ours for line in lines]
     notes = []
-    for score, signature in dict.fromkeys((ours.score, ours.signature) for ours in measured):
-        notes.append(f"{score}: {signature}")
+    by_signature: dict[str, dict[str, None]] = {}
+    for ours in measured:
+        by_signature.setdefault(ours.signature, {})[ours.score] = None
+    for signature, scores in by_signature.items():
+        names = list(scores)
+        told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
+        notes.append(f"{told}: {signature}")
     overs = sorted({ours.over for ours in measured if ours.interval is not None})
     if overs:
         how = {
             "seeds": "over seeds (Student's t)",
-            "test set": "by resampling the test set (bootstrap), where there is one seed",
+            "test set": "by resampling the test set (bootstrap), with fewer than three seeds",
         }
         notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
     if any(ours.p_values for ours in measured):
@@ -257,6 +296,23 @@ def _ours(line: Line) -> str:
 
 def _from_paper(line: Line) -> float | None:
     return None if line.ours is None or line.paper is None else line.ours.value - line.paper
+
+
+def _difference(section: Section, line: Line) -> str:
+    difference = our_difference(section, line)
+    if difference is None:
+        return ""
+    base, seeds = section.baseline.ours.seeds, shared_seeds(section, line)
+    alone = {tuple(seeds)} != {base, line.ours.seeds}
+    return _signed(difference) + (f" (seed {' '.join(map(str, seeds))})" if alone else "")
+
+
+def _seeds(line: Line) -> str:
+    """How many, and the number of each."""
+    if line.ours is None:
+        return ""
+    count = len(line.ours.seeds)
+    return str(count) if count == 1 else f"{count}: {' '.join(map(_number, line.ours.by_seed))}"
 
 
 def _p(line: Line) -> str:

@@ -9,7 +9,7 @@ There is no text and no checkpoint among them, and folders of the machine are le
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from .command_lines import USER_DIR
 from .comparing import compare
 from .comparison import Comparison, comparison_of
 from .drawing import draw, is_drawable
-from .planning import Plan, State, status
+from .planning import Plan, status
 from .results import read_result
 from .workspace import Run, Workspace
 
@@ -33,7 +33,7 @@ class Published:
         comparison: its numbers.
         command: what repeats it, in words of a command line.
         runs: names of the runs that it comes from, below ``runs/``.
-        unfinished: runs that were begun and have no result, with how far they are.
+        unfinished: runs that have no result, with how far they are, failures included.
         figure: the name of its figure beside it, if there is one.
     """
 
@@ -48,18 +48,19 @@ def publish(plan: Plan, folder: Path) -> None:
     """Write a table, its figure and the results behind it.
 
     Raises:
-        UserError: if something cannot be written.
+        UserError: if something cannot be written, or if runs were published that are not there.
     """
-    comparison = compare(plan)
     done = [run for run in plan.runs if run.folder.result.exists()]
-    begun = [run for run in plan.runs if status(run).state is State.BEGUN]
+    stem = f"{plan.table.name.replace('/', '.')}.{plan.workspace.label}"
+    _check_nothing_is_lost(folder / "tables" / f"{stem}.json", done, plan)
+    comparison = compare(plan)
+    lacking = [run for run in plan.runs if not run.folder.result.exists()]
     for run in done:
         path = result_path(folder, name_of(run))
         path.parent.mkdir(parents=True, exist_ok=True)
         result = read_result(run.folder.result)
         write_json(path, without_folders(result, plan.workspace))
     (folder / "tables").mkdir(parents=True, exist_ok=True)
-    stem = f"{comparison.table.replace('/', '.')}.{comparison.label}"
     figure = None
     if is_drawable(plan) and comparison.is_measured:
         figure = f"{stem}.png"
@@ -68,10 +69,22 @@ def publish(plan: Plan, folder: Path) -> None:
         comparison=comparison,
         command=command_of(plan),
         runs=[name_of(run) for run in done],
-        unfinished=[f"{run.name}: {status(run)}" for run in begun],
+        unfinished=[f"{run.name}: {status(run)}" for run in lacking],
         figure=figure,
     )
     write_json(folder / "tables" / f"{stem}.json", asdict(published))
+
+
+def _check_nothing_is_lost(path: Path, done: Sequence[Run], plan: Plan) -> None:
+    """See to it that runs that were published are there, as they are not in another clone."""
+    if not path.exists():
+        return
+    lost = set(_published(path).runs) - {name_of(run) for run in done}
+    if lost:
+        raise UserError(
+            f"{path} has runs that {plan.workspace.root} lacks, such as {min(lost)}; name the "
+            "folder they are in (--output) and their --seeds, or delete the file"
+        )
 
 
 def read_published(folder: Path) -> list[Published]:
@@ -149,11 +162,11 @@ def command_of(plan: Plan) -> list[str]:
     return command
 
 
-def without_folders(content: object, workspace: Workspace) -> object:
+def without_folders(content: dict, workspace: Workspace) -> dict:
     """A result with names in place of the machine's folders."""
     names = {
         str(workspace.root): "reproduction",
-        str(USER_DIR.parent): ".",
+        **{checkout: "." for checkout in (str(USER_DIR.parent), *_checkouts(content))},
         **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
     }
 
@@ -169,3 +182,15 @@ def without_folders(content: object, workspace: Workspace) -> object:
         return part
 
     return replaced(content)
+
+
+def _checkouts(result: dict) -> set[str]:
+    """The folders that a run's commands took the plugin from, which may be another clone."""
+    commands = result.get("commands", {}).values()
+    user_dirs = {
+        command[at + 1]
+        for command in commands
+        for at, word in enumerate(command[:-1])
+        if word == "--user-dir"
+    }
+    return {str(Path(folder).parent) for folder in user_dirs}

@@ -1,7 +1,8 @@
 """Claims: sums of scores with an interval of their own, and what is said of them."""
 
+import dataclasses
+import json
 import random
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,10 @@ import yaml
 from rows import EVERY_TABLE, FULL
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.corpora.manifest import Manifest
 from fairseq_hybrid_attn.experiments.claims import judge, terms_of
+from fairseq_hybrid_attn.experiments.planning import Plan
+from fairseq_hybrid_attn.experiments.results import identity
 from fairseq_hybrid_attn.experiments.tables import Claim, load_table
 from fairseq_hybrid_attn.experiments.workspace import OwnText, Workspace
 from fairseq_hybrid_attn.scoring.combining import combined
@@ -34,6 +38,9 @@ def worse(lines, share, seed):
 
 
 REFERENCES = sentences(60, seed=0)
+
+#: Of a prepared corpus that is nothing but references.
+MANIFEST = {field.name: {} for field in dataclasses.fields(Manifest)}
 
 
 def bleu(lines, references):
@@ -74,9 +81,25 @@ POSITIONS = EVERY_TABLE["evidence/positions"]
 
 
 def test_the_claims_of_the_evidence_can_be_read():
-    assert len(POSITIONS.claims) == 9
+    assert len(POSITIONS.claims) == 12
     for claim in POSITIONS.claims:
         assert sum(sign for sign, _ in terms_of(POSITIONS, claim)) == 0  # differences
+
+
+@pytest.mark.parametrize("test_set", ["tatoeba", "europarl"])
+def test_the_claims_of_a_test_set_are_those_of_all_of_them(test_set):
+    sets = EVERY_TABLE["evidence/test_sets"]
+    claims = [claim for claim in sets.claims if claim.says.startswith(f"on {test_set},")]
+    theirs = [
+        [(sign, cell.run_name) for sign, cell in terms_of(POSITIONS, claim)]
+        for claim in POSITIONS.claims
+        if "our question" not in claim.says
+    ]
+    found = [terms_of(sets, claim) for claim in claims]
+    assert sorted([(sign, cell.run_name) for sign, cell in terms] for terms in found) == sorted(
+        theirs
+    )
+    assert {cell.score for terms in found for _, cell in terms} == {f"bleu.{test_set}"}
 
 
 def test_terms():
@@ -156,13 +179,18 @@ def workspace(tmp_path):
             share = shares[f"{cell.row.name}/{cell.column.name}"]
             run = place.run(cell, seed)
             run.folder.path.mkdir(parents=True)
-            run.folder.result.write_text("{}")
+            corpus = Manifest(**{**MANIFEST, "digest": run.recipe.digest})
+            run.corpus_folder.mkdir(parents=True, exist_ok=True)
+            corpus.write(run.corpus_folder)
+            result = {"identity": identity(run), "corpus": {"digest": corpus.digest}}
+            facts = {"scores": {}, "updates": 1, "parameters": 1, "finished": "now"}
+            run.folder.result.write_text(json.dumps({**result, **facts}))
             lines = worse(REFERENCES, share, f"{cell.row.name}{cell.column.name}{seed}")
             run.folder.hypotheses.write_text("".join(f"{line}\n" for line in lines))
     raw = run.treatment.reference()
-    raw.parent.mkdir(parents=True)
+    raw.parent.mkdir(parents=True, exist_ok=True)
     raw.write_text("".join(f"{line}\n" for line in REFERENCES))
-    return SimpleNamespace(workspace=place, table=table, seeds=(1, 2))
+    return Plan(table, place, tuple(table.cells()), (1, 2))
 
 
 def write_yaml(path, content):
@@ -181,7 +209,8 @@ def test_verdicts(workspace):
         score(workspace, "plain", "with", s) - score(workspace, "plain", "without", s)
         for s in (1, 2)
     ]
-    assert falls.by_seed == pytest.approx(by_seed)
+    assert falls.by_seed == pytest.approx({"1": by_seed[0], "2": by_seed[1]})
+    assert falls.lacking == () and not falls.stale
     assert falls.ours.value == pytest.approx(sum(by_seed) / 2)
     assert falls.ours.low < falls.ours.value < falls.ours.high
     assert (falls.verdict, falls.paper) == ("held", 15.0)
@@ -196,8 +225,38 @@ def test_one_seed_against_the_interval_leaves_it_open(workspace):
     run = workspace.workspace.run(cells["plain", "without"], 2)
     run.folder.hypotheses.write_text("".join(f"{line}\n" for line in REFERENCES))
     falls = judge(workspace)[0]
-    assert falls.by_seed[0] > 0 > falls.by_seed[1]
+    assert falls.by_seed["1"] > 0 > falls.by_seed["2"]
     assert falls.verdict == "not decided at this size"
+
+
+def test_one_seed_for_what_the_interval_is_against_leaves_it_open(workspace):
+    """The same the other way round."""
+    cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
+    run = workspace.workspace.run(cells["plain", "without"], 2)
+    run.folder.hypotheses.write_text("".join(f"{line}\n" for line in REFERENCES))
+    run = workspace.workspace.run(cells["ours", "without"], 2)
+    lines = worse(REFERENCES, 0.97, "bad")
+    run.folder.hypotheses.write_text("".join(f"{line}\n" for line in lines))
+    worse_without = judge(workspace)[3]
+    assert worse_without.by_seed["1"] < 0 < worse_without.by_seed["2"]
+    assert worse_without.verdict == "not decided at this size"
+
+
+def test_what_is_not_up_to_date_is_said_of_a_claim(workspace):
+    cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
+    path = workspace.workspace.run(cells["ours", "with"], 2).folder.result
+    result = json.loads(path.read_text())
+    result["identity"]["code"] = "other"
+    path.write_text(json.dumps(result))
+    assert [verdict.stale for verdict in judge(workspace)] == [False, True, True, False]
+
+
+def test_translations_of_another_text_are_no_evidence(workspace):
+    """The references have been made anew since."""
+    cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
+    run = workspace.workspace.run(cells["ours", "with"], 2)
+    Manifest(**{**MANIFEST, "digest": "another"}).write(run.corpus_folder)
+    assert [verdict.verdict for verdict in judge(workspace)] == ["not run"] * 4
 
 
 def test_seeds_that_lack_a_run_are_left_out(workspace):
@@ -207,7 +266,8 @@ def test_seeds_that_lack_a_run_are_left_out(workspace):
     assert len(falls.by_seed) == 2 and len(less.by_seed) == 1
     workspace.workspace.run(cells["ours", "with"], 1).folder.result.unlink()
     less = judge(workspace)[1]
-    assert (less.ours, less.by_seed, less.verdict) == (None, (), "not run")
+    assert (less.ours, less.by_seed, less.verdict) == (None, {}, "not run")
+    assert less.lacking == (1, 2)
 
 
 def test_a_claim_lacks_a_key(workspace):

@@ -23,14 +23,15 @@ from fairseq_hybrid_attn.experiments.printing import (
     as_json,
     as_markdown,
     as_terminal,
+    our_difference,
 )
 from fairseq_hybrid_attn.scoring.combining import Combined
 
 
 def test_interval_over_seeds_is_students():
-    # t(0.975) is 12.7062 with one degree of freedom and 4.30265 with two.
+    # t(0.975) is 4.30265 with two degrees of freedom, and 12.7 with one, which is no interval.
     assert _over_seeds([30.0]) is None
-    assert _over_seeds([30.0, 31.0]) == pytest.approx(12.7062 * math.sqrt(0.5) / math.sqrt(2), 1e-5)
+    assert _over_seeds([30.0, 31.0]) is None
     assert _over_seeds([1.0, 2.0, 3.0]) == pytest.approx(4.30265 / math.sqrt(3), 1e-5)
     assert _over_seeds([5.0, 5.0, 5.0]) == 0
 
@@ -41,6 +42,7 @@ def measured(value, **changed):
         "interval": 0.5,
         "over": "seeds",
         "seeds": (1, 2, 3),
+        "by_seed": (value - 1, value, value + 1),
         "signature": "tok:13a",
         "p_values": (),
         "stale": "",
@@ -60,8 +62,11 @@ LINES = (
 )
 SECTION = Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
 VERDICTS = (
-    Verdict("base falls", 15.71, Combined(8.1, 7.2, 9.0), (8.2, 8.0), "held"),
-    Verdict("e1 falls less", None, None, (), "not run"),
+    Verdict(
+        "base falls", 15.71, Combined(8.1, 7.2, 9.0), {"1": 8.2, "2": 8.0}, (3,), False, "held"
+    ),
+    Verdict("e1 falls", 1.5, Combined(1.1, 0.2, 2.0), {"1": 1.1}, (), True, "held"),
+    Verdict("e1 falls less", None, None, {}, (1,), False, "not run"),
 )
 
 
@@ -85,10 +90,21 @@ def test_markdown_at_the_papers_scale():
         *("p", "seeds"),
     ]
     assert cells(text, "base") == [
-        *("base", "Transformer", "31.27", "30.00 ± 0.50", "-1.27", "", "", "", "3")
+        *(
+            "base",
+            "Transformer",
+            "31.27",
+            "30.00 ± 0.50",
+            "-1.27",
+            "",
+            "",
+            "",
+            "3: 29.00 30.00 31.00",
+        )
     ]
     assert cells(text, "e1") == [
-        *("e1", "HySAN", "32.28", "31.50 ± 0.50†", "-0.78", "+1.01", "+1.50", "0.001 0.250", "3")
+        *("e1", "HySAN", "32.28", "31.50 ± 0.50†", "-0.78", "+1.01", "+1.50", "0.001 0.250"),
+        "3: 30.50 31.50 32.50",
     ]
     assert cells(text, "e2") == ["e2", "HySAN", "32.29", "not run", "", "+1.02", "", "", ""]
     assert "† e1: data changed" in text and "bleu: tok:13a" in text and "Note: a note" in text
@@ -100,6 +116,22 @@ def test_other_scales_and_texts_are_labelled(profile, own):
     text = as_terminal(comparison(profile, own))
     assert "levels cannot be compared" in text and "ours - paper" not in text
     assert "+1.50" in text and "+1.01" in text
+
+
+def test_differences_are_over_the_seeds_that_both_have():
+    """A seed that failed must not hide the difference, nor be taken for one."""
+    line = replace(BASE, row="e1", ours=measured(33.0, seeds=(2, 4), by_seed=(31.0, 35.0)))
+    section = replace(SECTION, lines=(BASE, line))
+    (shown,) = [c for c in cells(as_markdown(comparison(sections=(section,))), "e1") if "seed" in c]
+    assert shown == "+1.00 (seed 2)"  # 31 less 30, that of the base's seed 2
+    other = replace(line, ours=replace(line.ours, seeds=(4, 5)))
+    assert our_difference(section, other) is None
+
+
+def test_scores_of_one_signature_are_told_once():
+    lines = [replace(BASE, row=name, ours=measured(1.0, score=name)) for name in "abcd"]
+    text = as_markdown(comparison(sections=(replace(SECTION, lines=tuple(lines)),)))
+    assert "a to d: tok:13a" in text and "b: tok" not in text
 
 
 def test_a_curve_has_a_line_for_each_checkpoint():
@@ -127,7 +159,10 @@ def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():
 def test_claims_are_sentences_in_a_document():
     text = as_markdown(comparison(verdicts=VERDICTS))
     assert (
-        "- **Held**: base falls: ours +8.10 (+7.20 to +9.00); by seed +8.20, +8.00; paper +15.71.\n"
+        "- **Held**: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
+        "not all runs with seed 3; paper +15.71 (above our interval).\n"
+        "- **Held**† (a run is not up to date): e1 falls: ours +1.10 (+0.20 to +2.00), "
+        "seed 1: +1.10; paper +1.50.\n"
         "- **Not run**: e1 falls less.\n"
     ) in text
     assert "8.10 (+7.20 to +9.00)" in as_terminal(comparison(verdicts=VERDICTS))

@@ -7,6 +7,8 @@ import io
 import json
 import re
 import shutil
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli import run
@@ -15,6 +17,7 @@ from test_reproduce import RECIPE, SETTINGS, write_configs, write_text
 
 from fairseq_hybrid_attn.__main__ import main
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.publishing import without_folders
 from fairseq_hybrid_attn.experiments.settings import load_profile
 from fairseq_hybrid_attn.experiments.tables import load_table
 from fairseq_hybrid_attn.training_log import read_log
@@ -311,6 +314,48 @@ def test_what_is_published_is_what_was_printed(place):
     hybrid(place, "publish", *names)
     assert (place / "RESULTS.md").read_text() == document
     assert {path: path.read_bytes() for path in before} == before
+
+
+def test_what_was_published_is_not_replaced_by_nothing(place):
+    """As in another clone, which has the results and not the runs."""
+    to = ("--results", "kept", "--document", "kept.md")
+    hybrid(place, "publish", "toy/table1", *to)
+    before = (place / "kept.md").read_text()
+    elsewhere = ("--configs", "configs", "--data", "text", "--output", "elsewhere")
+    with pytest.raises(UserError, match=r"kept/tables/toy\.table1.*elsewhere lacks"):
+        hybrid(place, "publish", "toy/table1", *to, *elsewhere)
+    assert (place / "kept.md").read_text() == before
+
+
+def test_a_run_that_failed_is_listed_with_its_error(place):
+    seed1 = run_folder(place)
+    seed2 = seed1.parent / "seed2"
+    (seed2 / "logs").mkdir(parents=True)
+    shutil.copy(seed1 / "begun.json", seed2)
+    log = seed2 / "logs/train.log"
+    log.write_text("Traceback (most recent call last):\n  x\nFloatingPointError: loss is nan\n\n")
+    to = ("--results", "failed", "--document", "failed.md")
+    try:
+        hybrid(place, "publish", "toy/table1", "--seeds", "2", *to)
+        document = (place / "failed.md").read_text()
+        log.write_text(log.read_text() + "2026-01-01 | INFO | resumed\n")
+        resumed = hybrid(place, "reproduce", "toy/table1", "--seeds", "2", "--dry-run")
+    finally:
+        shutil.rmtree(seed2)
+    assert (
+        "toy/table1/plain/bleu/seed2: begun (before its first update; failed: FloatingPointError: "
+        "loss is nan)"
+    ) in document
+    assert "begun (before its first update)" in resumed
+
+
+def test_folders_of_another_clone_are_left_out():
+    """Runs may have been made with another clone than the one that publishes them."""
+    content = {"commands": {"train": ["x", "--user-dir", "/there/fairseq_hybrid_attn"]}}
+    place = SimpleNamespace(root=Path("/root/out"), own=None)
+    assert without_folders(content, place) == {
+        "commands": {"train": ["x", "--user-dir", "./fairseq_hybrid_attn"]}
+    }
 
 
 def test_tables_that_were_not_run_are_named(place):

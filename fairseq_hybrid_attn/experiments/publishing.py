@@ -9,14 +9,14 @@ There is no text and no checkpoint among them, and folders of the machine are le
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..analysis.figures import style
 from ..errors import UserError
 from ..files import read_json, write_json
-from .command_lines import USER_DIR
+from .command_lines import USER_DIR, RunFolder
 from .comparing import compare
 from .comparison import Comparison, comparison_of
 from .drawing import draw, is_drawable
@@ -52,7 +52,7 @@ def publish(plan: Plan, folder: Path) -> None:
     """
     done = [run for run in plan.runs if run.folder.result.exists()]
     stem = f"{plan.table.name.replace('/', '.')}.{plan.workspace.label}"
-    _check_nothing_is_lost(folder / "tables" / f"{stem}.json", done, plan)
+    _check_nothing_is_lost(folder / "tables" / f"{stem}.json", plan.workspace)
     comparison = compare(plan)
     lacking = [run for run in plan.runs if not run.folder.result.exists()]
     for run in done:
@@ -75,16 +75,16 @@ def publish(plan: Plan, folder: Path) -> None:
     write_json(folder / "tables" / f"{stem}.json", asdict(published))
 
 
-def _check_nothing_is_lost(path: Path, done: Sequence[Run], plan: Plan) -> None:
+def _check_nothing_is_lost(path: Path, workspace: Workspace) -> None:
     """See to it that runs that were published are there, as they are not in another clone."""
     if not path.exists():
         return
-    lost = set(_published(path).runs) - {name_of(run) for run in done}
-    if lost:
-        raise UserError(
-            f"{path} has runs that {plan.workspace.root} lacks, such as {min(lost)}; name the "
-            "folder they are in (--output) and their --seeds, or delete the file"
-        )
+    for name in _published(path).runs:
+        if not RunFolder(workspace.root / "runs" / name).result.exists():
+            raise UserError(
+                f"{path} is of runs that {workspace.root} lacks, such as {name}; name the folder "
+                "they are in (--output), or delete the file"
+            )
 
 
 def read_published(folder: Path) -> list[Published]:

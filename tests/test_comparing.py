@@ -23,7 +23,6 @@ from fairseq_hybrid_attn.experiments.printing import (
     as_json,
     as_markdown,
     as_terminal,
-    our_difference,
 )
 from fairseq_hybrid_attn.scoring.combining import Combined
 
@@ -125,7 +124,7 @@ def test_differences_are_over_the_seeds_that_both_have():
     (shown,) = [c for c in cells(as_markdown(comparison(sections=(section,))), "e1") if "seed" in c]
     assert shown == "+1.00 (seed 2)"  # 31 less 30, that of the base's seed 2
     other = replace(line, ours=replace(line.ours, seeds=(4, 5)))
-    assert our_difference(section, other) is None
+    assert section.our_difference(other) is None
 
 
 def test_scores_of_one_signature_are_told_once():

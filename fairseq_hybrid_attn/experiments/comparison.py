@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import fmean
 
 from ..scoring.combining import Combined
 
@@ -85,6 +86,31 @@ class Section:
     def measured(self) -> list[Line]:
         """The lines that have a number of ours."""
         return [line for line in self.lines if line.ours]
+
+    def paper_difference(self, line: Line) -> float | None:
+        """The paper's number less its baseline's."""
+        base = self.baseline
+        if base is None or base == line or base.paper is None or line.paper is None:
+            return None
+        return line.paper - base.paper
+
+    def our_difference(self, line: Line) -> float | None:
+        """Our number less our baseline's, over the seeds that both have."""
+        base = self.baseline
+        if base is None or base == line or base.ours is None or line.ours is None:
+            return None
+        seeds = self.shared_seeds(line)
+        # Another point of a curve differs by that as well.
+        if not seeds or base.at != line.at:
+            return None
+        ours, theirs = (
+            dict(zip(one.seeds, one.by_seed, strict=True)) for one in (line.ours, base.ours)
+        )
+        return fmean(ours[seed] - theirs[seed] for seed in seeds)
+
+    def shared_seeds(self, line: Line) -> list[int]:
+        """The seeds of a measured line that its measured baseline has as well."""
+        return [seed for seed in line.ours.seeds if seed in self.baseline.ours.seeds]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,137 @@
+"""The grids of a printed table: rows beside the baseline, curves, or a line a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tabulate import tabulate
+
+from .comparison import Comparison, Line, Section
+
+#: Marks what is not up to date.
+STALE = "†"
+
+
+def grid(comparison: Comparison, section: Section, fmt: str) -> str:
+    columns: list[tuple[str, Callable[[Line], str]]] = [
+        ("row", lambda line: line.row),
+        ("system", lambda line: line.system),
+        ("paper", lambda line: _number(line.paper)),
+        ("ours", _ours),
+    ]
+    if comparison.is_papers:
+        columns.append(("ours - paper", lambda line: signed(_from_paper(line))))
+    if section.baseline is not None:
+        name = section.baseline.row
+        columns += [
+            (f"paper - {name}", lambda line: signed(section.paper_difference(line))),
+            (f"ours - {name}", lambda line: _difference(section, line)),
+            ("p", lambda line: _p(line)),
+        ]
+    columns.append(("seeds", _seeds))
+    rows = [[show(line) for _, show in columns] for line in section.lines]
+    headers = [title for title, _ in columns]
+    return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+
+
+def curves(section: Section, fmt: str) -> str:
+    """A line for each checkpoint, a column for each row that has them."""
+    curves: dict[str, dict[int, Line]] = {}
+    for line in section.lines:
+        curves.setdefault(f"{line.row}: {line.system}".removesuffix(": "), {})[line.at] = line
+    points = sorted({at for curve in curves.values() for at in curve if at is not None})
+    rows = [
+        [at, *(_ours(curve[at]) if at in curve else "" for curve in curves.values())]
+        for at in points
+    ]
+    lacking = [next(iter(curve.values())).why_not for curve in curves.values()]
+    if any(lacking):
+        rows.append(["", *lacking])
+    return tabulate(rows, ["updates", *curves], tablefmt=fmt, disable_numparse=True)
+
+
+def transposed(sections: tuple[Section, ...], fmt: str) -> str:
+    """A line for each column of the table, with what its rows have there."""
+    names = dict.fromkeys((line.row, line.system) for s in sections for line in s.lines)
+    reported = {line.row for s in sections for line in s.lines if line.paper is not None}
+    headers = [""]
+    for row, system in names:
+        who = system or row
+        headers += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
+    rows = []
+    for section in sections:
+        lines = {line.row: line for line in section.lines}
+        cells = [section.title]
+        for row, _ in names:
+            line = lines.get(row)
+            cells += [_number(line and line.paper)] if row in reported else []
+            cells.append(_ours(line) if line else "")
+        rows.append(cells)
+    return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+
+
+def footnotes(*sections: Section) -> list[str]:
+    """What the numbers of one grid are, and what is to be known of them."""
+    lines = [line for section in sections for line in section.measured]
+    measured = [line.ours for line in lines]
+    notes = []
+    by_signature: dict[str, dict[str, None]] = {}
+    for ours in measured:
+        by_signature.setdefault(ours.signature, {})[ours.score] = None
+    for signature, scores in by_signature.items():
+        names = list(scores)
+        told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
+        notes.append(f"{told}: {signature}")
+    overs = sorted({ours.over for ours in measured if ours.interval is not None})
+    if overs:
+        how = {
+            "seeds": "over seeds (Student's t)",
+            "test set": "by resampling the test set (bootstrap), with fewer than three seeds",
+        }
+        notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
+    if any(ours.p_values for ours in measured):
+        notes.append("p: paired bootstrap against the baseline's run of the same seed, by seed.")
+    stale = [line for line in lines if line.ours.stale]
+    notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
+    return ["\n".join(notes)] if notes else []
+
+
+def _ours(line: Line) -> str:
+    ours = line.ours
+    if ours is None:
+        return line.why_not
+    interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
+    return f"{ours.value:.2f}{interval}{STALE if ours.stale else ''}"
+
+
+def _from_paper(line: Line) -> float | None:
+    return None if line.ours is None or line.paper is None else line.ours.value - line.paper
+
+
+def _difference(section: Section, line: Line) -> str:
+    difference = section.our_difference(line)
+    if difference is None:
+        return ""
+    base, seeds = section.baseline.ours.seeds, section.shared_seeds(line)
+    alone = {tuple(seeds)} != {base, line.ours.seeds}
+    return signed(difference) + (f" (seed {' '.join(map(str, seeds))})" if alone else "")
+
+
+def _seeds(line: Line) -> str:
+    """How many, and the number of each."""
+    if line.ours is None:
+        return ""
+    count = len(line.ours.seeds)
+    return str(count) if count == 1 else f"{count}: {' '.join(map(_number, line.ours.by_seed))}"
+
+
+def _p(line: Line) -> str:
+    return " ".join(f"{p:.3f}" for p in line.ours.p_values) if line.ours else ""
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"

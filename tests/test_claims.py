@@ -128,6 +128,16 @@ def test_what_cannot_be_read_is_told(text, message):
         terms_of(POSITIONS, Claim("x", text))
 
 
+def test_scores_of_different_sentences_are_not_added_up():
+    sets = EVERY_TABLE["evidence/test_sets"]
+    claim = Claim("x", "transformer/tatoeba_positions - transformer/europarl_positions")
+    with pytest.raises(UserError, match="different sentences"):
+        terms_of(sets, claim)
+    curves = EVERY_TABLE["evidence/curves"]
+    with pytest.raises(UserError, match="no score of a whole translation"):
+        terms_of(curves, Claim("x", "transformer/bleu_positions"))
+
+
 @pytest.fixture
 def workspace(tmp_path):
     """Runs that have translations; of the table, with claims about two rows."""
@@ -256,7 +266,9 @@ def test_translations_of_another_text_are_no_evidence(workspace):
     cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
     run = workspace.workspace.run(cells["ours", "with"], 2)
     Manifest(**{**MANIFEST, "digest": "another"}).write(run.corpus_folder)
-    assert [verdict.verdict for verdict in judge(workspace)] == ["not run"] * 4
+    assert {verdict.verdict for verdict in judge(workspace)} == {
+        "cannot be judged, since translations or test set are not here"
+    }
 
 
 def test_seeds_that_lack_a_run_are_left_out(workspace):

@@ -323,7 +323,10 @@ def test_what_was_published_is_not_replaced_by_nothing(place):
     before = (place / "kept.md").read_text()
     elsewhere = ("--configs", "configs", "--data", "text", "--output", "elsewhere")
     with pytest.raises(UserError, match=r"kept/tables/toy\.table1.*elsewhere lacks"):
-        hybrid(place, "publish", "toy/table1", *to, *elsewhere)
+        hybrid(place, "publish", "toy/figure1", "toy/table1", *to, *elsewhere)
+    with pytest.raises(UserError, match="is also of seed 1; name it"):
+        hybrid(place, "publish", "toy/figure1", "toy/table1", "--seeds", "2", *to)
+    assert not list((place / "kept/tables").glob("toy.figure1*"))  # nothing was begun
     assert (place / "kept.md").read_text() == before
 
 
@@ -333,7 +336,8 @@ def test_a_run_that_failed_is_listed_with_its_error(place):
     (seed2 / "logs").mkdir(parents=True)
     shutil.copy(seed1 / "begun.json", seed2)
     log = seed2 / "logs/train.log"
-    log.write_text("Traceback (most recent call last):\n  x\nFloatingPointError: loss is nan\n\n")
+    log.write_text("Traceback (most recent call last):\n  x\nFloatingPointError: loss is nan\n")
+    log.write_text(log.read_text() + "Some advice of several words\n\n")
     to = ("--results", "failed", "--document", "failed.md")
     try:
         hybrid(place, "publish", "toy/table1", "--seeds", "2", *to)
@@ -346,7 +350,7 @@ def test_a_run_that_failed_is_listed_with_its_error(place):
         "toy/table1/plain/bleu/seed2: begun (before its first update; failed: FloatingPointError: "
         "loss is nan)"
     ) in document
-    assert "begun (before its first update)" in resumed
+    assert "begun (before its first update)" in resumed  # no failure any more
 
 
 def test_folders_of_another_clone_are_left_out():

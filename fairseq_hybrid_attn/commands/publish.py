@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..experiments.document import write_up
-from ..experiments.publishing import publish
+from ..experiments.publishing import check_nothing_is_lost, publish
 from ..files import atomic_write, check_outputs
 from .experiment_arguments import add_cells, add_workspace, plans
 
@@ -52,7 +52,10 @@ def run(args: argparse.Namespace) -> None:
     check_outputs({"--document": args.document}, inputs=[])
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
-    for plan in plans(args):
+    chosen = plans(args)
+    for plan in chosen:  # before the first is written
+        check_nothing_is_lost(plan, args.results)
+    for plan in chosen:
         publish(plan, args.results)
         print(f"{plan.table.name} is in {args.results}")
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-significance",
         action="store_true",
-        help="leave out what resampling gives: intervals of single seeds, and p",
+        help="leave out what resampling gives: intervals of one or two seeds, p, and claims",
     )
     outputs.add_figure(parser)
     add_workspace(parser)

@@ -22,6 +22,7 @@ from .tables import Cell, Claim, Table
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
+NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are not here"
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
@@ -47,6 +48,10 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
         text = text[found.end() :]
     if not terms:
         raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
+    if len({(cell.score, cell.column.group) for _, cell in terms}) > 1:
+        raise UserError(
+            f"{table.name}: claims: {claim.above_zero!r} adds up scores of different sentences"
+        )
     return terms
 
 
@@ -72,7 +77,10 @@ def _judge(plan: Plan, claim: Claim) -> Verdict:
     lacking = tuple(seed for seed, terms_found in found.items() if terms_found is None)
     found = {seed: terms_found for seed, terms_found in found.items() if terms_found}
     if not found:
-        return Verdict(claim.says, paper, None, {}, lacking, False, "not run")
+        runs = [plan.workspace.run(cell, seed) for _, cell in terms for seed in plan.seeds]
+        all_run = all(run.folder.result.exists() for run in runs)
+        verdict = GONE if all_run else NOT_RUN
+        return Verdict(claim.says, paper, None, {}, lacking, False, verdict)
     ours = _sum([term for one in found.values() for term in one], 1 / len(found))
     by_seed = {
         str(seed): sum(sign * one.measure().value for sign, one in terms_found)

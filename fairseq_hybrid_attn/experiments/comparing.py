@@ -29,7 +29,7 @@ def compare(plan: Plan, significance: bool = True) -> Comparison:
     Args:
         plan: what to show.
         significance: whether to compute intervals and p-values on the test set, and to judge
-            the claims by them; it takes a second or so for each row.
+            the claims by them; it takes a second or so for each row, and for each term of a claim.
     """
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     sections = []
@@ -146,6 +146,7 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
         # A number stands without them, where the test set cannot be resampled.
         with contextlib.suppress(UserError):
             p_values = _p_values(plan, cell, done, score)
+        with contextlib.suppress(UserError):
             if interval is None:
                 interval = _over_test_set([run for run, _ in done], score, group)
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}

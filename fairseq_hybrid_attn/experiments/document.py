@@ -16,7 +16,7 @@ HEAD = """\
 Made by `fairseq-hybrid publish` of the files in [`{folder}/`]({folder}), and of nothing else; do
 not edit it. What was not run says so. Levels on another text or at another size than a paper's
 cannot be compared with the paper's; differences between rows can, with the level in mind: what is
-at 20 BLEU cannot fall by 16.
+at 10 BLEU cannot fall by 16.
 """
 
 
@@ -31,11 +31,12 @@ def write_up(folder: Path, name: str) -> str:
         UserError: if there are none, or a file cannot be read.
     """
     published = read_published(folder)
-    blocks = [HEAD.format(folder=name)]
+    blocks, written = [HEAD.format(folder=name)], set()
     for one in published:
         if one.comparison.is_measured:
             blocks += [as_markdown(one.comparison), *_figure(one, name)]
-            blocks += [_how(one, results_of(folder, [one])), *_unfinished(one)]
+            blocks += [_how(one, results_of(folder, [one]), written), *_unfinished(one)]
+            written.add(one.comparison.table)
     lacking = [one for one in published if not one.comparison.is_measured]
     if lacking:
         blocks += ["## Not run\n", "\n".join(map(_not_run, lacking)) + "\n"]
@@ -46,14 +47,12 @@ def _figure(one: Published, name: str) -> list[str]:
     return [f"![{one.comparison.title}]({name}/tables/{one.figure})\n"] if one.figure else []
 
 
-def _how(one: Published, results: Sequence[dict]) -> str:
-    """The command that repeats a table, and what its runs took."""
+def _how(one: Published, results: Sequence[dict], written: set[str]) -> str:
+    """The command that repeats a table, and what its runs took, if it was not told before."""
     tables = dict.fromkeys(f"{result['paper']}/{result['table']}" for result in results)
-    told = (
-        _runs(results)
-        if one.comparison.table in tables
-        else [f"{len(results)} runs of {', '.join(tables)}: see there"]
-    )
+    told = _runs(results)
+    if written.issuperset(tables):
+        told = [f"{len(results)} runs of {', '.join(tables)}: see there"]
     command = f"```sh\n{shlex.join(one.command)}\n```\n"
     return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
 
@@ -85,7 +84,8 @@ def _by_row(name: str, results: Sequence[dict], tell: Callable[[dict], str]) -> 
 
 
 def _budget(result: dict) -> str:
-    return f"{result['updates']:,} updates of {result['settings']['batch']['tokens']:,} tokens"
+    tokens = result["settings"]["batch"]["tokens"]
+    return f"{result['updates']:,} updates of at most {tokens:,} tokens"
 
 
 def _versions(result: dict) -> str:

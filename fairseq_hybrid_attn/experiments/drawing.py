@@ -53,12 +53,22 @@ def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figur
         raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
     names = _names(sections)
     if sections[0].curve:
-        panels = [_panel(section, names) for section in sections if section.measured]
+        measured = [section for section in sections if section.measured]
+        scores = [_score(section) for section in measured]
+        # Panels of one score, of several columns, are told apart by the columns' titles.
+        panels = [
+            _panel(section, names, section.title if scores.count(score) > 1 else score)
+            for section, score in zip(measured, scores, strict=True)
+        ]
         return curves.draw(panels, theme)
-    label = next(line.ours.score for section in sections for line in section.measured)
-    return lengths.draw(
-        _groups(plan, sections, names), list(names.values()), LABELS.get(label, label), theme
-    )
+    label = next(_score(section) for section in sections if section.measured)
+    return lengths.draw(_groups(plan, sections, names), list(names.values()), label, theme)
+
+
+def _score(section: Section) -> str:
+    """What a measured column shows, for people."""
+    score = section.measured[0].ours.score
+    return LABELS.get(score, score)
 
 
 def _names(sections: Sequence[Section]) -> dict[str, str]:
@@ -68,7 +78,7 @@ def _names(sections: Sequence[Section]) -> dict[str, str]:
     return systems if told_apart else {row: row for row in systems}
 
 
-def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
+def _panel(section: Section, names: dict[str, str], label: str) -> curves.Panel:
     """A column of curves, as one of the plots above one another."""
     lines = section.measured
     found = []
@@ -84,7 +94,7 @@ def _panel(section: Section, names: dict[str, str]) -> curves.Panel:
                 values=tuple(line.ours.value for line in points),
             )
         )
-    return curves.Panel(section.title, found)
+    return curves.Panel(label, found)
 
 
 def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:

@@ -59,6 +59,8 @@ class Translations:
             return confidence_interval(
                 self.score, self.translations, self.references, *how
             ).interval
+        if len(self.references) < 2:  # nothing to resample
+            return None
         if any(other.references != self.references for other in others):
             return None
         share = 1 / (1 + len(others))

@@ -91,9 +91,22 @@ def footnotes(*sections: Section) -> list[str]:
         notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
     if any(ours.p_values for ours in measured):
         notes.append("p: paired bootstrap against the baseline's run of the same seed, by seed.")
-    stale = [line for line in lines if line.ours.stale]
+    notes += _whose_seeds(lines)
+    lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
+    stale = [line for line in lines if line.ours and line.ours.stale]
     notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
     return ["\n".join(notes)] if notes else []
+
+
+def _whose_seeds(lines: list[Line]) -> list[str]:
+    """Which seeds the numbers are means of; with the rows, where they differ."""
+    rows: dict[str, dict[str, None]] = {}
+    for line in lines:
+        rows.setdefault(" ".join(map(str, line.ours.seeds)), {})[line.row] = None
+    if len(rows) == 1:
+        return [f"Seeds: {next(iter(rows))}."]
+    told = "; ".join(f"{seeds} ({', '.join(which)})" for seeds, which in rows.items())
+    return [f"Seeds: {told}."] if rows else []
 
 
 def _ours(line: Line) -> str:

@@ -71,12 +71,14 @@ def status(run: Run) -> Status:
 
 def last_error(folder: RunFolder) -> str | None:
     """The error that a run's newest log ends with, if any: that of a loss that became NaN, say."""
-    logs = sorted(folder.log("train").parent.glob("*.log"), key=lambda log: log.stat().st_mtime)
+    logs = sorted(folder.path.glob("**/logs/*.log"), key=lambda log: log.stat().st_mtime)
     if not logs:
         return None
-    lines = logs[-1].read_text(errors="replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return last if _ERROR.match(last) else None
+    _, found, end = logs[-1].read_text(errors="replace").rpartition("Traceback (most recent")
+    if not found or " | INFO | " in end:  # it was taken up again
+        return None
+    # Messages of several lines, and warnings, may follow.
+    return next((line for line in reversed(end.split("\n")) if _ERROR.match(line)), None)
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,9 @@ def publish(plan: Plan, folder: Path) -> None:
     """Write a table, its figure and the results behind it.
 
     Raises:
-        UserError: if something cannot be written, or if runs were published that are not there.
+        UserError: if something cannot be written.
     """
     done = [run for run in plan.runs if run.folder.result.exists()]
-    stem = f"{plan.table.name.replace('/', '.')}.{plan.workspace.label}"
-    _check_nothing_is_lost(folder / "tables" / f"{stem}.json", plan.workspace)
     comparison = compare(plan)
     lacking = [run for run in plan.runs if not run.folder.result.exists()]
     for run in done:
@@ -63,7 +61,7 @@ def publish(plan: Plan, folder: Path) -> None:
     (folder / "tables").mkdir(parents=True, exist_ok=True)
     figure = None
     if is_drawable(plan) and comparison.is_measured:
-        figure = f"{stem}.png"
+        figure = f"{_stem(plan)}.png"
         style.save(draw(plan, comparison.sections), folder / "tables" / figure)
     published = Published(
         comparison=comparison,
@@ -72,19 +70,40 @@ def publish(plan: Plan, folder: Path) -> None:
         unfinished=[f"{run.name}: {status(run)}" for run in lacking],
         figure=figure,
     )
-    write_json(folder / "tables" / f"{stem}.json", asdict(published))
+    write_json(table_path(folder, plan), without_folders(asdict(published), plan.workspace))
 
 
-def _check_nothing_is_lost(path: Path, workspace: Workspace) -> None:
-    """See to it that runs that were published are there, as they are not in another clone."""
-    if not path.exists():
-        return
-    for name in _published(path).runs:
-        if not RunFolder(workspace.root / "runs" / name).result.exists():
+def check_nothing_is_lost(plan: Plan, folder: Path) -> None:
+    """See to it that the plan has the runs that were published, as another clone has not.
+
+    Raises:
+        UserError: if it has not.
+    """
+    path, root = table_path(folder, plan), plan.workspace.root
+    for name in runs_kept(path):
+        seed = name.rpartition("/seed")[2]
+        if not RunFolder(root / "runs" / name).result.exists():
             raise UserError(
-                f"{path} is of runs that {workspace.root} lacks, such as {name}; name the folder "
-                "they are in (--output), or delete the file"
+                f"{path} is of runs that {root} lacks, such as {name}; name the folder they are "
+                "in (--output), or delete the file"
             )
+        if seed not in map(str, plan.seeds):
+            raise UserError(f"{path} is also of seed {seed}; name it (--seeds), or delete the file")
+
+
+def runs_kept(path: Path) -> list[str]:
+    """Names of the runs that a table was published of, by whatever version; none if it was not."""
+    content = read_json(path)
+    return content.get("runs", []) if isinstance(content, dict) else []
+
+
+def table_path(folder: Path, plan: Plan) -> Path:
+    """Where a plan's table is kept."""
+    return folder / "tables" / f"{_stem(plan)}.json"
+
+
+def _stem(plan: Plan) -> str:
+    return f"{plan.table.name.replace('/', '.')}.{plan.workspace.label}"
 
 
 def read_published(folder: Path) -> list[Published]:
@@ -110,7 +129,9 @@ def _published(path: Path) -> Published:
     try:
         return Published(**{**content, "comparison": comparison_of(content["comparison"])})
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is no table of results ({error!r})") from None
+        raise UserError(
+            f"{path} is no table of this version's ({error!r}); publish it again, or delete it"
+        ) from None
 
 
 def results_of(folder: Path, published: Iterable[Published]) -> list[dict]:

@@ -325,7 +325,7 @@ def test_what_was_published_is_not_replaced_by_nothing(place):
     with pytest.raises(UserError, match=r"kept/tables/toy\.table1.*elsewhere lacks"):
         hybrid(place, "publish", "toy/figure1", "toy/table1", *to, *elsewhere)
     with pytest.raises(UserError, match="is also of seed 1; name it"):
-        hybrid(place, "publish", "toy/figure1", "toy/table1", "--seeds", "2", *to)
+        hybrid(place, "publish", "toy/figure1", "toy/table1", "--seeds", "2,3", *to)
     assert not list((place / "kept/tables").glob("toy.figure1*"))  # nothing was begun
     assert (place / "kept.md").read_text() == before
 

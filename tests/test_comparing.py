@@ -160,7 +160,7 @@ def test_claims_are_sentences_in_a_document():
     assert (
         "- **Held**: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
         "not all runs with seed 3; paper +15.71 (above our interval).\n"
-        "- **Held**† (a run is not up to date): e1 falls: ours +1.10 (+0.20 to +2.00), "
+        "- **Held** (one seed)† (a run is not up to date): e1 falls: ours +1.10 (+0.20 to +2.00), "
         "seed 1: +1.10; paper +1.50.\n"
         "- **Not run**: e1 falls less.\n"
     ) in text

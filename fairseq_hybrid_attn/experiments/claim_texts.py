@@ -36,7 +36,8 @@ def as_sentences(verdicts: tuple[Verdict, ...]) -> list[str]:
     sentences = []
     for one in verdicts:
         stale = f"{STALE} (a run is not up to date)" if one.stale else ""
-        sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**{stale}: {one.claim}"
+        seeds = " (one seed)" if len(one.by_seed) == 1 else ""
+        sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**{seeds}{stale}: {one.claim}"
         told = [
             *([f"ours {_with_interval(one.ours)}, {_by_seed(one)}"] if one.ours else []),
             *([f"paper {signed(one.paper)}{_outside(one)}"] if one.paper is not None else []),

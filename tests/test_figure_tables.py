@@ -356,7 +356,7 @@ def test_a_run_that_failed_is_listed_with_its_error(place):
 def test_folders_of_another_clone_are_left_out():
     """Runs may have been made with another clone than the one that publishes them."""
     content = {"commands": {"train": ["x", "--user-dir", "/there/fairseq_hybrid_attn"]}}
-    place = SimpleNamespace(root=Path("/root/out"), own=None)
+    place = SimpleNamespace(root=Path("/here/out"), own=None)
     assert without_folders(content, place) == {
         "commands": {"train": ["x", "--user-dir", "./fairseq_hybrid_attn"]}
     }

@@ -160,7 +160,7 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
         assert cell["seeds"] == "1"
         assert float(cell["interval"]) > 0 and cell["interval_over"] == "test set"
     for row, state in {
-        "broken": "seed 1: begun",
+        "broken": "seed 1: begun (before its first update)",
         "others": "cited by the paper",
         "later": "not measured here: an LSTM on top",
     }.items():
@@ -177,7 +177,7 @@ def test_printed_tables_say_that_levels_cannot_be_compared(reproduced):
         done.stdout,
         hybrid("table", place, "toy/table1", "--format", "markdown", output="out").stdout,
     ):
-        assert "own text text: levels cannot be compared" in text
+        assert "On own text (text): levels cannot be compared" in text
         assert "ours - paper" not in text
         assert "nrefs:1|case:mixed" in text
 

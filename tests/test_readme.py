@@ -1,6 +1,7 @@
 """What the README shows is what the package does."""
 
 import re
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 OURS = sorted(
     name for name, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("fairseq_hy")
 )
+
+
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
 
 
 def snippet(first_line: str) -> str:
@@ -80,3 +84,12 @@ def test_every_flag_of_ours_is_described():
         for name in MODEL_DATACLASS_REGISTRY[arch].__dataclass_fields__:
             if name not in stock:
                 assert f"`--{name.replace('_', '-')}`" in README, name
+
+
+def test_install_names_what_the_package_wants():
+    install = README.split("\n## Install\n")[1].split("\n## ")[0]
+    for wanted in PROJECT["dependencies"]:
+        if "fairseq" in wanted:
+            assert f"`{wanted.split(';')[0].strip()}`" in install
+    for extra in PROJECT["optional-dependencies"]:
+        assert f"`{extra}`" in install

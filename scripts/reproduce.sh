@@ -10,7 +10,7 @@ scripts/reproduce.sh: tables of the papers, from raw text to the printed table.
 
   scripts/reproduce.sh PAPER/TABLE [ROW ...] [PAPER/TABLE [ROW ...]] ... [options]
 
-  scripts/reproduce.sh mma/table4 --seeds 3
+  scripts/reproduce.sh hysan/table2a --seeds 3
   scripts/reproduce.sh hysan/table1 base e1 --dry-run
   scripts/reproduce.sh hysan/table1 base e1 --profile small --data my-text/
 
@@ -19,7 +19,7 @@ reproduce" with the arguments. Everything goes to reproduction/ in the checkout 
 names another folder. Stopped, it goes on where it was when run again.
 
 Environment variables:
-  DOWNLOADS  folder with archives that are already there (as --downloads)
+  DOWNLOADS  folder where archives are, or go; what is there is not downloaded (as --downloads)
   PYTHON     Python 3.11 or 3.12 to make the virtual environment with
 and those of pip; see scripts/demo.sh --help for torch without CUDA.
 
@@ -38,7 +38,7 @@ for argument in "$@"; do
         if [[ -x $VENV/bin/fairseq-hybrid ]]; then
             "$VENV/bin/fairseq-hybrid" reproduce --help
         else
-            echo "(made when .venv is: $VENV/bin/fairseq-hybrid reproduce --help)"
+            echo "(once a script has made .venv: $VENV/bin/fairseq-hybrid reproduce --help)"
         fi
         exit 0
     fi

@@ -1,7 +1,7 @@
 """Learning curves of one or more trainings: loss and BLEU against updates.
 
   fairseq-hybrid curves base=base/train.log hysan=hysan/train.log --figure curves.png
-  fairseq-hybrid curves base=reproduction/runs/…/seed1 --panels bleu,aer --json curves.json
+  fairseq-hybrid curves base=reproduction/runs/…/hysan/table1/base/bleu/seed1 --panels bleu,loss
 
 A run is NAME=FILE; files of one NAME belong together:
   - what fairseq-train printed, with --log-format json (or simple): losses of training and

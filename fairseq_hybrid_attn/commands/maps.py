@@ -17,8 +17,8 @@ of one.  Pointing at a cell shows the two tokens and the weight.
 
 --figures writes into a folder, as PNG and PDF, for each sentence, kind of attention and model: a
 row for each layer and a column for each head (MMA Fig. 3) or, of layers with several branches,
-for each branch, the mean of its heads; and of several models, compare-…: a row for each model and
-a column for each branch of the encoder layer --layer (HySAN Fig. 5).
+for each branch, the mean of its heads; and of several models, sentenceN.compare: a row for each
+model and a column for each branch of the encoder layer --layer (HySAN Fig. 5).
 
 --json and --csv have the weights.  Words are made of subwords: attention is summed over the pieces
 of a key word and averaged over those of a query word.

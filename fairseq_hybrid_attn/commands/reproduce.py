@@ -52,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of finished runs; otherwise only the averaged model is kept",
     )
     parser.add_argument(
-        "--downloads", type=Path, metavar="DIR", help="folder with archives that are already there"
+        "--downloads",
+        type=Path,
+        metavar="DIR",
+        help="where archives are, or go; what is there is not downloaded (default: "
+        "OUTPUT/downloads)",
     )
     add_workspace(parser)
     add_devices(parser)

@@ -50,13 +50,21 @@ def _corpora(runs: list[Run]) -> list[str]:
             state = "prepared"
         else:
             state = "to be prepared"
-            if run.recipe.licence and run.workspace.own is None:
-                state += "; licensed, its files come from you (the message says which)"
+            if run.workspace.own is None:
+                state += _comes_from_you(run)
         lines.append(f"Corpus {run.settings.corpus}: {state}")
         asked = any(other.settings.align for other in runs if other.corpus_folder == folder)
         if asked and run.recipe.gold is None:
             lines.append("   without hand-aligned sentences: no alignment error rate")
     return lines
+
+
+def _comes_from_you(run: Run) -> str:
+    """What of a corpus cannot be downloaded."""
+    if run.recipe.licence:
+        return "; licensed, its files come from you (the message says which)"
+    files = [archive.file for archive in run.recipe.archives if not archive.urls]
+    return f"; from you come {', '.join(files)}" if files else ""
 
 
 def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:

@@ -10,8 +10,8 @@ scripts/prepare/wmt17_zh-en.sh: WMT 2017 Chinese-English, ready for fairseq-trai
 
   scripts/prepare/wmt17_zh-en.sh [options]
 
-Some 20 million pairs; newsdev2017 to validate, newstest2017 to test. The archives are some 5 GB;
-have 60 GB of disk.
+Some 24 million pairs before cleaning, by the paper; newsdev2017 to validate, newstest2017 to test.
+The archives are some 5 GB; have 60 GB of disk. Both are estimates: it has not been prepared by us.
 HELP
 }
 

@@ -6,8 +6,8 @@
       --gen-subset test --subwords subword-nmt --reference raw/test.en --target-lang en \\
       --hypotheses plain=plain.en --hypotheses mma=mma.en --log plain=plain.log --log mma=mma.log \\
       --probing plain=plain.json --probing mma=mma.json --output report.html --json report.json
-  fairseq-hybrid report --run reproduction/runs/full/mma/table2/{base,mma}/bleu/seed1 \\
-      --output report.html
+  fairseq-hybrid report --output report.html \\
+      --run reproduction/runs/full/mma/table2/{transformer,transformer_mma}/de-en/seed1
 
 The page says what each model is: architecture, patterns, parameters, checksum.  With translations,
 it has scores with their signatures, and BLEU by source length; of several models, each is

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import shutil
 
 import numpy as np
 import pytest
@@ -110,6 +111,13 @@ def test_terms():
         (-1, "hysan_e1", "positions"),
         (1, "transformer_mma", "no_positions"),
     ]
+
+
+def test_columns_may_have_hyphens():
+    table = EVERY_TABLE["mma/table4"]
+    claim = Claim("", "mma/de-en-transformer/de-en - local/de-en")
+    terms = [(sign, cell.row.name, cell.column.name) for sign, cell in terms_of(table, claim)]
+    assert terms == [(1, "mma", "de-en"), (-1, "transformer", "de-en"), (-1, "local", "de-en")]
 
 
 @pytest.mark.parametrize(
@@ -269,6 +277,24 @@ def test_translations_of_another_text_are_no_evidence(workspace):
     assert {verdict.verdict for verdict in judge(workspace)} == {
         "cannot be judged, since translations or test set are not here"
     }
+
+
+def test_numbers_of_different_texts_are_not_added_up(workspace):
+    place = workspace.workspace
+    path = place.configs / "toy/table1/table.yaml"
+    content = yaml.safe_load(path.read_text())
+    shutil.copy(place.configs / "corpora/own.yaml", place.configs / "corpora/other.yaml")
+    content["columns"]["without"] = {"corpus": "other"}
+    write_yaml(path, content)
+    table = load_table("toy/table1", place.configs)
+    cells = {(c.row.name, c.column.name): c for c in table.cells()}
+    ours, theirs = (place.run(cells["plain", column], 1) for column in ("with", "without"))
+    shutil.copytree(ours.corpus_folder, theirs.corpus_folder)
+    others = "".join(f"{line}\n" for line in worse(REFERENCES, 0.5, 7))
+    theirs.treatment.reference().write_text(others)
+    falls, _, better, _ = judge(Plan(table, place, tuple(table.cells()), (1,)))
+    assert falls.verdict == "cannot be judged, since its numbers are of different texts"
+    assert falls.ours is None and better.ours is not None
 
 
 def test_seeds_that_lack_a_run_are_left_out(workspace):

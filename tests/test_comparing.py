@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -77,9 +78,13 @@ def comparison(profile=FULL, text=None, sections=(SECTION,), verdicts=(), transp
     )
 
 
-def cells(text, row):
+def cells_of(text, row):
     (line,) = (line for line in text.split("\n") if line.strip("| ").startswith(row))
-    return [cell.strip() for cell in line.strip("|").split("|")]
+    return line
+
+
+def cells(text, row):
+    return [cell.strip() for cell in cells_of(text, row).strip("|").split("|")]
 
 
 def test_markdown_at_the_papers_scale():
@@ -131,6 +136,35 @@ def test_scores_of_one_signature_are_told_once():
     lines = [replace(BASE, row=name, ours=measured(1.0, score=name)) for name in "abcd"]
     text = as_markdown(comparison(sections=(replace(SECTION, lines=tuple(lines)),)))
     assert "a to d: tok:13a" in text and "b: tok" not in text
+
+
+def test_what_would_end_a_cell_is_escaped():
+    """As in systems of HySAN's tables: encoder | decoder."""
+    line = replace(BASE, system="global, fw | fw")
+    text = as_markdown(comparison(sections=(replace(SECTION, lines=(line,)),)))
+    assert r"global, fw \| fw" in text and len(re.split(r"(?<!\\)\|", cells_of(text, "base"))) == 11
+    assert "global, fw | fw" in as_terminal(comparison(sections=(replace(SECTION, lines=(line,)),)))
+
+
+def test_a_p_is_that_of_its_seed():
+    ours = measured(31.0, p_values=(0.01, None, 0.2))
+    section = replace(SECTION, lines=(BASE, replace(LINES[1], ours=ours)))
+    assert "0.010 - 0.200" in as_markdown(comparison(sections=(section,)))
+    (found,) = (
+        line
+        for line in csv.DictReader(io.StringIO(as_csv(comparison(sections=(section,)))))
+        if line["row"] == "e1"
+    )
+    assert found["p_values"] == "0.0100 - 0.2000"
+
+
+def test_seeds_are_told_of_rows_and_of_columns_where_they_differ():
+    second = replace(LINES[1], ours=measured(1.0, seeds=(1,), by_seed=(1.0,)))
+    section = replace(SECTION, lines=(BASE, second))
+    assert "Seeds: 1 2 3 (base); 1 (e1)." in as_markdown(comparison(sections=(section,)))
+    other = replace(SECTION, title="layer 2", lines=(replace(second, row="base"),))
+    text = as_markdown(comparison(sections=(SECTION, other), transposed=True))
+    assert "Seeds: 1 2 3 (base: BLEU; e1); 1 (base: layer 2)." in text
 
 
 def test_a_curve_has_a_line_for_each_checkpoint():

@@ -17,6 +17,7 @@ from test_reproduce import RECIPE, SETTINGS, write_configs, write_text
 
 from fairseq_hybrid_attn.__main__ import main
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.document import write_up
 from fairseq_hybrid_attn.experiments.publishing import without_folders
 from fairseq_hybrid_attn.experiments.settings import load_profile
 from fairseq_hybrid_attn.experiments.tables import load_table
@@ -255,6 +256,56 @@ def test_wrong_groups_are_refused(words, tmp_path):
         load_table("toy/figure2", configs)
 
 
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"columns": {"x": {**WIDE, "train": {"dropout": 0.1}}}}, "no settings of its own"),
+        ({"columns": {"x": {"score": "aer", "source-words": [0, 5]}}}, "only scores of a whole"),
+        ({"columns": {"x": {"curve": True, "source-words": [0, 5]}}}, "only scores of a whole"),
+        ({"columns": {"x": {"curve": True}}, "transposed": True}, "a line a checkpoint"),
+    ],
+)
+def test_columns_that_cannot_be_shown_are_refused(change, message, tmp_path):
+    """Each would have shown other numbers than it says."""
+    content = {**FILES["toy/figure2/table.yaml"], **change}
+    configs = write_configs(tmp_path, **{**FILES, "toy/figure2/table.yaml": content})
+    with pytest.raises(UserError, match=message):
+        load_table("toy/figure2", configs)
+
+
+def test_columns_that_share_a_corpus_want_the_same_one(place, tmp_path):
+    """One's own text in two sizes would be prepared in the first, and trained on in both."""
+    content = {
+        **FILES["toy/table1/table.yaml"],
+        "columns": {"few": {"subword-size": 40}, "many": {"subword-size": 60}},
+    }
+    configs = write_configs(tmp_path, **{**FILES, "toy/table1/table.yaml": content})
+    for stray in STRAY:
+        (configs / f"toy/table1/{stray}.yaml").unlink()
+    command = ("reproduce", "toy/table1", "twin", "--device", "cpu", "--prepare-only")
+    folders = ("--configs", configs, "--output", tmp_path / "out", "--data", place / "text")
+    with (
+        pytest.raises(UserError, match=r"corpus toy: not prepared"),
+        contextlib.redirect_stdout(io.StringIO()) as printed,
+    ):
+        main(list(map(str, (*command, *folders))))
+    assert "other pairs or subword-size" in printed.getvalue()
+    assert not (tmp_path / "out/corpora/full@text/toy/bin").exists()
+
+
+def test_what_is_stale_is_kept_until_it_can_be_done_again(place):
+    path = run_folder(place) / "result.json"
+    result = path.read_text()
+    other = json.loads(result)
+    other["identity"]["code"] = "other"
+    try:
+        path.write_text(json.dumps(other))
+        told = hybrid(place, "reproduce", "toy/table1", "plain", "--redo-stale", "--prepare-only")
+        assert "stale" in told and json.loads(path.read_text()) == other
+    finally:
+        path.write_text(result)
+
+
 @pytest.mark.parametrize("value", ["train", True])
 def test_a_curve_is_of_a_set_that_there_is(value, tmp_path):
     row = {"checkpoints": {"curve": 2, "curve-on": value}}
@@ -309,8 +360,18 @@ def test_what_is_published_is_what_was_printed(place):
     assert "/fairseq_hybrid_attn" not in json.dumps(result).replace("./fairseq_hybrid_attn", "")
 
     before = {path: path.read_bytes() for path in kept if path.suffix == ".json"}
-    hybrid(place, "publish", "toy/table1", "twin")
-    assert (place / "RESULTS.md").read_text() != document  # one row of it
+    with pytest.raises(UserError, match=r"is also of full@text/toy/table1/plain/\S+; name its row"):
+        hybrid(place, "publish", "toy/table1", "twin")
+    # A run that was done again is not published beside tables of what it was.
+    result_file = run_folder(place) / "result.json"
+    result = result_file.read_text()
+    try:
+        result_file.write_text(json.dumps({**json.loads(result), "finished": "later"}))
+        with pytest.raises(UserError, match=r"toy\.figure1\S+ is of an older result of full@text"):
+            hybrid(place, "publish", "toy/table1")
+    finally:
+        result_file.write_text(result)
+    assert (place / "RESULTS.md").read_text() == document
     hybrid(place, "publish", *names)
     assert (place / "RESULTS.md").read_text() == document
     assert {path: path.read_bytes() for path in before} == before
@@ -374,3 +435,16 @@ def test_tables_that_were_not_run_are_named(place):
     }.items():
         with pytest.raises(UserError, match=said):
             hybrid(place, "publish", "toy/figure1", *wrong)
+
+
+def test_what_runs_took_is_told_for_each_text(place):
+    """Not "see there", of the runs of another text."""
+    results = place / "of_two_texts"
+    hybrid(place, "publish", "toy/table1", "--results", results, "--document", "of_two_texts.md")
+    shutil.copytree(results / "runs/full@text", results / "runs/full@another")
+    for path in results.rglob("*.json"):
+        if "another" in str(path) or path.parent.name == "tables":
+            other = results / str(path.relative_to(results)).replace("@text", "@another")
+            other.write_text(path.read_text().replace("full@text", "full@another"))
+    document = write_up(results, "results")
+    assert document.count(" h of training in all") == 2 and "see there" not in document

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import UserError
+from ..experiments.claims import terms_of
 from ..experiments.planning import Plan, make_plan
 from ..experiments.settings import load_profile
 from ..experiments.tables import load_table
@@ -123,6 +124,9 @@ def plans(args: argparse.Namespace) -> list[Plan]:
             tables[-1][1].append(name)
     place = workspace(args)
     loaded = [(load_table(name, place.configs), rows) for name, rows in tables]
+    for table, _ in loaded:  # a mistake is told now, not after the training
+        for claim in table.claims:
+            terms_of(table, claim)
     asked = []
     for table, rows in loaded:
         # A column is of one table or another.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..errors import UserError
 from ..experiments.document import write_up
-from ..experiments.publishing import check_nothing_is_lost, publish
+from ..experiments.publishing import check_can_be_published, publish
 from ..files import atomic_write, check_outputs
 from .experiment_arguments import add_cells, add_workspace, plans
 
@@ -53,8 +53,7 @@ def run(args: argparse.Namespace) -> None:
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
     chosen = plans(args)
-    for plan in chosen:  # before the first is written
-        check_nothing_is_lost(plan, args.results)
+    check_can_be_published(chosen, args.results)  # before the first is written
     for plan in chosen:
         publish(plan, args.results)
         print(f"{plan.table.name} is in {args.results}")

@@ -108,6 +108,8 @@ def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> lis
     problems += unprepared
     if args.prepare_only:
         return problems
+    ready, held = without_stale(ready)
+    problems += held
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
     outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
@@ -119,14 +121,29 @@ def wanted(asked: list[Plan], redo_stale: bool) -> tuple[list[Run], list[str]]:
     runs, problems = [], []
     for run in {run.name: run for plan in asked for run in plan.runs}.values():
         found = status(run)
-        if found.state is State.STALE:
-            if not redo_stale:
-                problems.append(f"  {run.name}: {found}; --redo-stale deletes it and does it again")
-                continue
-            forget(run)
+        if found.state is State.STALE and not redo_stale:
+            problems.append(f"  {run.name}: {found}; --redo-stale deletes it and does it again")
+            continue
         if found.state is not State.DONE:
             runs.append(run)
     return runs, problems
+
+
+def without_stale(runs: list[Run]) -> tuple[list[Run], list[str]]:
+    """Delete what is stale of runs that can be done again.
+
+    Returns:
+        the runs that can be done, and what keeps others from it.
+    """
+    ready, problems = [], []
+    for run in runs:
+        try:
+            if status(run).state is State.STALE:
+                forget(run)
+            ready.append(run)
+        except (UserError, OSError) as error:
+            problems.append(f"  {run.name}: {error}")
+    return ready, problems
 
 
 def prepare_corpora(
@@ -141,17 +158,17 @@ def prepare_corpora(
     said: set[str] = set()
     folders = dict.fromkeys(run.corpus_folder for run in runs)
     for folder in folders:
-        run = next(run for run in runs if run.corpus_folder == folder)
+        users = [run for run in runs if run.corpus_folder == folder]
+        run = users[0]
         print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
         try:
+            _check_same_recipe(users)
             prepare(
                 run.recipe,
                 folder,
                 downloads=downloads or place.root / "downloads",
                 workers=cores(),
-                alignments=any(
-                    run.settings.needs_alignments for run in runs if run.corpus_folder == folder
-                ),
+                alignments=any(user.settings.needs_alignments for user in users),
             )
         except UserError as error:
             failed.add(folder)
@@ -161,3 +178,17 @@ def prepare_corpora(
             said.add(licence)
     ready = [run for run in runs if run.corpus_folder not in failed]
     return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]
+
+
+def _check_same_recipe(runs: list[Run]) -> None:
+    """See to it that runs which share a prepared corpus want the same one.
+
+    Raises:
+        UserError: if not.
+    """
+    other = next((run for run in runs if run.recipe.digest != runs[0].recipe.digest), None)
+    if other is not None:
+        raise UserError(
+            f"{runs[0].name} and {other.name} want this corpus with other pairs or subword-size; "
+            "put these into a profile each"
+        )

@@ -14,7 +14,7 @@ from tabulate import tabulate
 from ..errors import UserError
 from ..experiments.planning import status
 from ..experiments.results import read_result
-from ..experiments.tables import load_table
+from ..experiments.tables import Cell, load_table
 from ..experiments.workspace import Workspace
 from .experiment_arguments import add_workspace, workspace
 
@@ -63,9 +63,7 @@ def state(place: Workspace, label: str, name: list[str], result: dict | None) ->
     paper, table, row, column, seed = name
     try:
         found = load_table(f"{paper}/{table}", place.configs)
-        cell = next(
-            cell for cell in found.cells() if (cell.row.name, cell.column.name) == (row, column)
-        )
+        cell = Cell(found, found.row(row), found.column(column))
         return str(status(place.run(cell, int(seed.removeprefix("seed")))))
-    except (UserError, StopIteration):
+    except (UserError, ValueError):  # ValueError: a folder that somebody copied, as seed1.old
         return "stale (no such row in the configurations any more)"

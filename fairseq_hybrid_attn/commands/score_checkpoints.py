@@ -132,7 +132,12 @@ def score_one(
     """
     translated = {
         "command": generate_command(args, path),
-        "checkpoint": [path.stat().st_size, path.stat().st_mtime_ns],
+        "checkpoint": _state(path),
+        "data": [
+            [file.name, *_state(file)]
+            for file in sorted(args.data.iterdir())
+            if file.name.startswith((f"{args.gen_subset}.", "dict."))
+        ],
     }
     made_with = {
         **translated,
@@ -154,6 +159,11 @@ def score_one(
     result = {"value": score.value, "signature": score.signature}
     write_json(point.score, {"score": result, "made_with": made_with})
     return result
+
+
+def _state(path: Path) -> list[int]:
+    """Size and time of change, by which a file is told from another of its name."""
+    return [path.stat().st_size, path.stat().st_mtime_ns]
 
 
 def translate(path: Path, command: list[str], point: RunFolder) -> None:

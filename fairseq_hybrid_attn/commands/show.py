@@ -15,7 +15,6 @@ import yaml
 from ..experiments.command_lines import shell
 from ..experiments.devices import Devices, slots
 from ..experiments.results import command_texts
-from ..experiments.workspace import Run
 from .experiment_arguments import add_devices, add_workspace, positive
 from .train import add_row, the_run
 
@@ -33,10 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def preparing(found: Run) -> str:
-    """The command that prepares a run's corpus, but for the options that say where."""
-    cell = found.cell
-    names = f"{cell.table.name} {cell.row.name} --columns {cell.column.name}"
+def preparing(args: argparse.Namespace) -> str:
+    """The command that prepares the corpus of what was asked for, but for what says where."""
+    table, _, row = args.row.rpartition("/")
+    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
     return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
 
 
@@ -56,6 +55,6 @@ def run(args: argparse.Namespace) -> None:
     else:
         devices = slots(args.device, 1, 1, 1, args.precision)[0]
     print(f"# {found.name} ({found.workspace.label})")
-    print(f"# Its corpus is prepared by: {preparing(found)}")
+    print(f"# Its corpus is prepared by: {preparing(args)}")
     for command in command_texts(found, devices).values():
         print(f"\n{shell(command)}")

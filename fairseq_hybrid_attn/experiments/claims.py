@@ -19,10 +19,12 @@ from .evidence import Translations, evidence
 from .planning import Plan, State, status
 from .tables import Cell, Claim, Table
 
-_TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+)")
+#: Sign, row and column; a hyphen is of the column's name unless another ROW/COLUMN follows.
+_TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
 NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are not here"
+OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
@@ -81,7 +83,10 @@ def _judge(plan: Plan, claim: Claim) -> Verdict:
         all_run = all(run.folder.result.exists() for run in runs)
         verdict = GONE if all_run else NOT_RUN
         return Verdict(claim.says, paper, None, {}, lacking, False, verdict)
-    ours = _sum([term for one in found.values() for term in one], 1 / len(found))
+    together = [term for one in found.values() for term in one]
+    if len({(tuple(one.references), one.target, one.lowercase) for _, one in together}) > 1:
+        return Verdict(claim.says, paper, None, {}, lacking, False, OTHER_TEXTS)
+    ours = _sum(together, 1 / len(found))
     by_seed = {
         str(seed): sum(sign * one.measure().value for sign, one in terms_found)
         for seed, terms_found in found.items()

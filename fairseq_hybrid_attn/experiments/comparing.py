@@ -6,6 +6,7 @@ import contextlib
 import logging
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import replace
 
 from scipy.stats import t as student
@@ -92,7 +93,7 @@ def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
         by_seed=tuple(values),
         interval=_over_seeds(values),
         over="seeds",
-        signature=scores[0]["signature"],
+        signature=_signature(score["signature"] for score in scores),
         updates=at,
     )
 
@@ -134,7 +135,8 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
             return None, f"its text has no test set {test_set}"
         return None, f"{lacking[0].name} has no {score}"
     if group is None:
-        values, signature = [has[score]["value"] for has in scores], scores[0][score]["signature"]
+        values = [has[score]["value"] for has in scores]
+        signature = _signature(has[score]["signature"] for has in scores)
     else:
         values, signature = _of_group(done, score, group)
         if not values:
@@ -166,6 +168,11 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
         ),
         "",
     )
+
+
+def _signature(of_seeds: Iterable[str]) -> str:
+    """How a number was computed: more than one way, if seeds were scored by other versions."""
+    return "; ".join(dict.fromkeys(of_seeds))
 
 
 def _scores(result: dict, column: Column) -> dict:
@@ -218,7 +225,9 @@ def _over_test_set(runs: list[Run], score: str, group: Group | None) -> float | 
     return None if None in found else found[0].interval(*found[1:])
 
 
-def _p_values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str):
+def _p_values(
+    plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str
+) -> tuple[float | None, ...]:
     """Of the paired bootstrap against the baseline's run of the same seed, where there is one."""
     baseline = plan.table.baseline_cell(cell.column)
     if baseline is None or baseline.row is cell.row:
@@ -231,6 +240,5 @@ def _p_values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]], score: str):
     for run, _ in done:
         ours = evidence(run, score, cell.column.group)
         other = evidence(plan.workspace.run(baseline, run.seed), theirs, cell.column.group)
-        if ours is not None and other is not None:
-            p_values.append(ours.p_value(other))
-    return tuple(p for p in p_values if p is not None)
+        p_values.append(None if None in (ours, other) else ours.p_value(other))
+    return tuple(p_values) if any(p is not None for p in p_values) else ()

@@ -20,7 +20,8 @@ class Measured:
         over: what varies in the interval: ``seeds``, or ``test set`` with fewer than three.
         seeds: those it comes from.
         signature: how it was computed.
-        p_values: of the paired bootstrap against the baseline row, by seed.
+        p_values: of the paired bootstrap against the baseline row, in the order of ``seeds``, None
+            where the baseline lacks that seed; none at all if there is nothing to compare with.
         stale: why it is not up to date, if so.
         updates: mean number of training updates.
         parameters: of the model.
@@ -33,7 +34,7 @@ class Measured:
     over: str
     seeds: tuple[int, ...]
     signature: str
-    p_values: tuple[float, ...]
+    p_values: tuple[float | None, ...]
     stale: str
     updates: float
     parameters: int

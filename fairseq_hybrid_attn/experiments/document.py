@@ -31,12 +31,12 @@ def write_up(folder: Path, name: str) -> str:
         UserError: if there are none, or a file cannot be read.
     """
     published = read_published(folder)
-    blocks, written = [HEAD.format(folder=name)], set()
+    blocks, written = [HEAD.format(folder=name)], set[tuple[str, str]]()
     for one in published:
         if one.comparison.is_measured:
             blocks += [as_markdown(one.comparison), *_figure(one, name)]
             blocks += [_how(one, results_of(folder, [one]), written), *_unfinished(one)]
-            written.add(one.comparison.table)
+            written.add((one.comparison.table, one.comparison.label))
     lacking = [one for one in published if not one.comparison.is_measured]
     if lacking:
         blocks += ["## Not run\n", "\n".join(map(_not_run, lacking)) + "\n"]
@@ -47,12 +47,12 @@ def _figure(one: Published, name: str) -> list[str]:
     return [f"![{one.comparison.title}]({name}/tables/{one.figure})\n"] if one.figure else []
 
 
-def _how(one: Published, results: Sequence[dict], written: set[str]) -> str:
+def _how(one: Published, results: Sequence[dict], written: set[tuple[str, str]]) -> str:
     """The command that repeats a table, and what its runs took, if it was not told before."""
-    tables = dict.fromkeys(f"{result['paper']}/{result['table']}" for result in results)
+    tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
     told = _runs(results)
     if written.issuperset(tables):
-        told = [f"{len(results)} runs of {', '.join(tables)}: see there"]
+        told = [f"{len(results)} runs of {', '.join(table for table, _ in tables)}: see there"]
     command = f"```sh\n{shlex.join(one.command)}\n```\n"
     return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
 

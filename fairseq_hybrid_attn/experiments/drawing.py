@@ -10,7 +10,7 @@ from ..analysis.figures import curves, lengths
 from ..analysis.lengths import GroupScores, SystemScore
 from ..errors import UserError
 from .comparison import Section
-from .evidence import source_lengths
+from .evidence import sentences, source_lengths
 from .planning import Plan
 
 if TYPE_CHECKING:
@@ -104,7 +104,8 @@ def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> l
     groups = []
     for section in sections:
         group = plan.table.column(section.name).group
-        members = group.sentences(words)
+        score = section.measured[0].ours.score if section.measured else section.score
+        members = sentences(done, score, group, len(words)) or []
         scores = {
             names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
             for line in section.measured

@@ -113,7 +113,7 @@ def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | Non
     result = read_result(folder.result)
     if result is None:
         return None
-    metric, dot, test_set = score.partition(".")
+    metric = score.partition(".")[0]
     if metric not in METRICS:
         rate = read_rates(folder.alignment_score).get(score)
         return Alignments(rate.sentences) if rate and rate.sentences else None
@@ -123,21 +123,36 @@ def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | Non
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)
-    sets = run.treatment.test_sets
-    sets = read_test_sets(sets, len(references)) if sets else {}
-    part = slices(sets, len(references)).get(f"{dot}{test_set}")
-    if part is None:
+    numbers = sentences(run, score, group, len(references))
+    if numbers is None:
         return None
-    numbers = list(range(len(references)))[part]
-    if group is not None:
-        wanted = set(group.sentences(source_lengths(run)))
-        numbers = [number for number in numbers if number in wanted]
     translations, references = (
         [lines[number] for number in numbers] for lines in (translations, references)
     )
     return Translations(
         metric, translations, references, run.treatment.target, run.recipe.lowercase
     )
+
+
+def sentences(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:
+    """Which sentences of a run's test text a score is of; None if it has no such test set.
+
+    Args:
+        run: the run.
+        score: ``bleu``, or ``bleu.NAME`` of the test set of that name.
+        group: only the sentences whose source has so many words, if any.
+        count: sentences of the whole text.
+    """
+    _, dot, test_set = score.partition(".")
+    path = run.treatment.test_sets
+    part = slices(read_test_sets(path, count) if path else {}, count).get(f"{dot}{test_set}")
+    if part is None:
+        return None
+    numbers = list(range(count))[part]
+    if group is None:
+        return numbers
+    wanted = set(group.sentences(source_lengths(run)))
+    return [number for number in numbers if number in wanted]
 
 
 def source_lengths(run: Run) -> list[int]:

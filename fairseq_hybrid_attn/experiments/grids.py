@@ -31,7 +31,7 @@ def grid(comparison: Comparison, section: Section, fmt: str) -> str:
     columns.append(("seeds", _seeds))
     rows = [[show(line) for _, show in columns] for line in section.lines]
     headers = [title for title, _ in columns]
-    return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+    return _tabulated(rows, headers, fmt)
 
 
 def curves(section: Section, fmt: str) -> str:
@@ -47,7 +47,7 @@ def curves(section: Section, fmt: str) -> str:
     lacking = [next(iter(curve.values())).why_not for curve in curves.values()]
     if any(lacking):
         rows.append(["", *lacking])
-    return tabulate(rows, ["updates", *curves], tablefmt=fmt, disable_numparse=True)
+    return _tabulated(rows, ["updates", *curves], fmt)
 
 
 def transposed(sections: tuple[Section, ...], fmt: str) -> str:
@@ -67,6 +67,14 @@ def transposed(sections: tuple[Section, ...], fmt: str) -> str:
             cells += [_number(line and line.paper)] if row in reported else []
             cells.append(_ours(line) if line else "")
         rows.append(cells)
+    return _tabulated(rows, headers, fmt)
+
+
+def _tabulated(rows: list[list], headers: list[str], fmt: str) -> str:
+    if fmt == "github":  # tabulate leaves in a cell what would end it there
+        headers, *rows = (
+            [str(cell).replace("|", r"\|") for cell in row] for row in [headers, *rows]
+        )
     return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
 
 
@@ -91,22 +99,29 @@ def footnotes(*sections: Section) -> list[str]:
         notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
     if any(ours.p_values for ours in measured):
         notes.append("p: paired bootstrap against the baseline's run of the same seed, by seed.")
-    notes += _whose_seeds(lines)
+    notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
     notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
     return ["\n".join(notes)] if notes else []
 
 
-def _whose_seeds(lines: list[Line]) -> list[str]:
-    """Which seeds the numbers are means of; with the rows, where they differ."""
-    rows: dict[str, dict[str, None]] = {}
-    for line in lines:
-        rows.setdefault(" ".join(map(str, line.ours.seeds)), {})[line.row] = None
-    if len(rows) == 1:
-        return [f"Seeds: {next(iter(rows))}."]
-    told = "; ".join(f"{seeds} ({', '.join(which)})" for seeds, which in rows.items())
-    return [f"Seeds: {told}."] if rows else []
+def _whose_seeds(sections: tuple[Section, ...]) -> list[str]:
+    """Which seeds the numbers are means of; where they differ, of which rows, and which columns."""
+    rows: dict[str, dict[str, list[str]]] = {}
+    for section in sections:
+        for line in section.measured:
+            by_seeds = rows.setdefault(line.row, {})
+            by_seeds.setdefault(" ".join(map(str, line.ours.seeds)), []).append(section.title)
+    whose: dict[str, list[str]] = {}
+    for row, by_seeds in rows.items():
+        for seeds, titles in by_seeds.items():
+            who = row if len(by_seeds) == 1 else f"{row}: {', '.join(titles)}"
+            whose.setdefault(seeds, []).append(who)
+    if len(whose) == 1:
+        return [f"Seeds: {next(iter(whose))}."]
+    told = "; ".join(f"{seeds} ({'; '.join(who)})" for seeds, who in whose.items())
+    return [f"Seeds: {told}."] if whose else []
 
 
 def _ours(line: Line) -> str:
@@ -139,7 +154,9 @@ def _seeds(line: Line) -> str:
 
 
 def _p(line: Line) -> str:
-    return " ".join(f"{p:.3f}" for p in line.ours.p_values) if line.ours else ""
+    return (
+        " ".join("-" if p is None else f"{p:.3f}" for p in line.ours.p_values) if line.ours else ""
+    )
 
 
 def _number(value: float | None) -> str:

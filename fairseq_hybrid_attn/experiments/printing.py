@@ -56,7 +56,7 @@ def as_csv(comparison: Comparison) -> str:
                     " ".join(map(_plain, ours.by_seed)) if ours else "",
                     _plain(section.paper_difference(line)),
                     _plain(section.our_difference(line)),
-                    " ".join(f"{p:.4f}" for p in ours.p_values) if ours else "",
+                    " ".join(_plain(p) or "-" for p in ours.p_values) if ours else "",
                     ours.parameters if ours else "",
                     f"{ours.updates:.0f}" if ours else "",
                     ours.signature if ours else "",

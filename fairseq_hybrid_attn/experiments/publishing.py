@@ -50,15 +50,12 @@ def publish(plan: Plan, folder: Path) -> None:
     Raises:
         UserError: if something cannot be written.
     """
-    done = [run for run in plan.runs if run.folder.result.exists()]
-    comparison = compare(plan)
-    lacking = [run for run in plan.runs if not run.folder.result.exists()]
+    done, comparison = _compared(plan)
     for run in done:
         path = result_path(folder, name_of(run))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        result = read_result(run.folder.result)
-        write_json(path, without_folders(result, plan.workspace))
-    (folder / "tables").mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
+        write_json(path, _content(run))
+    _make_folder(folder / "tables")
     figure = None
     if is_drawable(plan) and comparison.is_measured:
         figure = f"{_stem(plan)}.png"
@@ -67,18 +64,68 @@ def publish(plan: Plan, folder: Path) -> None:
         comparison=comparison,
         command=command_of(plan),
         runs=[name_of(run) for run in done],
-        unfinished=[f"{run.name}: {status(run)}" for run in lacking],
+        unfinished=[f"{run.name}: {status(run)}" for run in plan.runs if run not in done],
         figure=figure,
     )
     write_json(table_path(folder, plan), without_folders(asdict(published), plan.workspace))
 
 
-def check_nothing_is_lost(plan: Plan, folder: Path) -> None:
-    """See to it that the plan has the runs that were published, as another clone has not.
+def _compared(plan: Plan) -> tuple[list[Run], Comparison]:
+    """The runs that have a result, and their numbers; none that ended in between is in one only."""
+    while True:
+        done = _done(plan)
+        comparison = compare(plan)
+        if _done(plan) == done:
+            return done, comparison
+
+
+def _done(plan: Plan) -> list[Run]:
+    return [run for run in plan.runs if run.folder.result.exists()]
+
+
+def _content(run: Run) -> dict | None:
+    """What is kept of a run; None if it has no result."""
+    result = read_result(run.folder.result)
+    return None if result is None else without_folders(result, run.workspace)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{path} cannot be made: {error.strerror}") from None
+
+
+def check_can_be_published(plans: list[Plan], folder: Path) -> None:
+    """See to it that publishing would lose nothing, nor leave other tables behind.
 
     Raises:
-        UserError: if it has not.
+        UserError: if it would.
     """
+    for plan in plans:
+        _check_nothing_is_lost(plan, folder)
+    _check_others_follow(plans, folder)
+
+
+def _check_others_follow(plans: list[Plan], folder: Path) -> None:
+    """Other tables of runs that were done again would stand beside results that they are not of."""
+    asked = {table_path(folder, plan) for plan in plans}
+    changed = set()
+    for run in {name_of(run): run for plan in plans for run in plan.runs}.values():
+        kept = read_json(result_path(folder, name_of(run)))
+        if kept is not None and kept != _content(run):
+            changed.add(name_of(run))
+    for path in sorted((folder / "tables").glob("*.json")):
+        older = sorted(changed.intersection(runs_kept(path)))
+        if path not in asked and older:
+            raise UserError(
+                f"{path} is of an older result of {older[0]}; publish its table as well"
+            )
+
+
+def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
+    """The plan has the runs that were published, as another clone has not."""
+    names = {name_of(run) for run in plan.runs}
     path, root = table_path(folder, plan), plan.workspace.root
     for name in runs_kept(path):
         seed = name.rpartition("/seed")[2]
@@ -89,6 +136,10 @@ def check_nothing_is_lost(plan: Plan, folder: Path) -> None:
             )
         if seed not in map(str, plan.seeds):
             raise UserError(f"{path} is also of seed {seed}; name it (--seeds), or delete the file")
+        if name not in names:
+            raise UserError(
+                f"{path} is also of {name}; name its row and its column, or delete the file"
+            )
 
 
 def runs_kept(path: Path) -> list[str]:
@@ -195,7 +246,7 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
         match part:
             case dict():
                 return {key: replaced(value) for key, value in part.items()}
-            case list():
+            case list() | tuple():
                 return [replaced(value) for value in part]
             case str():
                 for folder in sorted(names, key=len, reverse=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..analysis.lengths import Group
 from ..errors import UserError
+from ..scoring.metrics import METRICS
 from ..yaml_files import check_keys, merge, read_mapping
 from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
 
@@ -275,6 +276,8 @@ def load_table(name: str, configs: Path) -> Table:
         layer=load_layer(content, configs, str(path)),
         configs=configs,
     )
+    if table.transposed and any(column.curve for column in columns):
+        raise UserError(f"{path}: transposed: a curve has a line a checkpoint, not a line a column")
     for column in table.columns:
         table.baseline_cell(column)
     return table
@@ -290,7 +293,7 @@ def _claim(content: dict, where: str) -> Claim:
 
 def _column(name: str, content: dict, configs: Path, where: str) -> Column:
     check_keys(content, COLUMN_KEYS, where)
-    return Column(
+    column = Column(
         name=name,
         title=content.get("title", name),
         score=content.get("score", "bleu"),
@@ -300,6 +303,18 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
         planned=content.get("planned"),
         layer=load_layer(content, configs, where),
     )
+    if column.run != name and column.layer.merged:
+        raise UserError(
+            f"{where}: a column that takes the runs of {column.run} has no settings of its own"
+        )
+    if column.group is not None and (column.curve or _kind(column.score) not in METRICS):
+        raise UserError(f"{where}: source-words: only scores of a whole translation have groups")
+    return column
+
+
+def _kind(score: str) -> str:
+    """What a score is, without the name of a test set, a head or a layer."""
+    return score.partition(".")[0]
 
 
 def _group(content: object, where: str) -> Group | None:

@@ -100,47 +100,32 @@ def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
 
 def _line(plan: Plan, cell: Cell, significance: bool) -> Line:
     row = cell.row
-    why_not = "not run"
-    ours = None
+    ours, why_not = None, ""
     if row.cited:
         why_not = "cited by the paper"
     elif cell.planned:
         why_not = f"not measured here: {cell.planned}"
     else:
         try:
-            ours, why_not = _measured(plan, cell, significance)
+            ours = _measured(plan, cell, significance)
         except UserError as error:
             why_not = str(error)
     system = row.system or (cell.owner.row.system if not row.cited else "")
     return Line(row.name, system, cell.paper, ours, why_not)
 
 
-def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | None, str]:
+def _measured(plan: Plan, cell: Cell, significance: bool) -> Measured:
+    """A cell's number, with its interval and significance.
+
+    Raises:
+        UserError: if there is none, and why.
+    """
     done = _results(plan, cell)
     if not done:
-        return None, _why_not([plan.workspace.run(cell, seed) for seed in plan.seeds])
-    score, group = cell.score, cell.column.group
-    metric, dot, test_set = score.partition(".")
-    scores = [_scores(result, cell.column) for _, result in done]
-    if plan.workspace.own is not None and metric in METRICS and score not in scores[0]:
-        # One's own text need not be in a language that has the paper's score.
-        score = f"bleu{dot}{test_set}"
-    lacking = [run for (run, _), has in zip(done, scores, strict=True) if score not in has]
-    if lacking:
-        if metric == AER and lacking[0].recipe.gold is None:
-            return None, "its text has no gold alignment"
-        if cell.column.curve and not all(scores):
-            return None, "its run has no curve"
-        if test_set and metric in METRICS:
-            return None, f"its text has no test set {test_set}"
-        return None, f"{lacking[0].name} has no {score}"
-    if group is None:
-        values = [has[score]["value"] for has in scores]
-        signature = _signature(has[score]["signature"] for has in scores)
-    else:
-        values, signature = _of_group(done, score, group)
-        if not values:
-            return None, signature
+        raise UserError(_why_not([plan.workspace.run(cell, seed) for seed in plan.seeds]))
+    group = cell.column.group
+    score, found = _values(plan, cell, done)
+    values = [one["value"] for one in found]
     interval, over, p_values = _over_seeds(values), "seeds", ()
     if interval is None:
         over = "test set"
@@ -152,22 +137,45 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> tuple[Measured | No
             if interval is None:
                 interval = _over_test_set([run for run, _ in done], score, group)
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}
-    return (
-        Measured(
-            value=statistics.fmean(values),
-            by_seed=tuple(values),
-            score=score,
-            interval=interval,
-            over=over,
-            seeds=tuple(run.seed for run, _ in done),
-            signature=signature,
-            p_values=p_values,
-            stale="; ".join(sorted(stale)),
-            updates=statistics.fmean(result["updates"] for _, result in done),
-            parameters=done[0][1]["parameters"],
-        ),
-        "",
+    return Measured(
+        value=statistics.fmean(values),
+        by_seed=tuple(values),
+        score=score,
+        interval=interval,
+        over=over,
+        seeds=tuple(run.seed for run, _ in done),
+        signature=_signature(one["signature"] for one in found),
+        p_values=p_values,
+        stale="; ".join(sorted(stale)),
+        updates=statistics.fmean(result["updates"] for _, result in done),
+        parameters=done[0][1]["parameters"],
     )
+
+
+def _values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]]) -> tuple[str, list[dict]]:
+    """Which score stands in a cell, and its value and signature in each run.
+
+    Raises:
+        UserError: if a run has it not.
+    """
+    score = cell.score
+    metric, dot, test_set = score.partition(".")
+    scores = [_scores(result, cell.column) for _, result in done]
+    if plan.workspace.own is not None and metric in METRICS and score not in scores[0]:
+        # One's own text need not be in a language that has the paper's score.
+        score = f"bleu{dot}{test_set}"
+    lacking = [run for (run, _), has in zip(done, scores, strict=True) if score not in has]
+    if lacking:
+        if metric == AER and lacking[0].recipe.gold is None:
+            raise UserError("its text has no gold alignment")
+        if cell.column.curve and not all(scores):
+            raise UserError("its run has no curve")
+        if test_set and metric in METRICS:
+            raise UserError(f"its text has no test set {test_set}")
+        raise UserError(f"{lacking[0].name} has no {score}")
+    if cell.column.group is None:
+        return score, [has[score] for has in scores]
+    return score, _of_group(done, score, cell.column.group)
 
 
 def _signature(of_seeds: Iterable[str]) -> str:
@@ -183,17 +191,16 @@ def _scores(result: dict, column: Column) -> dict:
     return {name: score for scores in points for name, score in scores.items()}
 
 
-def _of_group(done: list[tuple[Run, dict]], score: str, group: Group) -> tuple[list[float], str]:
-    """Scores of the sentences of a group, and how they were computed; or none, and why not."""
+def _of_group(done: list[tuple[Run, dict]], score: str, group: Group) -> list[dict]:
+    """Scores of the sentences of a group."""
     found = [evidence(run, score, group) for run, _ in done]
     if None in found:
-        return [], "its translations or its test set are not here any more"
+        raise UserError("its translations or its test set are not here any more")
     if not found[0].references:
-        return [], "no such sentences"
+        raise UserError("no such sentences")
+    how = f"|source:{group}|sentences:{len(found[0].references)}"
     scores = [one.measure() for one in found]
-    count = len(found[0].references)
-    how = f"{scores[0].signature}|source:{group}|sentences:{count}"
-    return [one.value for one in scores], how
+    return [{"value": one.value, "signature": one.signature + how} for one in scores]
 
 
 def _results(plan: Plan, cell: Cell) -> list[tuple[Run, dict]]:

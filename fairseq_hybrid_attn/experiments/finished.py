@@ -9,8 +9,9 @@ from ..corpora.manifest import NAME as MANIFEST
 from ..errors import UserError
 from ..files import read_json
 from ..scoring.test_sets import TEST_SETS
-from .command_lines import RunFolder
+from .command_lines import RunFolder, Treatment
 from .results import read_result
+from .workspace import corpus_folder
 
 
 @dataclass(frozen=True)
@@ -18,43 +19,12 @@ class FinishedRun:
     """A run with a model.
 
     Attributes:
-        folder: of the run.
-        corpus: the folder of its corpus.
-        source: language.
-        target: language.
-        subwords: how words are split.
-        lowercase: whether it is scored without case.
-        training: the command that trained it.
+        folder: its own.
+        corpus: what it was trained and tested on.
     """
 
     folder: RunFolder
-    corpus: Path
-    source: str
-    target: str
-    subwords: str
-    lowercase: bool
-    training: list[str]
-
-    @property
-    def data(self) -> Path:
-        """What fairseq-preprocess made."""
-        return self.corpus / "bin"
-
-    @property
-    def reference(self) -> Path:
-        """The untouched translations of the test set."""
-        return self.corpus / "raw" / f"test.{self.target}"
-
-    @property
-    def source_words(self) -> Path:
-        """The tokenised source sentences of the test set."""
-        return self.corpus / "tokenised" / f"test.{self.source}"
-
-    @property
-    def test_sets(self) -> Path | None:
-        """What sets the test text consists of, if they have names."""
-        path = self.corpus / "raw" / TEST_SETS
-        return path if path.exists() else None
+    corpus: Treatment
 
     @property
     def has_curves(self) -> bool:
@@ -82,28 +52,26 @@ def finished_run(path: Path) -> FinishedRun:
             "DIR/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN; its corpus is looked up from there"
         )
     try:
-        corpora = folder.path.parents[6] / "corpora"
-        # As Workspace.corpus_folder has it: what is made of one's own text is by label.
-        home = corpora / result["label"] if "@" in result["label"] else corpora
-        corpus = home / result["settings"]["corpus"]
+        place = corpus_folder(folder.path.parents[6], result["label"], result["settings"]["corpus"])
         score = result["commands"]["score"]
-        run = FinishedRun(
-            folder=folder,
-            corpus=corpus,
+        corpus = Treatment(
+            folder=place,
             source=result["corpus"]["source"],
             target=result["corpus"]["target"],
             subwords=score[score.index("--subwords") + 1],
+            tokenizer=score[score.index("--tokenizer") + 1],
             lowercase="--lowercase" in score,
-            training=result["commands"]["train"],
+            scores=tuple(result["scores"]),
+            named_tests=(place / "raw" / TEST_SETS).exists(),
         )
         digest = result["corpus"]["digest"]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"--run {path}: {folder.result} is not as it should be ({error!r})"
         ) from None
-    manifest = read_json(corpus / MANIFEST)
+    manifest = read_json(place / MANIFEST)
     if manifest is None:
-        raise UserError(f"--run {path}: its corpus is not in {corpus}; prepare it again")
+        raise UserError(f"--run {path}: its corpus is not in {place}; prepare it again")
     if manifest.get("digest") != digest:
-        raise UserError(f"--run {path}: the corpus in {corpus} is another than the run was made of")
-    return run
+        raise UserError(f"--run {path}: the corpus in {place} is another than the run was made of")
+    return FinishedRun(folder, corpus)

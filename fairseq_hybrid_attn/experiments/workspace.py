@@ -75,8 +75,7 @@ class Workspace:
 
     def corpus_folder(self, settings: Settings) -> Path:
         """Where the corpus of these settings is, or will be, prepared."""
-        folder = self.root / "corpora"
-        return (folder / self.label if self.own else folder) / settings.corpus
+        return corpus_folder(self.root, self.label, settings.corpus)
 
     def run(self, cell: Cell, seed: int) -> Run:
         """The run that gives a cell's number."""
@@ -143,6 +142,12 @@ class Run:
     def folder(self) -> RunFolder:
         """Where it is made."""
         return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)
+
+
+def corpus_folder(root: Path, label: str, name: str) -> Path:
+    """Where a corpus is prepared; what is made of one's own text ("SCALE@TEXT") is by label."""
+    folder = root / "corpora"
+    return (folder / label if "@" in label else folder) / name
 
 
 def _checksum(path: Path) -> str:

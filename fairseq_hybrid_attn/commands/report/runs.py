@@ -33,24 +33,24 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
         "--log": args.logs,
     }
     flags.refuse(known, "--run knows that; leave out {}")
-    first = runs[0]
+    corpus = runs[0].corpus
     for path, one in zip(args.runs, runs, strict=True):
-        if one.corpus != first.corpus:
+        if one.corpus.folder != corpus.folder:
             raise UserError(
-                f"--run {path} is of the corpus {one.corpus}, the first of {first.corpus}; models "
-                "are compared on one test set"
+                f"--run {path} is of the corpus {one.corpus.folder}, the first of "
+                f"{corpus.folder}; models are compared on one test set"
             )
     if args.names and len(args.names) != len(runs):
         raise UserError(f"--names gives {len(args.names)} names for {len(runs)} runs")
     args.names = args.names or several.names_of(args.runs)
-    args.data, args.path = first.data, [one.folder.model for one in runs]
+    args.data, args.path = corpus.binary, [one.folder.model for one in runs]
     # Text rather than the binarised set, which has lost unknown subwords.
-    text = first.corpus / "subwords"
-    args.source, args.target = (text / f"test.{code}" for code in (first.source, first.target))
-    args.source_lang, args.target_lang = first.source, first.target
-    args.subwords, args.lowercase = first.subwords, first.lowercase
-    args.reference, args.source_words = first.reference, first.source_words
-    args.test_sets = first.test_sets
+    text = corpus.folder / "subwords"
+    args.source, args.target = (text / f"test.{code}" for code in (corpus.source, corpus.target))
+    args.source_lang, args.target_lang = corpus.source, corpus.target
+    args.subwords, args.lowercase = corpus.subwords, corpus.lowercase
+    args.reference, args.source_words = corpus.reference(), corpus.source_words
+    args.test_sets = corpus.test_sets
     named = list(zip(args.names, runs, strict=True))
     args.systems = [lengths.System(name, one.folder.hypotheses, False) for name, one in named]
     args.logs = [(name, one.folder.path) for name, one in named if one.has_curves]

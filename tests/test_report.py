@@ -350,7 +350,10 @@ def runs(in_data, tmp_path):
             "settings": {"corpus": "ldc.en-zh"},
             "commands": {
                 "train": ["fairseq-train", "bin", "--arch", name],
-                "score": ["fairseq-hybrid", "score", "--subwords", "subword-nmt", "--lowercase"],
+                "score": [
+                    *("fairseq-hybrid", "score", "--subwords", "subword-nmt"),
+                    *("--tokenizer", "moses", "--lowercase"),
+                ],
             },
         }
         (folder / "result.json").write_text(json.dumps(result))

@@ -21,10 +21,12 @@ class FinishedRun:
     Attributes:
         folder: its own.
         corpus: what it was trained and tested on.
+        training: the command that trained it.
     """
 
     folder: RunFolder
     corpus: Treatment
+    training: list[str]
 
     @property
     def has_curves(self) -> bool:
@@ -65,6 +67,7 @@ def finished_run(path: Path) -> FinishedRun:
             named_tests=(place / "raw" / TEST_SETS).exists(),
         )
         digest = result["corpus"]["digest"]
+        training = result["commands"]["train"]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(
             f"--run {path}: {folder.result} is not as it should be ({error!r})"
@@ -74,4 +77,4 @@ def finished_run(path: Path) -> FinishedRun:
         raise UserError(f"--run {path}: its corpus is not in {place}; prepare it again")
     if manifest.get("digest") != digest:
         raise UserError(f"--run {path}: the corpus in {place} is another than the run was made of")
-    return FinishedRun(folder, corpus)
+    return FinishedRun(folder, corpus, training)

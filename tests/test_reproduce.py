@@ -16,6 +16,13 @@ import torch
 import yaml
 from cli import command, environment, run, run_forked, write_corpus
 
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.devices import Devices
+from fairseq_hybrid_attn.experiments.results import make_result
+from fairseq_hybrid_attn.experiments.settings import load_profile
+from fairseq_hybrid_attn.experiments.tables import load_table
+from fairseq_hybrid_attn.experiments.workspace import OwnText, Workspace
+
 UPDATES = 150
 SETTINGS = {
     "corpus": "toy",
@@ -169,6 +176,27 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
     assert cells["plain", "aer"]["ours"] == ""
     assert cells["plain", "aer"]["paper"] == "20.0000"
     assert cells["plain", "aer"]["state"] == "not measured here: alignments"
+
+
+def test_no_result_of_a_corpus_that_was_prepared_anew_meanwhile(reproduced):
+    place, _ = reproduced
+    own = OwnText(place / "text", "de", "en")
+    profile = load_profile("full", place / "configs")
+    workspace = Workspace(place / "out", place / "configs", profile, own)
+    cells = load_table("toy/table1", place / "configs").cells()
+    run = workspace.run(next(cell for cell in cells if cell.row.name == "plain"), 1)
+    path = run.corpus_folder / "manifest.json"
+    content = path.read_text()
+    try:
+        assert make_result(run, Devices("cpu"))["scores"]
+        path.write_text(json.dumps({**json.loads(content), "digest": "another"}))
+        with pytest.raises(UserError, match="is another than it was begun with"):
+            make_result(run, Devices("cpu"))
+        path.unlink()
+        with pytest.raises(UserError, match="is not in .* any more"):
+            make_result(run, Devices("cpu"))
+    finally:
+        path.write_text(content)
 
 
 def test_printed_tables_say_that_levels_cannot_be_compared(reproduced):

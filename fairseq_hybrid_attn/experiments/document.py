@@ -52,9 +52,13 @@ def _how(one: Published, results: Sequence[dict], written: set[tuple[str, str]])
     tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
     told = _runs(results)
     if written.issuperset(tables):
-        told = [f"{len(results)} runs of {', '.join(table for table, _ in tables)}: see there"]
+        told = [f"{_count(results)} of {', '.join(table for table, _ in tables)}: see there"]
     command = f"```sh\n{shlex.join(one.command)}\n```\n"
     return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
+
+
+def _count(results: Sequence[dict]) -> str:
+    return f"{len(results)} run" + ("s" if len(results) > 1 else "")
 
 
 def _runs(results: Sequence[dict]) -> list[str]:
@@ -62,7 +66,7 @@ def _runs(results: Sequence[dict]) -> list[str]:
     seconds = [result["training_seconds"] for result in results]
     machines = [" ".join((r["devices"], *_machine(r["hardware"]))) for r in results]
     return [
-        f"{len(results)} runs, {sum(seconds) / 3600:.1f} h of training in all, "
+        f"{_count(results)}, {sum(seconds) / 3600:.1f} h of training in all, "
         f"{min(seconds) / 60:.0f} to {max(seconds) / 60:.0f} min each, on "
         + "; ".join(dict.fromkeys(machines)),
         *_by_row("budget", results, _budget),

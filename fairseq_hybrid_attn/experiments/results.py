@@ -66,10 +66,21 @@ def changes(run: Run, made_with: dict) -> list[str]:
 
 
 def make_result(run: Run, devices: Devices) -> dict:
-    """The result of a run whose steps are done."""
+    """The result of a run whose steps are done.
+
+    Raises:
+        UserError: if its corpus is not the one that it was begun with.
+    """
     folder = run.folder
-    trained = read_json(folder.trained)
+    trained, begun_with = read_json(folder.trained), read_json(folder.begun)["identity"]
     manifest = read_manifest(run.corpus_folder)
+    if manifest is None:
+        raise UserError(f"its corpus is not in {run.corpus_folder} any more; prepare it again")
+    if manifest.digest != begun_with["corpus"]:
+        raise UserError(
+            f"its corpus in {run.corpus_folder} is another than it was begun with; with "
+            "--redo-stale it is done again from its beginning"
+        )
     paper, table, row, column = run.cell.run_name.split("/")
     return {
         "name": run.name,
@@ -80,7 +91,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         "seed": run.seed,
         "profile": run.workspace.profile.name,
         "label": run.workspace.label,
-        "identity": read_json(folder.begun)["identity"],
+        "identity": begun_with,
         "corpus": {
             "name": manifest.corpus,
             "source": manifest.source,

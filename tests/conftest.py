@@ -16,3 +16,11 @@ def double_softmax(monkeypatch):
     drown what the tests in double precision look for.
     """
     monkeypatch.setattr("fairseq.utils.softmax", lambda x, dim, onnx_trace=False: F.softmax(x, dim))
+
+
+#: Files of minutes.  They come first, so that no worker is left alone with one at the end.
+LONG = "alignment_tables reproduce figure_tables train_command fused_cuda training prepare".split()
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in LONG)

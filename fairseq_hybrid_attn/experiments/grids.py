@@ -13,6 +13,7 @@ STALE = "†"
 
 
 def grid(comparison: Comparison, section: Section, fmt: str) -> str:
+    """A line for each row: the paper's number, ours, and both beside the baseline."""
     columns: list[tuple[str, Callable[[Line], str]]] = [
         ("row", lambda line: line.row),
         ("system", lambda line: line.system),

@@ -390,6 +390,15 @@ def test_figure_shows_curves_gaps_and_where_a_run_diverged():
     )
 
 
+def test_plots_of_one_measure_have_one_scale():
+    def panel(value, measure):
+        return Panel("", [Curve("a", "", "checkpoints", "", (1, 2), (0.0, value))], {}, measure)
+
+    panels = [panel(5.0, "BLEU"), panel(30.0, "BLEU"), panel(7.0, "loss"), panel(2.0, "")]
+    low, high, loss, other = (axes.get_ylim() for axes in figure.draw(panels).axes)
+    assert low == high and high[1] > 30 and loss[1] < 10 and other[1] < 5
+
+
 def test_long_curves_have_no_markers():
     def marker(points):
         curve = Curve("a", "loss", "validation", "", tuple(range(points)), (1.0,) * points)

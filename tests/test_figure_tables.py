@@ -79,9 +79,22 @@ FILES = {
         },
         "rows": ["plain", "twin"],
     },
+    "toy/figure4/table.yaml": {
+        "title": "Toy lengths of translations",
+        "baseline": "plain",
+        "columns": {
+            "bleu": {},
+            "ratio": {"run": "bleu", "score": "length_ratio"},
+            "ratio_long": {"run": "bleu", "score": "length_ratio", "source-words": [9, None]},
+            "cut": {**WIDE, "cut": True},
+            "cut_long": {**WIDE, "cut": True, "source-words": [9, None]},
+        },
+        "claims": [{"says": "the twin is better, cut", "above-zero": "twin/cut - plain/cut"}],
+        "rows": ["plain", "twin"],
+    },
     **{
         f"toy/{figure}/{row}.yaml": {"run": f"toy/table1/{row}"}
-        for figure in ("figure1", "figure2", "figure3")
+        for figure in ("figure1", "figure2", "figure3", "figure4")
         for row in ("plain", "twin")
     },
 }
@@ -245,6 +258,35 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(place):
         hybrid(place, *command)
 
 
+def test_lengths_of_translations_and_what_they_cost(place):
+    """Translations that go on and on: sacrebleu's own count, and scores without the surplus."""
+    folder = run_folder(place, "twin")
+    before = lines(folder / "hypotheses.txt")
+    right, source = lines(place / "text/test.en"), lines(place / "text/test.de")
+    longer = [line + " and on" * 20 if n % 3 else line for n, line in enumerate(before)]
+    (folder / "hypotheses.txt").write_text("\n".join(longer) + "\n")
+    try:
+        cells = {(c["row"], c["column"]): c for c in table(place, "toy/figure4")}
+        claim = hybrid(place, "table", "toy/figure4").partition("Claims:")[2]
+    finally:
+        (folder / "hypotheses.txt").write_text("\n".join(before) + "\n")
+    long = [n for n, line in enumerate(source) if len(line.split()) > 9]
+    for name, numbers in {"": range(len(right)), "_long": long}.items():
+        theirs = [longer[n] for n in numbers], [right[n] for n in numbers]
+        whole = BLEU().corpus_score(theirs[0], [theirs[1]])
+        ratio, cut = cells["twin", f"ratio{name}"], cells["twin", f"cut{name}"]
+        assert float(ratio["ours"]) == pytest.approx(whole.sys_len / whole.ref_len, abs=1e-4)
+        assert float(ratio["ours"]) > 1.5
+        short = [" ".join(a.split()[: len(b.split())]) for a, b in zip(*theirs, strict=True)]
+        expected = BLEU().corpus_score(short, [theirs[1]]).score
+        assert float(cut["ours"]) == pytest.approx(expected, abs=1e-4)
+        assert expected > whole.score
+        assert cut["signature"].endswith(f"|sentences:{len(numbers)}|cut:reference")
+        assert float(cut["interval"]) > 0 and float(cut["p_values"]) < 1
+    ours, plain = (float(cells[row, "cut"]["ours"]) for row in ("twin", "plain"))
+    assert f" {ours - plain:+.2f} (" in claim
+
+
 @pytest.mark.parametrize("words", [[5], [9, 5], [5, 5], [-1, 5], "5", [None, 5]])
 def test_wrong_groups_are_refused(words, tmp_path):
     configs = write_configs(tmp_path, **FILES)
@@ -262,6 +304,8 @@ def test_wrong_groups_are_refused(words, tmp_path):
         ({"columns": {"x": {**WIDE, "train": {"dropout": 0.1}}}}, "no settings of its own"),
         ({"columns": {"x": {"score": "aer", "source-words": [0, 5]}}}, "only scores of a whole"),
         ({"columns": {"x": {"curve": True, "source-words": [0, 5]}}}, "only scores of a whole"),
+        ({"columns": {"x": {"score": "gate", "cut": True}}}, "only scores of a whole"),
+        ({"columns": {"x": {"curve": True, "cut": True}}}, "only scores of a whole"),
         ({"columns": {"x": {"curve": True}}, "transposed": True}, "a line a checkpoint"),
     ],
 )

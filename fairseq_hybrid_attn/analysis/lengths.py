@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..scoring.metrics import build_metric, check_parallel
+from ..scoring.metrics import Metric, Score, build_metric, check_parallel
 from ..scoring.significance import SAMPLES, SEED, paired_bootstrap
+
+#: The name of :func:`length_ratio` among the scores of tables.
+LENGTH_RATIO = "length_ratio"
 
 #: The upper bounds of MMA's groups but the last, which has none.
 BOUNDS = (10, 20, 30, 40, 50)
@@ -54,6 +57,26 @@ def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
 def word_counts(lines: Iterable[str]) -> list[int]:
     """Words of each sentence: what has white space around it."""
     return [len(line.split()) for line in lines]
+
+
+def length_ratio(metric: Metric, translations: list[str], references: list[str]) -> Score:
+    """Words of the translations for each word of the references, as a metric counts them.
+
+    It is the ratio that sacrebleu prints beside a score, and BLEU's brevity penalty looks at; above
+    1, translations are longer than references.
+    """
+    check_parallel({"translations": translations}, references)
+    score = metric.bleu.corpus_score(metric.prepare(translations), [metric.prepare(references)])
+    line = f"length ratio {score.sys_len / score.ref_len:.3f}"
+    return Score(score.sys_len / score.ref_len, metric.signature(), line)
+
+
+def cut_to(translation: str, reference: str) -> str:
+    """A translation that ends where its reference does, at the latest.
+
+    Words are what has white space around it.
+    """
+    return " ".join(translation.split()[: len(reference.split())])
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from tabulate import tabulate
 
 from ..scoring.combining import Combined
+from ..scoring.significance import SAMPLES
 from .comparison import Verdict
 from .grids import STALE, signed
 
 HOW_JUDGED = (
-    "Differences of BLEU; in brackets the 95 % interval by resampling the test set, the same "
-    "sentences for all systems. Held: all of it is above zero, and every seed; did not hold: both "
-    "below. The interval knows nothing of how much trainings with other seeds would differ."
+    f"Differences of BLEU; in brackets the 95 % interval by resampling the test set {SAMPLES:,} "
+    "times, the same sentences for all systems. Held: all of it is above zero, and every seed; did "
+    "not hold: both below. The interval knows nothing of how much trainings with other seeds would "
+    "differ, nor of how many claims there are."
 )
 
 

@@ -50,9 +50,10 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
         text = text[found.end() :]
     if not terms:
         raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
-    if len({(cell.score, cell.column.group) for _, cell in terms}) > 1:
+    if len({(cell.score, cell.column.group, cell.column.cut) for _, cell in terms}) > 1:
         raise UserError(
-            f"{table.name}: claims: {claim.above_zero!r} adds up scores of different sentences"
+            f"{table.name}: claims: {claim.above_zero!r} adds up different scores, or scores of "
+            "different sentences"
         )
     return terms
 
@@ -104,7 +105,7 @@ def _judge(plan: Plan, claim: Claim) -> Verdict:
 def _of_seed(plan: Plan, terms: list[tuple[int, Cell]], seed: int):
     """Sign and translations of each term; None if a run lacks."""
     found = [
-        (sign, evidence(plan.workspace.run(cell, seed), cell.score, cell.column.group))
+        (sign, evidence(plan.workspace.run(cell, seed), cell.score, cell.column))
         for sign, cell in terms
     ]
     return found if all(isinstance(one, Translations) for _, one in found) else None

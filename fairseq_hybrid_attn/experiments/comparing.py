@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from scipy.stats import t as student
 
-from ..analysis.lengths import Group
+from ..analysis.lengths import LENGTH_RATIO
 from ..errors import UserError
-from ..scoring.metrics import METRICS
+from ..scoring.metrics import METRICS, Score
 from .alignment_report import AER
 from .claims import judge
 from .comparison import Comparison, Line, Measured, Section
-from .evidence import evidence
+from .evidence import Translations, evidence
 from .planning import Plan, State, status
 from .results import read_result
 from .tables import Cell, Column
@@ -123,7 +123,6 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> Measured:
     done = _results(plan, cell)
     if not done:
         raise UserError(_why_not([plan.workspace.run(cell, seed) for seed in plan.seeds]))
-    group = cell.column.group
     score, found = _values(plan, cell, done)
     values = [one["value"] for one in found]
     interval, over, p_values = _over_seeds(values), "seeds", ()
@@ -135,7 +134,7 @@ def _measured(plan: Plan, cell: Cell, significance: bool) -> Measured:
             p_values = _p_values(plan, cell, done, score)
         with contextlib.suppress(UserError):
             if interval is None:
-                interval = _over_test_set([run for run, _ in done], score, group)
+                interval = _over_test_set([run for run, _ in done], score, cell.column)
     stale = {str(status(run)) for run, _ in done if status(run).state is State.STALE}
     return Measured(
         value=statistics.fmean(values),
@@ -160,6 +159,10 @@ def _values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]]) -> tuple[str, 
     """
     score = cell.score
     metric, dot, test_set = score.partition(".")
+    if metric == LENGTH_RATIO:
+        found = _translations(done, f"bleu{dot}{test_set}", cell.column)
+        how = _what_of(cell.column, found[0])
+        return score, [_plain(one.length_ratio(), how) for one in found]
     scores = [_scores(result, cell.column) for _, result in done]
     if plan.workspace.own is not None and metric in METRICS and score not in scores[0]:
         # One's own text need not be in a language that has the paper's score.
@@ -173,9 +176,11 @@ def _values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]]) -> tuple[str, 
         if test_set and metric in METRICS:
             raise UserError(f"its text has no test set {test_set}")
         raise UserError(f"{lacking[0].name} has no {score}")
-    if cell.column.group is None:
+    if cell.column.group is None and not cell.column.cut:
         return score, [has[score] for has in scores]
-    return score, _of_group(done, score, cell.column.group)
+    found = _translations(done, score, cell.column)
+    how = _what_of(cell.column, found[0])
+    return score, [_plain(one.measure(), how) for one in found]
 
 
 def _signature(of_seeds: Iterable[str]) -> str:
@@ -191,16 +196,30 @@ def _scores(result: dict, column: Column) -> dict:
     return {name: score for scores in points for name, score in scores.items()}
 
 
-def _of_group(done: list[tuple[Run, dict]], score: str, group: Group) -> list[dict]:
-    """Scores of the sentences of a group."""
-    found = [evidence(run, score, group) for run, _ in done]
+def _translations(done: list[tuple[Run, dict]], score: str, column: Column) -> list[Translations]:
+    """What a column looks at of each run's translations.
+
+    Raises:
+        UserError: if they are gone, or there are none of that kind.
+    """
+    found = [evidence(run, score, column) for run, _ in done]
     if None in found:
         raise UserError("its translations or its test set are not here any more")
     if not found[0].references:
         raise UserError("no such sentences")
-    how = f"|source:{group}|sentences:{len(found[0].references)}"
-    scores = [one.measure() for one in found]
-    return [{"value": one.value, "signature": one.signature + how} for one in scores]
+    return found
+
+
+def _what_of(column: Column, found: Translations) -> str:
+    """What a column looks at, in a signature."""
+    how = "" if column.group is None else f"|source:{column.group}"
+    cut = "|cut:reference" if column.cut else ""
+    return f"{how}|sentences:{len(found.references)}{cut}"
+
+
+def _plain(score: Score, how: str = "") -> dict:
+    """A score as result files have it."""
+    return {"value": score.value, "signature": score.signature + how}
 
 
 def _results(plan: Plan, cell: Cell) -> list[tuple[Run, dict]]:
@@ -226,9 +245,9 @@ def _over_seeds(values: list[float]) -> float | None:
     return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def _over_test_set(runs: list[Run], score: str, group: Group | None) -> float | None:
+def _over_test_set(runs: list[Run], score: str, column: Column) -> float | None:
     """Half the 95 % interval of a mean over seeds, by resampling the test set."""
-    found = [evidence(run, score, group) for run in runs]
+    found = [evidence(run, score, column) for run in runs]
     return None if None in found else found[0].interval(*found[1:])
 
 
@@ -245,7 +264,7 @@ def _p_values(
         return ()
     p_values = []
     for run, _ in done:
-        ours = evidence(run, score, cell.column.group)
-        other = evidence(plan.workspace.run(baseline, run.seed), theirs, cell.column.group)
+        ours = evidence(run, score, cell.column)
+        other = evidence(plan.workspace.run(baseline, run.seed), theirs, cell.column)
         p_values.append(None if None in (ours, other) else ours.p_value(other))
     return tuple(p_values) if any(p is not None for p in p_values) else ()

@@ -89,7 +89,8 @@ def _by_row(name: str, results: Sequence[dict], tell: Callable[[dict], str]) -> 
 
 def _budget(result: dict) -> str:
     tokens = result["settings"]["batch"]["tokens"]
-    return f"{result['updates']:,} updates of at most {tokens:,} tokens"
+    epoch = f", ending in epoch {result['epoch']} of the text" if result["epoch"] else ""
+    return f"{result['updates']:,} updates of at most {tokens:,} tokens{epoch}"
 
 
 def _versions(result: dict) -> str:

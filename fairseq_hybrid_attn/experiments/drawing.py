@@ -57,7 +57,7 @@ def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figur
         scores = [_score(section) for section in measured]
         # Panels of one score, of several columns, are told apart by the columns' titles.
         panels = [
-            _panel(section, names, section.title if scores.count(score) > 1 else score)
+            _panel(section, names, section.title if scores.count(score) > 1 else score, score)
             for section, score in zip(measured, scores, strict=True)
         ]
         return curves.draw(panels, theme)
@@ -78,7 +78,7 @@ def _names(sections: Sequence[Section]) -> dict[str, str]:
     return systems if told_apart else {row: row for row in systems}
 
 
-def _panel(section: Section, names: dict[str, str], label: str) -> curves.Panel:
+def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.Panel:
     """A column of curves, as one of the plots above one another."""
     lines = section.measured
     found = []
@@ -94,7 +94,7 @@ def _panel(section: Section, names: dict[str, str], label: str) -> curves.Panel:
                 values=tuple(line.ours.value for line in points),
             )
         )
-    return curves.Panel(label, found)
+    return curves.Panel(label, found, measure=score)
 
 
 def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:

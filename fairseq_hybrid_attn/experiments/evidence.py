@@ -6,12 +6,12 @@ each sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..alignment import resampling
 from ..alignment.aer import Counts
-from ..analysis.lengths import Group, word_counts
+from ..analysis.lengths import Group, cut_to, length_ratio, word_counts
 from ..corpora import read_manifest
 from ..errors import UserError
 from ..files import read_lines
@@ -21,6 +21,7 @@ from ..scoring.significance import confidence_interval, paired_bootstrap
 from ..scoring.test_sets import read_test_sets, slices
 from .alignment_report import read_rates
 from .results import read_result
+from .tables import Column
 from .workspace import Run
 
 
@@ -51,6 +52,16 @@ class Translations:
         """The score itself."""
         metric = build_metric(self.score, self.target, self.lowercase)
         return metric.score(self.translations, self.references)
+
+    def length_ratio(self) -> Score:
+        """Words of the translations for each word of the references."""
+        metric = build_metric(self.score, self.target, self.lowercase)
+        return length_ratio(metric, self.translations, self.references)
+
+    def cut(self) -> Translations:
+        """The translations without the words that the reference has no place for."""
+        pairs = zip(self.translations, self.references, strict=True)
+        return replace(self, translations=[cut_to(*pair) for pair in pairs])
 
     def interval(self, *others: Translations) -> float | None:
         """See :class:`Evidence`."""
@@ -98,7 +109,7 @@ class Alignments:
         return resampling.p_value(self.counts, baseline.counts) if gold == other else None
 
 
-def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | None:
+def evidence(run: Run, score: str, column: Column | None = None) -> Evidence | None:
     """What there is of a run that has a result; None if it is not here any more.
 
     Translations are of the text that they were made from: once the corpus has been prepared anew
@@ -107,7 +118,8 @@ def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | Non
     Args:
         run: the run.
         score: which of its scores.
-        group: of the test set, only the sentences whose source has so many words.
+        column: what of its translations is looked at: of sentences of some length alone, or cut;
+            all of them as they are if None.
     """
     folder, reference = run.folder, run.treatment.reference()
     result = read_result(folder.result)
@@ -123,15 +135,16 @@ def evidence(run: Run, score: str, group: Group | None = None) -> Evidence | Non
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)
-    numbers = sentences(run, score, group, len(references))
+    numbers = sentences(run, score, column and column.group, len(references))
     if numbers is None:
         return None
     translations, references = (
         [lines[number] for number in numbers] for lines in (translations, references)
     )
-    return Translations(
+    found = Translations(
         metric, translations, references, run.treatment.target, run.recipe.lowercase
     )
+    return found.cut() if column is not None and column.cut else found
 
 
 def sentences(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tabulate import tabulate
 
+from ..scoring.significance import SAMPLES
 from .comparison import Comparison, Line, Section
 
 #: Marks what is not up to date.
@@ -95,11 +96,13 @@ def footnotes(*sections: Section) -> list[str]:
     if overs:
         how = {
             "seeds": "over seeds (Student's t)",
-            "test set": "by resampling the test set (bootstrap), with fewer than three seeds",
+            "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it "
+            "knows nothing of other trainings",
         }
         notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
     if any(ours.p_values for ours in measured):
-        notes.append("p: paired bootstrap against the baseline's run of the same seed, by seed.")
+        how = f"paired bootstrap ({SAMPLES:,} draws)"
+        notes.append(f"p: {how} against the baseline's run of the same seed, by seed.")
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]

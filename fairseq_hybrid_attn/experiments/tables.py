@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from ..analysis.lengths import Group
+from ..analysis.lengths import LENGTH_RATIO, Group
 from ..errors import UserError
 from ..scoring.metrics import METRICS
 from ..yaml_files import check_keys, merge, read_mapping
@@ -18,7 +18,10 @@ TABLE_KEYS = (
 )
 CLAIM_KEYS = ("says", "above-zero")
 ROW_KEYS = ("system", "paper", "run", "scores", "cited", "planned", "notes", "extends", *KEYS)
-COLUMN_KEYS = ("title", "score", "curve", "source-words", "run", "planned", "extends", *KEYS)
+COLUMN_KEYS = (
+    *("title", "score", "curve", "source-words", "cut", "run", "planned", "extends"),
+    *KEYS,
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,9 @@ class Column:
         score: which of a run's scores stands in it (``bleu``, ``tokenised_bleu``, ...).
         curve: it shows the score of each checkpoint of the curve.
         group: it shows the score of the test sentences whose source has so many words, if any.
+        cut: it shows the score of translations that end where the reference does, at the latest.
+            That is no score of a system, which does not know the reference; it tells what comes of
+            translations that do not end.
         run: the column whose runs it measures once more; its own name if it has runs of its own.
         planned: what it lacks to be measured, if anything.
         layer: settings that all its rows have on top.
@@ -41,6 +47,7 @@ class Column:
     score: str
     curve: bool
     group: Group | None
+    cut: bool
     run: str
     planned: str | None
     layer: Layer
@@ -299,6 +306,7 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
         score=content.get("score", "bleu"),
         curve=bool(content.get("curve")),
         group=_group(content.get("source-words"), where),
+        cut=bool(content.get("cut")),
         run=content.get("run", name),
         planned=content.get("planned"),
         layer=load_layer(content, configs, where),
@@ -307,14 +315,16 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
         raise UserError(
             f"{where}: a column that takes the runs of {column.run} has no settings of its own"
         )
-    if column.group is not None and (column.curve or _kind(column.score) not in METRICS):
-        raise UserError(f"{where}: source-words: only scores of a whole translation have groups")
+    views = {"source-words": column.group is not None, "cut": column.cut}
+    for key in (key for key, wanted in views.items() if wanted):
+        if column.curve or not _of_translations(column.score):
+            raise UserError(f"{where}: {key}: only scores of a whole translation can have it")
     return column
 
 
-def _kind(score: str) -> str:
-    """What a score is, without the name of a test set, a head or a layer."""
-    return score.partition(".")[0]
+def _of_translations(score: str) -> bool:
+    """Whether a score is one of translations; what follows its dot is a test set."""
+    return score.partition(".")[0] in (*METRICS, LENGTH_RATIO)
 
 
 def _group(content: object, where: str) -> Group | None:

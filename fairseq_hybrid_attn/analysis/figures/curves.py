@@ -31,11 +31,13 @@ class Panel:
         label: of its vertical axis.
         curves: in order.
         names: of the kinds of its curves by their ``source``, for people.
+        measure: what is measured; plots of the same have one scale, so that they can be compared.
     """
 
     label: str
     curves: list[Curve]
     names: dict[str, str] = field(default_factory=dict)
+    measure: str = ""
 
 
 def draw(panels: list[Panel], theme: str = "light") -> Figure:
@@ -54,7 +56,12 @@ def draw(panels: list[Panel], theme: str = "light") -> Figure:
         figure = style.new_figure(6.4, 0.9 + 2.3 * len(panels))
         rows = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         looks = {run: style.series(number, colours) for number, run in enumerate(runs)}
+        scales = {}
         for axes, panel in zip(rows, panels, strict=True):
+            if panel.measure in scales:
+                axes.sharey(scales[panel.measure])
+            elif panel.measure:
+                scales[panel.measure] = axes
             kinds = list(dict.fromkeys(curve.source for curve in panel.curves))
             how = {kind: _look(kind, kinds) for kind in kinds}
             for curve in panel.curves:

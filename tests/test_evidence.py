@@ -6,7 +6,15 @@ import pytest
 from cli import run_forked
 from rows import EVERY_TABLE, FULL, build, flags
 
+from fairseq_hybrid_attn.errors import Faults
 from fairseq_hybrid_attn.experiments.settings import Settings
+from fairseq_hybrid_attn.patterns import (
+    GLOBAL,
+    HYSAN_DECODER,
+    HYSAN_ENCODER,
+    PAST,
+    parse_patterns,
+)
 
 SCRIPT = Path(__file__).parent.parent / "scripts/examples/held_out_text.py"
 POSITIONS = EVERY_TABLE["evidence/positions"]
@@ -30,6 +38,35 @@ def test_all_runs_have_one_size_and_one_budget():
     assert len(RUNS) == 4 * 3
     first, *others = map(common, RUNS.values())
     assert all(other == first for other in others)
+
+
+def patterns(settings, flag, vocabulary):
+    faults = Faults("settings")
+    found = parse_patterns(flag, settings.train[flag], vocabulary, faults)
+    faults.raise_if_any()
+    return found
+
+
+def test_more_updates_are_all_that_evidence_longer_changes():
+    updates = {"max-update": 15000, "total-num-update": 15000}
+    for cell in EVERY_TABLE["evidence/longer"].cells():
+        longer, short = cell.settings(FULL).as_dict(), RUNS[cell.row.name, cell.column.name]
+        assert longer["train"] == {**short.train, **updates}
+        assert {**longer, "train": None} == {**short.as_dict(), "train": None}
+
+
+def test_the_sum_without_patterns_is_that_of_e1():
+    """Its settings but for the branches, of which none hides what another shows."""
+    cells = EVERY_TABLE["evidence/sum"].cells()
+    (ours,) = [cell.settings(FULL) for cell in cells if cell.owner is cell]
+    e1, words = RUNS["hysan_e1", "positions"], ("encoder-branches", "decoder-branches")
+    assert common(ours) == common(e1)
+    n = 1000
+    for flag, vocabulary in zip(words, (HYSAN_ENCODER, HYSAN_DECODER), strict=True):
+        mine, theirs = (patterns(one, flag, vocabulary) for one in (ours, e1))
+        assert len(mine) == len(theirs)
+        everything = {"encoder-branches": GLOBAL, "decoder-branches": PAST}[flag].mask(n, n)
+        assert all(pattern.mask(n, n).equal(everything) for pattern in mine)
 
 
 def test_columns_are_about_positions_alone():

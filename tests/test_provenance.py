@@ -59,7 +59,7 @@ def test_what_is_listed_exists():
         ("criterions.py", True),
         ("alignment/words.py", True),
         ("commands/align.py", True),
-        ("attention/fused_cuda/kernels.py", True),
+        ("attention/fused_cuda/kernels/forward.py", True),
         ("experiments/printing.py", False),
         ("commands/table.py", False),
     ],

@@ -1,6 +1,6 @@
 """All branches in one pass on a GPU, by kernels in Triton.
 
-``path.py`` is the path and says what it does and what was tried of it; ``kernels.py``, loaded
+``path.py`` is the path and says what it does and what was tried of it; ``kernels/``, loaded
 on first use only, are the kernels.
 """
 

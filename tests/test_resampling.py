@@ -16,11 +16,11 @@ def sentences(right, wrong, times=1):
 
 def test_interval_is_that_of_a_proportion():
     # An AER of such sentences is the share of wrong ones; 40 of 400 is 10 % +- 1.96 * 1.5 %.
-    assert interval(sentences(360, 40)) == pytest.approx(100 * 1.96 * 0.015, rel=0.1)
+    assert interval([sentences(360, 40)]) == pytest.approx(100 * 1.96 * 0.015, rel=0.1)
 
 
 def test_interval_narrows_with_the_root_of_the_sentences():
-    wide, narrow = (interval(sentences(3, 2, times), samples=4000) for times in (10, 160))
+    wide, narrow = (interval([sentences(3, 2, times)], samples=4000) for times in (10, 160))
     assert wide / narrow == pytest.approx(4, rel=0.1)
 
 
@@ -32,7 +32,24 @@ def test_rates_are_of_the_added_counts():
     drawn = np.random.default_rng(SEED).integers(30, size=(50, 30))
     rates = [sum((counts[i] for i in draw), start=Counts()).aer for draw in drawn]
     low, high = np.quantile(rates, (0.025, 0.975))
-    assert interval(counts, samples=50) == pytest.approx((high - low) / 2)
+    assert interval([counts], samples=50) == pytest.approx((high - low) / 2)
+
+
+def test_the_interval_of_a_mean_is_that_of_the_mean_of_each_draw():
+    choose = random.Random(2)
+    systems = [
+        [Counts(n, n, n, choose.randint(0, n), n) for n in (choose.randint(1, 9),) * 1]
+        + [Counts(5, 5, 5, choose.randint(0, 5), 5) for _ in range(19)]
+        for _ in range(3)
+    ]
+    drawn = np.random.default_rng(SEED).integers(20, size=(50, 20))
+    means = [
+        np.mean([sum((counts[i] for i in draw), start=Counts()).aer for counts in systems])
+        for draw in drawn
+    ]
+    low, high = np.quantile(means, (0.025, 0.975))
+    assert interval(systems, samples=50) == pytest.approx((high - low) / 2)
+    assert interval([systems[0]] * 2) == interval([systems[0]])
 
 
 def test_equal_systems_do_not_differ():
@@ -62,5 +79,5 @@ def test_systems_that_win_in_turn_do_not_differ():
 
 @pytest.mark.parametrize("counts", [[], sentences(1, 0), [Counts()] * 5])
 def test_what_cannot_be_resampled(counts):
-    assert interval(counts) is None
+    assert interval([counts]) is None
     assert p_value(counts, counts) is None

@@ -18,17 +18,18 @@ SAMPLES = 1000
 SEED = 12345
 
 
-def interval(counts: Sequence[Counts], samples: int = SAMPLES) -> float | None:
-    """Half the width of the 95 % interval of an error rate; None if it has none.
+def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> float | None:
+    """Half the width of the 95 % interval of systems' mean error rate; None if it has none.
 
     Args:
-        counts: of each sentence.
+        systems: the counts of each sentence, the same sentences for all; one system, or the seeds
+            of one.
         samples: how many draws.
     """
-    rates = _draws([counts], samples)
+    rates = _draws(systems, samples)
     if rates is None:
         return None
-    low, high = np.quantile(rates[0], (0.025, 0.975))
+    low, high = np.quantile(rates.mean(axis=0), (0.025, 0.975))
     return float(high - low) / 2
 
 

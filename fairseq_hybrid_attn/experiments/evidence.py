@@ -99,14 +99,21 @@ class Alignments:
 
     counts: list[Counts]
 
+    @property
+    def gold(self) -> list[tuple[int, int]]:
+        """Sure and possible links of each sentence, by which its text is known again."""
+        return [(one.sure, one.possible) for one in self.counts]
+
     def interval(self, *others: Alignments) -> float | None:
-        """See :class:`Evidence`; there is none of a mean."""
-        return None if others else resampling.interval(self.counts)
+        """See :class:`Evidence`."""
+        if any(other.gold != self.gold for other in others):
+            return None
+        return resampling.interval([one.counts for one in (self, *others)])
 
     def p_value(self, baseline: Alignments) -> float | None:
         """See :class:`Evidence`."""
-        gold, other = ([(c.sure, c.possible) for c in one.counts] for one in (self, baseline))
-        return resampling.p_value(self.counts, baseline.counts) if gold == other else None
+        same = self.gold == baseline.gold
+        return resampling.p_value(self.counts, baseline.counts) if same else None
 
 
 def evidence(run: Run, score: str, column: Column | None = None) -> Evidence | None:

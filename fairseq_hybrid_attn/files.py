@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -83,7 +84,8 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
         UserError: if the file cannot be written.
     """
     # In the same directory, since a file cannot be renamed across file systems.
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Of a name of its own: in containers, many processes have one number.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
             yield file

@@ -21,13 +21,14 @@ from pathlib import Path
 from ..corpora import prepare
 from ..errors import UserError
 from ..experiments.comparing import compare
+from ..experiments.console import Console
 from ..experiments.devices import Devices, cores, slots
 from ..experiments.plan_text import describe
 from ..experiments.planning import Plan, State, status
 from ..experiments.printing import as_terminal
 from ..experiments.programs import stop_at_signals
 from ..experiments.run_folders import forget
-from ..experiments.running import Console, run_all
+from ..experiments.side_by_side import run_all
 from ..experiments.workspace import Run, Workspace
 from .experiment_arguments import add_cells, add_devices, add_workspace, plans, positive
 

@@ -16,11 +16,12 @@ from collections.abc import Mapping
 
 from ..corpora import read_manifest
 from ..errors import UserError
+from ..experiments.console import Console
 from ..experiments.devices import Devices, of_environment, slots
 from ..experiments.planning import make_plan
 from ..experiments.programs import Programs, StepFailed, stop_at_signals
 from ..experiments.run_folders import begin, check_begun, locked
-from ..experiments.running import Console, RunInProgress
+from ..experiments.running import RunInProgress
 from ..experiments.tables import load_table
 from ..experiments.workspace import Run
 from .experiment_arguments import add_devices, add_workspace, positive, workspace

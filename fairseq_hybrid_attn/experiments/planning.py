@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from ..corpora import read_manifest
-from ..files import read_json
 from ..training_log import last_record
 from .command_lines import RunFolder
 from .devices import Devices
-from .results import changes, read_result
+from .results import changes, read_begun, read_result
 from .tables import Cell, Table
 from .workspace import Run, Workspace
 
@@ -50,7 +49,7 @@ def status(run: Run) -> Status:
     """How far a run is."""
     folder = run.folder
     result = read_result(folder.result)
-    made_with = result or read_json(folder.begun)
+    made_with = result or read_begun(folder.begun)
     if made_with is None:
         return Status(State.NOT_BEGUN)
     changed = changes(run, made_with["identity"])

@@ -72,7 +72,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         UserError: if its corpus is not the one that it was begun with.
     """
     folder = run.folder
-    trained, begun_with = read_json(folder.trained), read_json(folder.begun)["identity"]
+    trained, begun_with = read_json(folder.trained), read_begun(folder.begun)["identity"]
     manifest = read_manifest(run.corpus_folder)
     if manifest is None:
         raise UserError(f"its corpus is not in {run.corpus_folder} any more; prepare it again")
@@ -174,6 +174,18 @@ def read_result(path: Path) -> dict | None:
         if lacking:
             raise UserError(f"{path} is no result (no {', '.join(sorted(lacking))}); delete it")
     return result
+
+
+def read_begun(path: Path) -> dict | None:
+    """What a run was begun with; None if it was not begun.
+
+    Raises:
+        UserError: if the file is something else.
+    """
+    begun = read_json(path)
+    if begun is not None and not {"identity", "world"} <= begun.keys():
+        raise UserError(f"{path} does not say what a run was begun with; delete its folder")
+    return begun
 
 
 def training_summary(folder: RunFolder) -> dict:

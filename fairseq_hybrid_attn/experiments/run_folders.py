@@ -10,9 +10,9 @@ from pathlib import Path
 from zipfile import is_zipfile
 
 from ..errors import UserError
-from ..files import atomic_write, read_json, write_json
+from ..files import atomic_write, write_json
 from .programs import Programs, Stopped
-from .results import changes, identity
+from .results import changes, identity, read_begun
 from .workspace import Run
 
 
@@ -42,10 +42,18 @@ def begin(run: Run, world: int) -> None:
     """Note what a run is begun with, or see to it that this has not changed.
 
     Raises:
-        UserError: if it has.
+        UserError: if it has, or nobody knows what it was begun with.
     """
     check_begun(run, world)
-    if not run.folder.begun.exists():
+    folder = run.folder
+    if not folder.begun.exists():
+        made = (folder.checkpoints, folder.trained, folder.model, folder.translation, folder.score)
+        found = next((path for path in made if path.exists()), None)
+        if found is not None:  # with what, nobody knows
+            raise UserError(
+                f"{found} is there, but not {folder.begun.name}, which tells what it was begun "
+                f"with; delete {folder.path}"
+            )
         content = {
             "identity": identity(run),
             "world": world,
@@ -66,7 +74,7 @@ def check_begun(run: Run, world: int) -> None:
             result will tell.
     """
     folder = run.folder
-    begun = read_json(folder.begun)
+    begun = read_begun(folder.begun)
     if begun is None:
         return
     changed = [what for what in changes(run, begun["identity"]) if what != "code"]
@@ -96,13 +104,18 @@ def forget(run: Run) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"{run.name}: another process is at work on it") from None
-        for path in run.folder.path.iterdir():
-            if path == run.folder.lock:  # who waits for it holds this very file
+        # Its result goes first and what it was begun with last: cut off in between, what is left
+        # is neither taken for a result, nor for the beginning of another run.
+        folder = run.folder
+        folder.result.unlink(missing_ok=True)
+        for path in folder.path.iterdir():
+            if path in (folder.lock, folder.begun):  # who waits for the lock holds this very file
                 continue
             if path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()
+        folder.begun.unlink(missing_ok=True)
 
 
 def repair(checkpoints: Path) -> list[Path]:

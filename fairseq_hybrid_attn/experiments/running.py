@@ -1,4 +1,4 @@
-"""Doing runs: their steps one after the other, several runs side by side.
+"""Doing a run: its steps, one after the other.
 
 Every step leaves a file or folder under its final name when it is done, so that a run which was
 stopped, by whatever means, goes on with the first step that is missing.
@@ -7,12 +7,10 @@ stopped, by whatever means, goes on with the first step that is missing.
 from __future__ import annotations
 
 import os
-import queue
 import shutil
-import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from ..errors import UserError
@@ -31,25 +29,14 @@ from .command_lines import (
     score_command,
     train_command,
 )
+from .console import Console, duration, progress_line
 from .devices import Devices, without_launcher
-from .programs import Programs, StepFailed, Stopped
+from .programs import Programs
 from .results import VALID_LOSS, make_result, scores_of, training_summary, valid_losses
 from .run_folders import begin, locked, repair
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
-
-
-@dataclass
-class Console:
-    """What the user sees; lines of several runs do not mix."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def say(self, *lines: str) -> None:
-        """Print lines together."""
-        with self.lock:
-            print(*lines, sep="\n", flush=True)
 
 
 @dataclass(frozen=True)
@@ -110,8 +97,8 @@ class RunInProgress:
             *self.evaluation(folder),
             *([gates] if self.run.settings.gates else []),
             *([curve] if self.run.settings.checkpoints.curve else []),
-            result,
             Step("tidy", self.is_tidy, self.tidy),
+            result,  # the last, since a run that has one is not visited again
         ]
 
     def evaluation(self, folder: RunFolder, subset: str = "test") -> list[Step]:
@@ -142,7 +129,7 @@ class RunInProgress:
             if not step.done():
                 started = time.monotonic()
                 step.do()
-                self._say(f"{what}{step.name}: done in {_duration(time.monotonic() - started)}")
+                self._say(f"{what}{step.name}: done in {duration(time.monotonic() - started)}")
 
     def train(self) -> None:
         """Train to the end, from the last whole checkpoint if there is one."""
@@ -311,91 +298,3 @@ class RunInProgress:
 
     def _say(self, line: str) -> None:
         self.console.say(f"   {self.run.name}: {line}")
-
-
-def progress_line(record: dict, updates: object) -> str:
-    """A record of the training's log, for people."""
-    done, speed = int(record["num_updates"]), float(record["ups"])
-    line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
-    line += f", loss {float(record['loss']):.3f}"
-    if updates and speed:
-        line += f", {_duration(max(0, int(updates) - done) / speed)} of training left"
-    return line
-
-
-def _duration(seconds: float) -> str:
-    seconds = round(seconds)
-    if seconds >= 3600:
-        return f"{seconds // 3600} h {seconds % 3600 // 60} min"
-    return f"{seconds // 60}:{seconds % 60:02} min"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended; ``problem`` is None if it is done."""
-
-    run: Run
-    problem: str | None
-
-
-def run_all(
-    runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
-) -> list[Outcome]:
-    """Do runs side by side, one on each slot; a failed one does not keep others from going on.
-
-    Args:
-        runs: what to do, in this order.
-        slots: on what.
-        console: for the user.
-        keep_checkpoints: leave the checkpoints of finished runs.
-
-    Returns:
-        how each ended, in the order of their ends.
-
-    Raises:
-        KeyboardInterrupt: if the user stops them; their programs are ended first.
-    """
-    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
-    for run in runs:
-        waiting.put(run)
-    programs = Programs()
-    outcomes: list[Outcome] = []
-
-    def work(devices: Devices, ended: threading.Event) -> None:
-        try:
-            while True:
-                do_one(waiting.get_nowait(), devices)
-        except (queue.Empty, Stopped):
-            pass
-        finally:
-            ended.set()
-
-    def do_one(run: Run, devices: Devices) -> None:
-        try:
-            RunInProgress(run, devices, programs, console, keep_checkpoints).complete()
-            problem = None
-        except (UserError, StepFailed) as error:
-            problem = str(error)
-        except Stopped:
-            raise
-        except Exception as error:  # one run's defect must not cost the others
-            problem = f"{type(error).__name__}: {error}"
-        if problem:
-            console.say(f"   {run.name}: FAILED: {problem}")
-        outcomes.append(Outcome(run, problem))
-
-    # Events rather than Thread.join, which before Python 3.13 takes a thread for ended when
-    # Ctrl-C interrupts the wait for it.
-    ends = []
-    for slot in slots[: len(runs)]:
-        ends.append(threading.Event())
-        threading.Thread(target=work, args=(slot, ends[-1])).start()
-    try:
-        for end in ends:
-            while not end.wait(0.5):  # a wait without limit would not notice Ctrl-C
-                pass
-    finally:
-        programs.stop()
-        for end in ends:
-            end.wait()
-    return outcomes

@@ -7,6 +7,7 @@ import pytest
 
 from fairseq_hybrid_attn.alignment.aer import Counts
 from fairseq_hybrid_attn.alignment.resampling import SEED, interval, p_value
+from fairseq_hybrid_attn.experiments.evidence import Alignments
 
 
 def sentences(right, wrong, times=1):
@@ -37,11 +38,8 @@ def test_rates_are_of_the_added_counts():
 
 def test_the_interval_of_a_mean_is_that_of_the_mean_of_each_draw():
     choose = random.Random(2)
-    systems = [
-        [Counts(n, n, n, choose.randint(0, n), n) for n in (choose.randint(1, 9),) * 1]
-        + [Counts(5, 5, 5, choose.randint(0, 5), 5) for _ in range(19)]
-        for _ in range(3)
-    ]
+    sizes = [choose.randint(1, 9) for _ in range(20)]
+    systems = [[Counts(n, n, n, choose.randint(0, n), n) for n in sizes] for _ in range(3)]
     drawn = np.random.default_rng(SEED).integers(20, size=(50, 20))
     means = [
         np.mean([sum((counts[i] for i in draw), start=Counts()).aer for counts in systems])
@@ -50,6 +48,10 @@ def test_the_interval_of_a_mean_is_that_of_the_mean_of_each_draw():
     low, high = np.quantile(means, (0.025, 0.975))
     assert interval(systems, samples=50) == pytest.approx((high - low) / 2)
     assert interval([systems[0]] * 2) == interval([systems[0]])
+    first, *others = map(Alignments, systems)
+    assert first.interval(*others) == interval(systems)
+    other_gold = [Counts(n + 1, n + 1, n, n, n) for n in sizes]
+    assert first.interval(Alignments(other_gold)) is None
 
 
 def test_equal_systems_do_not_differ():

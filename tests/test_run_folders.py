@@ -7,7 +7,7 @@ from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.experiments.planning import State, status
-from fairseq_hybrid_attn.experiments.run_folders import begin, forget
+from fairseq_hybrid_attn.experiments.run_folders import begin, check_begun, forget
 from fairseq_hybrid_attn.experiments.workspace import Workspace
 
 
@@ -18,33 +18,60 @@ def run(tmp_path):
     return found
 
 
-def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(run):
+def test_a_run_that_was_begun_is_gone_on_with(run):
     begin(run, 1)
-    begin(run, 1)  # again
     run.folder.model.write_text("weights")
     begin(run, 1)
-    run.folder.begun.unlink()
-    with pytest.raises(UserError, match=r"model\.pt is there, but not begun\.json"):
-        begin(run, 1)
+    check_begun(run, 1)
+
+
+@pytest.mark.parametrize("left", ["model.pt", "gates.json", "curve/500/score.json", "result.json"])
+def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(left, run):
+    """An old measurement would be joined with a new training's."""
+    path = run.folder.path / left
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    for ask in (begin, check_begun):
+        with pytest.raises(UserError, match="is there, but not begun.json"):
+            ask(run, 1)
     assert not run.folder.begun.exists()
+    if left != "result.json":
+        assert status(run).state is State.STALE
+        forget(run)
+        assert status(run).state is State.NOT_BEGUN
+
+
+def test_logs_of_other_processes_may_be_there_before_a_run_is_begun(run):
+    for name in ("logs/train-rank1.log", "tensorboard/x", ".lock", ".begun.json.1234.tmp"):
+        path = run.folder.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert status(run).state is State.NOT_BEGUN
+    begin(run, 1)
 
 
 def test_a_run_that_is_forgotten_by_half_is_no_result_and_no_beginning(run, monkeypatch):
+    """Gone on with, its training would be the new one and its translation the old one's."""
     begin(run, 1)
     run.folder.result.write_text("{}")
     run.folder.translation.mkdir()
+    run.folder.trained.write_text("{}")
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", lambda path: (_ for _ in ()).throw(OSError("busy")))
         with pytest.raises(OSError, match="busy"):
             forget(run)
     assert not run.folder.result.exists() and run.folder.begun.exists()
+    assert status(run).state is State.STALE
+    with pytest.raises(UserError, match="--redo-stale"):
+        begin(run, 1)
     forget(run)
     assert status(run).state is State.NOT_BEGUN
     begin(run, 1)
 
 
 def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
-    run.folder.begun.write_text('{"x": 1}')
-    for ask in (status, lambda run: begin(run, 1)):
-        with pytest.raises(UserError, match="does not say what a run was begun with"):
-            ask(run)
+    for content in ('{"x": 1}', "[]", "3"):
+        run.folder.begun.write_text(content)
+        for ask in (status, lambda run: begin(run, 1)):
+            with pytest.raises(UserError, match="does not say what a run was begun with"):
+                ask(run)

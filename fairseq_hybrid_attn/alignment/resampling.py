@@ -1,6 +1,6 @@
 """Is an alignment error rate better than another, or was it these sentences?  By bootstrap.
 
-Sentences are drawn with replacement as often as there are, the same ones for both systems, and the
+Sentences are drawn with replacement as often as there are, the same ones for all systems, and the
 rate of each draw is computed anew from its counts.  Interval and p-value are those of sacrebleu for
 BLEU (see :mod:`..scoring.significance`), to stand beside them, but for details that matter to so
 coarse a number: a draw that differs just as much counts as chance, and quantiles are interpolated.

@@ -28,6 +28,7 @@ from typing import BinaryIO
 
 from .. import __version__
 from ..errors import UserError
+from ..files import atomic_write
 from .definition import Archive
 from .lock import locked
 
@@ -360,8 +361,5 @@ def _recorded(path: Path) -> str | None:
 
 def _write_record(path: Path, checksum: str) -> None:
     """Record a checksum, in the format of sha256sum; in a folder that can be written to."""
-    record = _record(path)
-    temporary = record.with_name(f".{record.name}.{os.getpid()}.tmp")
-    with contextlib.suppress(OSError):
-        temporary.write_text(f"{checksum}  {path.name}\n", encoding="utf-8")
-        os.replace(temporary, record)
+    with contextlib.suppress(UserError), atomic_write(_record(path)) as file:
+        file.write(f"{checksum}  {path.name}\n".encode())

@@ -10,7 +10,7 @@ from ..corpora import read_manifest
 from ..training_log import last_record
 from .command_lines import RunFolder
 from .devices import Devices
-from .results import changes, read_begun, read_result
+from .results import changes, products, read_begun, read_result
 from .tables import Cell, Table
 from .workspace import Run, Workspace
 
@@ -51,7 +51,8 @@ def status(run: Run) -> Status:
     result = read_result(folder.result)
     made_with = result or read_begun(folder.begun)
     if made_with is None:
-        return Status(State.NOT_BEGUN)
+        made = products(folder)
+        return Status(State.STALE, f"{made[0].name} is there") if made else Status(State.NOT_BEGUN)
     changed = changes(run, made_with["identity"])
     if result is not None:
         if changed:

@@ -176,6 +176,13 @@ def read_result(path: Path) -> dict | None:
     return result
 
 
+def products(folder: RunFolder) -> list[Path]:
+    """What a run has made so far, but for its logs, which another process of it may begin first."""
+    first = (folder.begun, folder.path / "logs", folder.tensorboard)
+    every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
+    return [path for path in every if path not in first and not path.name.startswith(".")]
+
+
 def read_begun(path: Path) -> dict | None:
     """What a run was begun with; None if it was not begun.
 
@@ -183,7 +190,7 @@ def read_begun(path: Path) -> dict | None:
         UserError: if the file is something else.
     """
     begun = read_json(path)
-    if begun is not None and not {"identity", "world"} <= begun.keys():
+    if begun is not None and "identity" not in (begun if isinstance(begun, dict) else {}):
         raise UserError(f"{path} does not say what a run was begun with; delete its folder")
     return begun
 

@@ -12,7 +12,7 @@ from zipfile import is_zipfile
 from ..errors import UserError
 from ..files import atomic_write, write_json
 from .programs import Programs, Stopped
-from .results import changes, identity, read_begun
+from .results import changes, identity, products, read_begun
 from .workspace import Run
 
 
@@ -42,18 +42,10 @@ def begin(run: Run, world: int) -> None:
     """Note what a run is begun with, or see to it that this has not changed.
 
     Raises:
-        UserError: if it has, or nobody knows what it was begun with.
+        UserError: see :func:`check_begun`.
     """
     check_begun(run, world)
-    folder = run.folder
-    if not folder.begun.exists():
-        made = (folder.checkpoints, folder.trained, folder.model, folder.translation, folder.score)
-        found = next((path for path in made if path.exists()), None)
-        if found is not None:  # with what, nobody knows
-            raise UserError(
-                f"{found} is there, but not {folder.begun.name}, which tells what it was begun "
-                f"with; delete {folder.path}"
-            )
+    if not run.folder.begun.exists():
         content = {
             "identity": identity(run),
             "world": world,
@@ -72,10 +64,17 @@ def check_begun(run: Run, world: int) -> None:
     Raises:
         UserError: if its settings or its data have changed; its code may have, which the
             result will tell.
+        UserError: if something of it is there, and nobody knows what it was begun with.
     """
     folder = run.folder
+    made = products(folder)  # looked for first: another process may be at its beginning
     begun = read_begun(folder.begun)
     if begun is None:
+        if made:
+            raise UserError(
+                f"{made[0]} is there, but not {folder.begun.name}, which tells what it was begun "
+                "with. With --redo-stale it is done again from its beginning"
+            )
         return
     changed = [what for what in changes(run, begun["identity"]) if what != "code"]
     if changed and not folder.result.exists():
@@ -83,10 +82,10 @@ def check_begun(run: Run, world: int) -> None:
             f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). "
             "With --redo-stale it is done again from its beginning"
         )
-    if begun["world"] != world and not folder.trained.exists() and folder.checkpoints.exists():
+    if begun.get("world") != world and not folder.trained.exists() and folder.checkpoints.exists():
         raise UserError(
-            f"{run.name} was begun on {begun['world']} devices. A checkpoint counts what each of "
-            f"them has read, so it cannot go on on {world}; use as many again, or delete "
+            f"{run.name} was begun on {begun.get('world')} devices. A checkpoint counts what each "
+            f"of them has read, so it cannot go on on {world}; use as many again, or delete "
             f"{folder.path}"
         )
 
@@ -104,9 +103,11 @@ def forget(run: Run) -> None:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(f"{run.name}: another process is at work on it") from None
-        # Its result goes first and what it was begun with last: cut off in between, what is left
-        # is neither taken for a result, nor for the beginning of another run.
+        # Cut off in between, what is left is neither a result nor gone on with: it says that it was
+        # begun with nothing that there is, up to its end.
         folder = run.folder
+        with contextlib.suppress(UserError):  # a full disk is no reason not to delete
+            write_json(folder.begun, {"identity": {}, "world": 0})
         folder.result.unlink(missing_ok=True)
         for path in folder.path.iterdir():
             if path in (folder.lock, folder.begun):  # who waits for the lock holds this very file

@@ -121,6 +121,8 @@ class RunInProgress:
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with locked(self.folder.lock, self.programs, self._say) as self.lock:
             begin(self.run, self.devices.world)
+            for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
+                left.unlink()
             self.do(self.steps())
 
     def do(self, steps: list[Step], what: str = "") -> None:
@@ -281,7 +283,10 @@ class RunInProgress:
 
     def tidy(self) -> None:
         """Remove the checkpoints, which have served."""
-        shutil.rmtree(self.folder.checkpoints)
+        try:
+            shutil.rmtree(self.folder.checkpoints)
+        except OSError as error:  # a link, say; no reason to have no result
+            self._say(f"{self.folder.checkpoints} is left: {error.strerror or error}")
 
     def _command(self, name: str, command: list[str], folder: RunFolder | None = None) -> None:
         log = (folder or self.folder).log(name)

@@ -88,8 +88,12 @@ FILES = {
             "ratio_long": {"run": "bleu", "score": "length_ratio", "source-words": [9, None]},
             "cut": {**WIDE, "cut": True},
             "cut_long": {**WIDE, "cut": True, "source-words": [9, None]},
+            "longer": {**WIDE, "source-words": [50, None]},
         },
-        "claims": [{"says": "the twin is better, cut", "above-zero": "twin/cut - plain/cut"}],
+        "claims": [
+            {"says": "the twin is better, cut", "above-zero": "twin/cut - plain/cut"},
+            {"says": "so it is on what is not there", "above-zero": "twin/longer - plain/longer"},
+        ],
         "rows": ["plain", "twin"],
     },
     **{
@@ -285,6 +289,7 @@ def test_lengths_of_translations_and_what_they_cost(place):
         assert float(cut["interval"]) > 0 and float(cut["p_values"]) < 1
     ours, plain = (float(cells[row, "cut"]["ours"]) for row in ("twin", "plain"))
     assert f" {ours - plain:+.2f} (" in claim
+    assert "so it is on what is not there" in claim and "fewer than two sentences" in claim
 
 
 @pytest.mark.parametrize("words", [[5], [9, 5], [5, 5], [-1, 5], "5", [None, 5]])
@@ -306,6 +311,14 @@ def test_wrong_groups_are_refused(words, tmp_path):
         ({"columns": {"x": {"curve": True, "source-words": [0, 5]}}}, "only scores of a whole"),
         ({"columns": {"x": {"score": "gate", "cut": True}}}, "only scores of a whole"),
         ({"columns": {"x": {"curve": True, "cut": True}}}, "only scores of a whole"),
+        (
+            {"columns": {"x": {"curve": True, "score": "length_ratio"}}},
+            "checkpoints have no length",
+        ),
+        (
+            {"baseline": "toy/table1/plain", "columns": {"bleu": {"cut": True}}},
+            "not of the same sentences",
+        ),
         ({"columns": {"x": {"curve": True}}, "transposed": True}, "a line a checkpoint"),
     ],
 )
@@ -315,6 +328,13 @@ def test_columns_that_cannot_be_shown_are_refused(change, message, tmp_path):
     configs = write_configs(tmp_path, **{**FILES, "toy/figure2/table.yaml": content})
     with pytest.raises(UserError, match=message):
         load_table("toy/figure2", configs)
+
+
+def test_a_row_s_own_score_is_held_to_what_its_column_shows(tmp_path):
+    rows = {"toy/figure4/twin.yaml": {"run": "toy/table1/twin", "scores": {"cut": "aer"}}}
+    configs = write_configs(tmp_path, **{**FILES, **rows})
+    with pytest.raises(UserError, match=r"twin\.yaml: scores: cut: only scores of a whole"):
+        load_table("toy/figure4", configs)
 
 
 def test_columns_that_share_a_corpus_want_the_same_one(place, tmp_path):

@@ -17,10 +17,14 @@ from fairseq_hybrid_attn.analysis.lengths import (
     BOUNDS,
     GroupScores,
     SystemScore,
+    cut_to,
     groups_of,
+    length_ratio,
     score_by_length,
 )
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.experiments.evidence import Translations
+from fairseq_hybrid_attn.scoring.metrics import build_metric
 
 CHOOSE = random.Random(7)
 VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()
@@ -375,3 +379,33 @@ def test_wrong_values_are_refused(folder, flag, capsys):
     with pytest.raises(SystemExit) as error:
         main(["lengths", *FILES, *SYSTEMS, *flag])
     assert error.value.code == 2 and flag[0] in capsys.readouterr().err
+
+
+# --- the length of translations -----------------------------------------------------------------
+
+
+def test_length_ratio_is_that_of_the_words_that_bleu_counts():
+    metric = build_metric("bleu", "en")
+    found = length_ratio(metric, ["a cat, it sat", ""], ["a cat", "it sat."])
+    assert found.value == 5 / 5  # the comma and the full stop are words
+    assert "tok:13a" in found.signature
+    with pytest.raises(UserError, match="no words"):
+        length_ratio(metric, ["a", "b"], ["", ""])
+    with pytest.raises(UserError, match="1 lines"):
+        length_ratio(metric, ["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "translation, reference, cut",
+    [("a b c", "x y", "a b"), ("a", "x y", "a"), ("a b", "", ""), ("", "x", "")],
+)
+def test_a_cut_translation_ends_where_its_reference_does(translation, reference, cut):
+    assert cut_to(translation, reference) == cut
+
+
+def test_text_without_spaces_is_not_cut():
+    """Its words are not what is between spaces."""
+    english, japanese = (Translations("bleu", ["a b"], ["a"], to, False) for to in ("en", "ja"))
+    assert english.cut().translations == ["a"]
+    with pytest.raises(UserError, match="ja has no spaces"):
+        japanese.cut()

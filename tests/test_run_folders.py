@@ -3,10 +3,12 @@
 import shutil
 
 import pytest
+import torch
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.experiments.planning import State, status
+from fairseq_hybrid_attn.experiments.results import training_summary
 from fairseq_hybrid_attn.experiments.run_folders import begin, check_begun, forget
 from fairseq_hybrid_attn.experiments.workspace import Workspace
 
@@ -75,3 +77,34 @@ def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
         for ask in (status, lambda run: begin(run, 1)):
             with pytest.raises(UserError, match="does not say what a run was begun with"):
                 ask(run)
+
+
+def test_a_place_for_checkpoints_may_be_a_link(run, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    run.folder.checkpoints.symlink_to(disk)
+    begin(run, 1)
+    (disk / "checkpoint_last.pt").touch()
+    run.folder.begun.unlink()
+    assert status(run).state is State.STALE
+    forget(run)
+    assert status(run).state is State.NOT_BEGUN and disk.is_dir()
+    assert not any(disk.iterdir())
+    begin(run, 1)
+
+
+@pytest.mark.parametrize(
+    "within, epoch", [({"iterations_in_epoch": 7}, 3), ({}, 3), ({"iterations_in_epoch": 0}, 2)]
+)
+def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
+    """At the end of an epoch, fairseq's checkpoint names the next one."""
+    run.folder.checkpoints.mkdir()
+    state = {
+        "optimizer_history": [{"num_updates": 12}],
+        "extra_state": {
+            "train_iterator": {"epoch": 3, **within},
+            "previous_training_time": 1.0,
+        },
+    }
+    torch.save(state, run.folder.checkpoints / "checkpoint_last.pt")
+    assert training_summary(run.folder)["epoch"] == epoch

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..errors import UserError
 from ..scoring.metrics import Metric, Score, build_metric, check_parallel
 from ..scoring.significance import SAMPLES, SEED, paired_bootstrap
 
@@ -64,9 +65,14 @@ def length_ratio(metric: Metric, translations: list[str], references: list[str])
 
     It is the ratio that sacrebleu prints beside a score, and BLEU's brevity penalty looks at; above
     1, translations are longer than references.
+
+    Raises:
+        UserError: if one has more sentences than the other, or the references have no words.
     """
     check_parallel({"translations": translations}, references)
     score = metric.bleu.corpus_score(metric.prepare(translations), [metric.prepare(references)])
+    if not score.ref_len:
+        raise UserError("the references have no words")
     line = f"length ratio {score.sys_len / score.ref_len:.3f}"
     return Score(score.sys_len / score.ref_len, metric.signature(), line)
 

@@ -64,12 +64,12 @@ def run(args: argparse.Namespace) -> None:
             f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
             '"fairseq-hybrid reproduce" with --prepare-only for this row'
         )
-    if found.folder.trained.exists():
-        print(f"{found.name} is trained already")
-        return
     devices = of_environment(os.environ, args.device, args.precision)
     devices = devices or slots(args.device, 1, 1, 1, args.precision)[0]
     check_begun(found, devices.world)
+    if found.folder.trained.exists():
+        print(f"{found.name} is trained already")
+        return
     stop_at_signals()
     work = RunInProgress(found, devices, Programs(), Console())
     work.environment = devices.environment(os.environ)  # by which its processes find each other

@@ -24,6 +24,7 @@ _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
 NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are not here"
+TOO_FEW = "cannot be judged, since there are fewer than two sentences"
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
 
 
@@ -67,16 +68,19 @@ def judge(plan: Plan) -> list[Verdict]:
     Raises:
         UserError: if a claim cannot be read.
     """
-    return [_judge(plan, claim) for claim in plan.table.claims]
+    return [_judge(plan, claim, terms_of(plan.table, claim)) for claim in plan.table.claims]
 
 
-def _judge(plan: Plan, claim: Claim) -> Verdict:
-    terms = terms_of(plan.table, claim)
+def _judge(plan: Plan, claim: Claim, terms: list[tuple[int, Cell]]) -> Verdict:
     reported = [cell.paper for _, cell in terms]
     paper = None
     if None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
-    found = {seed: _of_seed(plan, terms, seed) for seed in plan.seeds}
+    try:
+        found = {seed: _of_seed(plan, terms, seed) for seed in plan.seeds}
+    except UserError as error:  # what they are about is not in this text
+        verdict = f"cannot be judged: {error}"
+        return Verdict(claim.says, paper, None, {}, plan.seeds, False, verdict)
     lacking = tuple(seed for seed, terms_found in found.items() if terms_found is None)
     found = {seed: terms_found for seed, terms_found in found.items() if terms_found}
     if not found:
@@ -87,6 +91,8 @@ def _judge(plan: Plan, claim: Claim) -> Verdict:
     together = [term for one in found.values() for term in one]
     if len({(tuple(one.references), one.target, one.lowercase) for _, one in together}) > 1:
         return Verdict(claim.says, paper, None, {}, lacking, False, OTHER_TEXTS)
+    if len(together[0][1].references) < 2:
+        return Verdict(claim.says, paper, None, {}, lacking, False, TOO_FEW)
     ours = _sum(together, 1 / len(found))
     by_seed = {
         str(seed): sum(sign * one.measure().value for sign, one in terms_found)

@@ -160,6 +160,9 @@ def _values(plan: Plan, cell: Cell, done: list[tuple[Run, dict]]) -> tuple[str, 
     score = cell.score
     metric, dot, test_set = score.partition(".")
     if metric == LENGTH_RATIO:
+        if f"bleu{dot}{test_set}" not in done[0][1]["scores"]:
+            of = f"its text has no test set {test_set}" if test_set else "it has no translations"
+            raise UserError(of)
         found = _translations(done, f"bleu{dot}{test_set}", cell.column)
         how = _what_of(cell.column, found[0])
         return score, [_plain(one.length_ratio(), how) for one in found]

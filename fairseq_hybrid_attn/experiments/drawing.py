@@ -35,7 +35,10 @@ def check_drawable(plans: list[Plan]) -> None:
 def is_drawable(plan: Plan) -> bool:
     """Whether a table is one of learning curves, or of scores by the length of the source."""
     columns = [cell.column for cell in plan.cells]
-    return all(c.curve for c in columns) or all(c.group is not None for c in columns)
+    if all(column.curve for column in columns):
+        return True
+    of_one_kind = len({(cell.score, cell.column.cut) for cell in plan.cells}) == 1
+    return of_one_kind and all(column.group is not None for column in columns)
 
 
 def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figure:

@@ -59,7 +59,13 @@ class Translations:
         return length_ratio(metric, self.translations, self.references)
 
     def cut(self) -> Translations:
-        """The translations without the words that the reference has no place for."""
+        """The translations without the words that the reference has no place for.
+
+        Raises:
+            UserError: if there are no spaces between words, to cut at.
+        """
+        if self.target in WITHOUT_SPACES:
+            raise UserError(f"text in {self.target} has no spaces between words to cut it at")
         pairs = zip(self.translations, self.references, strict=True)
         return replace(self, translations=[cut_to(*pair) for pair in pairs])
 
@@ -127,6 +133,9 @@ def evidence(run: Run, score: str, column: Column | None = None) -> Evidence | N
         score: which of its scores.
         column: what of its translations is looked at: of sentences of some length alone, or cut;
             all of them as they are if None.
+
+    Raises:
+        UserError: if they cannot be looked at so.
     """
     folder, reference = run.folder, run.treatment.reference()
     result = read_result(folder.result)

@@ -180,7 +180,9 @@ def products(folder: RunFolder) -> list[Path]:
     """What a run has made so far, but for its logs, which another process of it may begin first."""
     first = (folder.begun, folder.path / "logs", folder.tensorboard)
     every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
-    return [path for path in every if path not in first and not path.name.startswith(".")]
+    made = [path for path in every if path not in first and not path.name.startswith(".")]
+    # A place for checkpoints, perhaps a link to another disk, may be made by hand.
+    return [p for p in made if p != folder.checkpoints or (p.is_dir() and any(p.iterdir()))]
 
 
 def read_begun(path: Path) -> dict | None:
@@ -207,9 +209,11 @@ def training_summary(folder: RunFolder) -> dict:
     if not path.is_file():
         raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
     state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    where = state["extra_state"]["train_iterator"]
+    ended = where.get("iterations_in_epoch") == 0  # fairseq names the epoch that would come
     return {
         "updates": state["optimizer_history"][-1]["num_updates"],
-        "epoch": state["extra_state"]["train_iterator"]["epoch"],
+        "epoch": max(1, where["epoch"] - ended),
         # A tensor where several processes trained.
         "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
     }

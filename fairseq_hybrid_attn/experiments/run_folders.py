@@ -112,7 +112,10 @@ def forget(run: Run) -> None:
         for path in folder.path.iterdir():
             if path in (folder.lock, folder.begun):  # who waits for the lock holds this very file
                 continue
-            if path.is_dir():
+            if path == folder.checkpoints and path.is_symlink():  # a disk of the user's choice
+                for inside in path.iterdir():
+                    inside.unlink()
+            elif path.is_dir():
                 shutil.rmtree(path)
             else:
                 path.unlink()

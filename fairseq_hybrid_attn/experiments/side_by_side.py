@@ -70,11 +70,12 @@ def run_all(
 
     # Events rather than Thread.join, which before Python 3.13 takes a thread for ended when
     # Ctrl-C interrupts the wait for it.
-    ends = []
-    for slot in slots[: len(runs)]:
-        ends.append(threading.Event())
-        threading.Thread(target=work, args=(slot, ends[-1])).start()
+    ends: list[threading.Event] = []
     try:
+        for slot in slots[: len(runs)]:
+            end = threading.Event()
+            threading.Thread(target=work, args=(slot, end)).start()
+            ends.append(end)
         for end in ends:
             while not end.wait(0.5):  # a wait without limit would not notice Ctrl-C
                 pass

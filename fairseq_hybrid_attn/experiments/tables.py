@@ -286,7 +286,19 @@ def load_table(name: str, configs: Path) -> Table:
     if table.transposed and any(column.curve for column in columns):
         raise UserError(f"{path}: transposed: a curve has a line a checkpoint, not a line a column")
     for column in table.columns:
-        table.baseline_cell(column)
+        base = table.baseline_cell(column)
+        if base is not None and (base.column.group, base.column.cut) != (column.group, column.cut):
+            raise UserError(
+                f"{path}: columns: {column.name}: the baseline's column of this name is not of the "
+                "same sentences (source-words, cut)"
+            )
+    for cell in (Cell(table, row, column) for row in rows for column in columns):
+        views = cell.column.group is not None or cell.column.cut
+        if views and not _of_translations(cell.score):
+            raise UserError(
+                f"{folder / cell.row.name}.yaml: scores: {cell.column.name}: only scores of a "
+                "whole translation can have source-words or cut"
+            )
     return table
 
 
@@ -319,6 +331,8 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
     for key in (key for key, wanted in views.items() if wanted):
         if column.curve or not _of_translations(column.score):
             raise UserError(f"{where}: {key}: only scores of a whole translation can have it")
+    if column.curve and column.score.startswith(LENGTH_RATIO):
+        raise UserError(f"{where}: curve: checkpoints have no {column.score}")
     return column
 
 

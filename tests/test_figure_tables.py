@@ -316,7 +316,7 @@ def test_wrong_groups_are_refused(words, tmp_path):
             "checkpoints have no length",
         ),
         (
-            {"baseline": "toy/table1/plain", "columns": {"bleu": {"cut": True}}},
+            {"baseline": "toy/figure4/plain", "columns": {"cut": WIDE}},
             "not of the same sentences",
         ),
         ({"columns": {"x": {"curve": True}}, "transposed": True}, "a line a checkpoint"),

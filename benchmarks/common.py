@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from fairseq_hybrid_attn.attention import paths
-from fairseq_hybrid_attn.experiments import provenance
+from fairseq_hybrid_attn.lab.engine import provenance
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 

@@ -15,8 +15,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import torch
-
-from .common import Settings, prepare, synchronise
+from fairseq_hybrid_attn.common import Settings, prepare, synchronise
 
 
 def in_a_process(case: str, n: int, path: str, settings: Settings) -> int:
@@ -57,7 +56,7 @@ def _processes():
 
 def measure(case: str, n: int, path: str, settings: Settings) -> int:
     """Measure in this process; arguments and result of :func:`in_a_process`."""
-    from . import operator
+    from fairseq_hybrid_attn import operator
 
     prepare(settings)
     # Load and compile all that a call needs, on a sentence that leaves no mark.

@@ -11,14 +11,21 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
+from fairseq_hybrid_attn.common import (
+    CHOSEN,
+    NULL,
+    VANILLA,
+    Settings,
+    interleaved,
+    milliseconds,
+    ratio,
+)
 from torch import Tensor
 
+from fairseq_hybrid_attn import memory
 from fairseq_hybrid_attn.attention.paths import PATHS, choose
 from fairseq_hybrid_attn.attention.problem import AttentionProblem, Branch
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
-
-from . import memory
-from .common import CHOSEN, NULL, VANILLA, Settings, interleaved, milliseconds, ratio
 
 HEAD_WIDTH = 64
 

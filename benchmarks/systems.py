@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from .common import NULL, VANILLA, Settings, interleaved, milliseconds, paths_taken, ratio
-from .models import SYSTEMS, dictionary
+from fairseq_hybrid_attn.common import (
+    NULL,
+    VANILLA,
+    Settings,
+    interleaved,
+    milliseconds,
+    paths_taken,
+    ratio,
+)
+
+from fairseq_hybrid_attn.models import SYSTEMS, dictionary
 
 #: Makes what is timed, of a system (None = stock), a path, a dictionary and settings.
 Make = Callable[..., Callable[[], object]]

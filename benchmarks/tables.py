@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from . import models, operator
-from .common import CHOSEN, NULL
+from fairseq_hybrid_attn.common import CHOSEN, NULL
+
+from fairseq_hybrid_attn import models, operator
 
 CLOCKS = {"cpu": "processor time", "wall": "time that passes"}
 

@@ -40,13 +40,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..errors import Faults
-from .transformer import (
-    PatternedTransformer,
-    PatternedTransformerConfig,
-    Plans,
-    register,
-    wrapped,
-)
+from .transformer import PatternedTransformer, PatternedTransformerConfig, Plans, register, wrapped
 
 
 @dataclass

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from texts import existing, letters, pairs_of
 
-from fairseq_hybrid_attn.corpora.text import lines, writing
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.text import lines, writing
 
 
 def put_together(arguments: argparse.Namespace) -> str:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from texts import letters, pairs_of
 
-from fairseq_hybrid_attn.corpora.text import writing
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.text import writing
 
 Pairs = list[tuple[str, str]]
 

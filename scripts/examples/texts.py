@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq_hybrid_attn.corpora.text import pairs
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.text import pairs
 
 
 def existing(prefix: Path, language: str | None = None) -> Path:

@@ -1,0 +1,199 @@
+"""Alignment error rate of word alignments against gold ones with sure and possible links.
+
+  fairseq-hybrid aer --gold test.gold --gold-base 1 --source test.zh --target test.en test.align
+
+The alignments are in Pharaoh format (i-j, from 0: source word, target word); with several files,
+each has its line in the table.  In a gold file, 1-2 is a sure link, 1p2, 1?2, 1-2P, 1:2/0 is a
+possible one; --gold-format naacl has a line "sentence i j [S|P]" for each link.  Whether words
+count from 0 or 1 is not to be seen in a file, so --gold-base has to be given.
+
+AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
+the counts of all sentences; S is part of P.  Sentences without links in A and in S have no AER;
+they are counted and change nothing.  With --source and --target, links beyond a sentence are found:
+in an alignment they are an error, in the gold they are reported and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tabulate import tabulate
+
+from ....errors import UserError
+from ...files.atomic import check_outputs, write_json
+from ..error_rate import Counts, Score, score
+from ..files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
+
+HELP = "alignment error rate of word alignments"
+
+_SHOWN = 10  # sentences that a message names
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "alignments", nargs="+", type=Path, metavar="ALIGNMENT", help="in Pharaoh format"
+    )
+    add_gold_arguments(parser, required=True)
+    parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, in words")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="target sentences, in words")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rates to FILE")
+
+
+def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    """Declare the arguments about the gold file."""
+    parser.add_argument("--gold", required=required, type=Path, metavar="FILE", help="gold links")
+    parser.add_argument(
+        "--gold-base",
+        required=required,
+        type=int,
+        choices=(0, 1),
+        help="what number the first word has in FILE",
+    )
+    parser.add_argument(
+        "--gold-format",
+        choices=GOLD_FORMATS,
+        default="lines",
+        help="a line for each sentence (default), or for each link",
+    )
+    parser.add_argument(
+        "--gold-reversed",
+        action="store_true",
+        help="FILE has the target word before the source word",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Score, print, and write what is asked for.
+
+    Raises:
+        UserError: if files do not fit together, cannot be read or cannot be written.
+    """
+    if (args.source is None) != (args.target is None):
+        raise UserError("give both of --source and --target, or none")
+    if args.json:
+        texts = [path for path in (args.source, args.target) if path]
+        check_outputs({"--json": args.json}, inputs=[*args.alignments, args.gold, *texts])
+    lengths = read_lengths(args.source, args.target) if args.source else None
+    alignments = {path: read_pharaoh(path, lengths) for path in args.alignments}
+    sentences = len(next(iter(alignments.values())))
+    for path, links in alignments.items():
+        if len(links) != sentences:
+            raise UserError(
+                f"{path} has {len(links):,} lines, but {args.alignments[0]} has {sentences:,}"
+            )
+    gold = gold_of(args, lengths, sentences)
+    scores = {str(path): score(links, gold.sentences) for path, links in alignments.items()}
+    if lengths is None:
+        print("links are not checked against the text: that takes --source and --target")
+    for line in summary(gold, next(iter(scores.values())).total):
+        print(line)
+    print(table([[name, *rates(s.total)] for name, s in scores.items()], ["", *RATES]))
+    for name, found in scores.items():
+        for line in undefined(found):
+            print(f"{name}: {line}")
+    if args.json:
+        write_json(
+            args.json,
+            {
+                **gold_as_dict(args, gold),
+                "alignments": {
+                    name: {
+                        **s.total.as_dict(),
+                        "undefined_sentences": [number + 1 for number in s.undefined],
+                        "sentences": [counts.as_dict() for counts in s.sentences],
+                    }
+                    for name, s in scores.items()
+                },
+            },
+        )
+
+
+def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:
+    """The gold file of the arguments; what is odd in it is told on standard error.
+
+    Raises:
+        UserError: if it cannot be read, or does not fit.
+    """
+    gold = read_gold(
+        args.gold,
+        base=args.gold_base,
+        kind=args.gold_format,
+        reverse=args.gold_reversed,
+        lengths=lengths,
+        sentences=sentences,
+    )
+    for remark in gold.remarks[:_SHOWN]:
+        print(f"warning: {remark}", file=sys.stderr)
+    if len(gold.remarks) > _SHOWN:
+        print(f"warning: and {len(gold.remarks) - _SHOWN} more such links", file=sys.stderr)
+    if gold.left_out > _SHOWN:
+        print(
+            f"warning: {gold.left_out:,} gold links are beyond their sentences; are --gold-base, "
+            "--gold-reversed and the words right?",
+            file=sys.stderr,
+        )
+    return gold
+
+
+def summary(gold: Gold, counts: Counts) -> list[str]:
+    """What the gold has, for people."""
+    extra = counts.possible - counts.sure
+    lines = [
+        f"sentences: {len(gold.sentences):,}; gold links: {counts.sure:,} sure, {extra:,} only "
+        "possible"
+    ]
+    if gold.left_out:
+        lines.append(f"gold links beyond their sentence, left out: {gold.left_out:,}")
+    return lines
+
+
+def undefined(found: Score) -> list[str]:
+    """What is to be said about sentences without AER, for people."""
+    numbers = found.undefined
+    if not numbers:
+        return []
+    more = ", …" if len(numbers) > _SHOWN else ""
+    shown = ", ".join(str(number + 1) for number in numbers[:_SHOWN])
+    return [
+        f"no AER in {len(numbers):,} sentences (no links, no sure gold links; counted from 1): "
+        f"{shown}{more}"
+    ]
+
+
+#: Headings of what :func:`rates` gives.
+RATES = ("AER", "precision", "recall", "links", "sure found", "possible found")
+
+
+def rates(counts: Counts) -> list[str]:
+    """Rates and counts, for people."""
+    return [
+        *(per_cent(rate) for rate in (counts.aer, counts.precision, counts.recall)),
+        f"{counts.links:,}",
+        f"{counts.sure_found:,}",
+        f"{counts.possible_found:,}",
+    ]
+
+
+def table(rows: list[list[str]], headings: list[str]) -> str:
+    """A table for people: names on the left, numbers on the right, as they are."""
+    sides = ["left", *["right"] * (len(headings) - 1)]
+    return tabulate(rows, headings, disable_numparse=True, colalign=sides)
+
+
+def per_cent(rate: float | None) -> str:
+    """A rate, for people."""
+    return "undefined" if rate is None else f"{rate:.2f}"
+
+
+def gold_as_dict(args: argparse.Namespace, gold: Gold) -> dict:
+    """The gold file, for JSON."""
+    return {
+        "gold": str(args.gold),
+        "gold_base": args.gold_base,
+        "gold_reversed": args.gold_reversed,
+        "gold_left_out": gold.left_out,
+        "sentences": len(gold.sentences),
+    }

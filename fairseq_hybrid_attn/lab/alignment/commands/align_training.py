@@ -1,0 +1,200 @@
+"""Word alignments of training text by eflomal, as alignment files for fairseq.
+
+  fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt \
+      --trainpref bpe/train --validpref bpe/valid
+  fairseq-preprocess … --trainpref bpe/train --validpref bpe/valid --align-suffix align
+  fairseq-train … --load-alignments …
+
+It reads bpe/train.de and bpe/train.en and writes bpe/train.align, likewise for the other parts:
+i-j, source and target subword, from 0, a line for each sentence.  All parts are aligned together.
+Subwords are joined to words before, since words are aligned better; then every subword of a source
+word is linked with every subword of the target word that it is linked with.
+
+eflomal (Oestling & Tiedemann 2016) aligns in both directions; they are symmetrised by
+grow-diag-final-and (Koehn et al. 2005), unless --symmetrise says otherwise.  It takes its random
+numbers from the system and has no seed: two runs differ in some links.  More --samplers
+make them differ less.  --check aligns nothing, but checks the alignment files that are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ....errors import UserError
+from ...files.atomic import check_outputs
+from ...text.words import SUBWORDS
+from ..files import Links, read_pharaoh, write_pharaoh
+from ..training_links import LONGEST, SYMMETRISATIONS, Pairs, align_words, read_pairs, symmetrise
+
+HELP = "word alignments of training text, for fairseq"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--source-lang", required=True, metavar="LANG")
+    parser.add_argument("--target-lang", required=True, metavar="LANG")
+    for part in ("train", "valid", "test"):
+        parser.add_argument(
+            f"--{part}pref", metavar="PREFIX", help=f"{part} text: PREFIX.LANG of both languages"
+        )
+    parser.add_argument(
+        "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
+    )
+    parser.add_argument(
+        "--align-suffix", default="align", metavar="SUFFIX", help="write PREFIX.SUFFIX; align"
+    )
+    parser.add_argument(
+        "--word-suffix", metavar="SUFFIX", help="write links between words to PREFIX.SUFFIX too"
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=SYMMETRISATIONS,
+        default="grow-diag-final-and",
+        metavar="HOW",
+        help=f"{', '.join(SYMMETRISATIONS)}; default grow-diag-final-and",
+    )
+    parser.add_argument(
+        "--samplers", type=int, default=3, metavar="N", help="eflomal's independent samplers; 3"
+    )
+    parser.add_argument(
+        "--length", type=float, default=1.0, metavar="X", help="eflomal's iterations, relative; 1"
+    )
+    parser.add_argument(
+        "--priors", type=Path, metavar="FILE", help="priors of eflomal, from another alignment"
+    )
+    parser.add_argument(
+        "--priors-out", type=Path, metavar="FILE", help="write priors of this alignment to FILE"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="check that PREFIX.SUFFIX fits the text, and stop"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Align and write.
+
+    Raises:
+        UserError: if eflomal is missing or fails, or files do not fit, cannot be read or cannot
+            be written.
+    """
+    parts = read_parts(args)
+    if args.check:
+        check(args, parts)
+        return
+    check_flags(args, parts)
+    source = [sentence.words for part in parts.values() for sentence in part.source]
+    target = [sentence.words for part in parts.values() for sentence in part.target]
+    warn_of_long(parts)
+    print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
+    forward, backward = align_words(
+        source,
+        target,
+        samplers=args.samplers,
+        length=args.length,
+        priors=args.priors,
+        priors_out=args.priors_out,
+    )
+    links = iter(
+        symmetrise(ahead, back, args.symmetrise)
+        for ahead, back in zip(forward, backward, strict=True)
+    )
+    for prefix, part in parts.items():
+        found = [next(links) for _ in part.source]
+        write(args, prefix, part, found)
+
+
+def read_parts(args: argparse.Namespace) -> dict[str, Pairs]:
+    """The text of each prefix.
+
+    Raises:
+        UserError: if none is given, or files cannot be read.
+    """
+    given = {
+        "--trainpref": args.trainpref,
+        "--validpref": args.validpref,
+        "--testpref": args.testpref,
+    }
+    prefixes = [prefix for prefix in given.values() if prefix]
+    if not prefixes:
+        raise UserError(f"give text to align: {', '.join(given)}")
+    if len(set(prefixes)) < len(prefixes):
+        raise UserError("--trainpref, --validpref and --testpref have to differ")
+    return {
+        prefix: read_pairs(
+            Path(f"{prefix}.{args.source_lang}"),
+            Path(f"{prefix}.{args.target_lang}"),
+            args.subwords,
+        )
+        for prefix in prefixes
+    }
+
+
+def check(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
+    """Check alignment files against the text.
+
+    Raises:
+        UserError: naming the file and line that do not fit.
+    """
+    for prefix, part in parts.items():
+        path = Path(f"{prefix}.{args.align_suffix}")
+        links = read_pharaoh(path, part.piece_lengths)
+        print(f"{path}: {sum(map(len, links)):,} links in {len(links):,} sentences, all in range")
+
+
+def check_flags(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
+    """Refuse arguments before the work.
+
+    Raises:
+        UserError: naming the flag and the way out.
+    """
+    if args.samplers < 1:
+        raise UserError(f"--samplers {args.samplers}: use 1 or more")
+    if not args.length > 0:
+        raise UserError(f"--length {args.length}: use a number above 0")
+    languages = (args.source_lang, args.target_lang)
+    suffixes = {"--align-suffix": args.align_suffix, "--word-suffix": args.word_suffix}
+    outputs = {
+        f"{flag} {suffix} ({prefix})": Path(f"{prefix}.{suffix}")
+        for prefix in parts
+        for flag, suffix in suffixes.items()
+        if suffix
+    }
+    if args.priors_out:
+        outputs["--priors-out"] = args.priors_out
+    inputs = [Path(f"{prefix}.{language}") for prefix in parts for language in languages]
+    check_outputs(outputs, inputs=[*inputs, *([args.priors] if args.priors else [])])
+
+
+def warn_of_long(parts: dict[str, Pairs]) -> None:
+    """Say which sentences eflomal leaves without links."""
+    for prefix, part in parts.items():
+        long = [
+            number
+            for number, pair in enumerate(zip(part.source, part.target, strict=True), start=1)
+            if max(len(side.words) for side in pair) > LONGEST
+        ]
+        if long:
+            print(
+                f"warning: {prefix}: {len(long):,} sentences have more than {LONGEST:,} words; "
+                f"eflomal gives them no links (the first is in line {long[0]})",
+                file=sys.stderr,
+            )
+
+
+def write(args: argparse.Namespace, prefix: str, part: Pairs, links: list[Links]) -> None:
+    """Write the files of a part.
+
+    Raises:
+        UserError: if they cannot be written.
+    """
+    path = Path(f"{prefix}.{args.align_suffix}")
+    write_pharaoh(path, part.expand(links))
+    count, unaligned = sum(map(len, links)), sum(not found for found in links)
+    print(
+        f"{path}: {len(links):,} sentences, {count:,} links between words, {unaligned:,} sentences "
+        "without any"
+    )
+    if args.word_suffix:
+        write_pharaoh(Path(f"{prefix}.{args.word_suffix}"), links)

@@ -1,0 +1,260 @@
+"""Files of word alignments: Pharaoh format, and gold alignments with sure and possible links.
+
+Pharaoh: a line for each sentence, ``i-j`` for each link of source word i with target word j, from
+0.  Gold files are as varied as their makers, see :func:`read_gold`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.atomic import atomic_write, read_lines
+from ..text.words import split_words
+
+Links = frozenset[tuple[int, int]]
+Lengths = Sequence[tuple[int, int]]  # of each sentence, its source words and its target words
+
+#: The forms of gold files: a line for each sentence, or for each link.
+GOLD_FORMATS = ("lines", "naacl")
+
+_PHARAOH = re.compile(r"(\d+)-(\d+)", re.ASCII)
+_GOLD_LINK = re.compile(r"(\d+)([-:pP?])(\d+)(?:[-:/]?([SPsp])|[:/]([01]))?", re.ASCII)
+_NAACL = re.compile(r"(\d+) (\d+) (\d+)(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
+
+
+def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
+    """How many words the sentences of two texts have.
+
+    Raises:
+        UserError: if a file cannot be read, or they are not equally long.
+    """
+    sides = [[len(split_words(line)) for line in read_lines(path)] for path in (source, target)]
+    if len(sides[0]) != len(sides[1]):
+        raise UserError(
+            f"{source} has {len(sides[0]):,} lines, but {target} has {len(sides[1]):,}; "
+            "line by line, they have to be translations of each other"
+        )
+    return list(zip(*sides, strict=True))
+
+
+def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
+    """Read alignments in Pharaoh format.
+
+    Args:
+        path: a line for each sentence; empty for one without links.
+        lengths: the sentences' numbers of words (or whatever the file aligns); None does not
+            check against them.
+
+    Raises:
+        UserError: naming the line, if there is something else in it, or a link beyond the
+            sentence; or if the file has not as many lines as there are sentences.
+    """
+    alignments = []
+    lines = read_lines(path)
+    if lengths is not None and len(lines) != len(lengths):
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but the text has {len(lengths):,}; "
+            "there has to be one for each sentence, empty if it has no links"
+        )
+    for number, line in enumerate(lines, start=1):
+        links = set()
+        for word in line.split():
+            match = _PHARAOH.fullmatch(word)
+            if not match:
+                raise UserError(f"{path}, line {number}: {word!r} is no link such as 0-2")
+            link = int(match[1]), int(match[2])
+            if lengths is not None and not _within(link, lengths[number - 1]):
+                raise UserError(
+                    f"{path}, line {number}: link {word} is beyond the sentence, which has "
+                    f"{_of_lengths(lengths[number - 1])}, counted from 0"
+                )
+            links.add(link)
+        alignments.append(frozenset(links))
+    return alignments
+
+
+def pharaoh(links: Iterable[tuple[int, int]]) -> str:
+    """Links in Pharaoh format, by source word."""
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def write_pharaoh(path: Path, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:
+    """Write alignments in Pharaoh format.
+
+    Raises:
+        UserError: if the file cannot be written.
+    """
+    with atomic_write(path) as file:
+        file.writelines(f"{pharaoh(links)}\n".encode() for links in alignments)
+
+
+@dataclass(frozen=True)
+class GoldSentence:
+    """What people aligned in a sentence.
+
+    Attributes:
+        sure: S, the links that an alignment has to have.
+        possible: P, the links that it may have; all of S is in it.
+    """
+
+    sure: Links = frozenset()
+    possible: Links = frozenset()
+
+
+@dataclass
+class Gold:
+    """A gold file.
+
+    Attributes:
+        sentences: the links of each sentence.
+        remarks: what was odd in the file, a line of text each: links that were left out.
+        left_out: how many links were left out since they are beyond their sentence.
+    """
+
+    sentences: list[GoldSentence]
+    remarks: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+
+def read_gold(
+    path: Path,
+    *,
+    base: int,
+    kind: str = "lines",
+    reverse: bool = False,
+    lengths: Lengths | None = None,
+    sentences: int | None = None,
+) -> Gold:
+    """Read a gold alignment.
+
+    ``lines`` has a line for each sentence and, for source word i and target word j,
+
+    * ``i-j`` or ``i:j`` for a sure link,
+    * ``ipj``, ``i?j``, ``i-jP``, ``i-j-P``, ``i-j:P``, ``i-j/P``, ``i-j/0``, ``i:j/0`` for one
+      that is only possible; likewise S and 1 for a sure one.
+
+    ``naacl`` (Mihalcea & Pedersen 2003) has a line ``sentence i j [S|P] [confidence]`` for each
+    link; sentences count from 1, and without mark a link is sure.  In such a file with words from
+    1, word 0 stands for no word; these links are left out.
+
+    Args:
+        path: the file.
+        base: what the first word has for a number, 0 or 1.  Nothing in a file says it for sure.
+        kind: one of ``GOLD_FORMATS``.
+        reverse: the file has the target word before the source word.
+        lengths: of each sentence, source and target words: a link beyond them is left out, and a
+            remark says so.
+        sentences: how many there are, if there are no lengths; ``naacl`` needs one of the two.
+
+    Raises:
+        UserError: naming the line, if it is of another format, or has a word 0 where words count
+            from 1; or if there are not as many sentences as there should be.
+    """
+    count = len(lengths) if lengths is not None else sentences
+    lines = read_lines(path)
+    if kind == "lines":
+        if count is not None and len(lines) != count:
+            raise UserError(
+                f"{path} has {len(lines):,} lines, but there are {count:,} sentences; there has "
+                "to be one for each, empty if it has no links (or --gold-format naacl: a line "
+                "for each link)"
+            )
+        count = len(lines)
+        entries = _line_links(path, lines)
+    else:
+        if count is None:
+            raise TypeError("the number of sentences is not known")
+        entries = _naacl_links(path, lines, count)
+
+    gold = Gold(sentences=[])
+    links: list[tuple[set, set]] = [(set(), set()) for _ in range(count)]
+    zero_seen, nulls = False, 0
+    for entry in entries:
+        if 0 in entry.words:
+            zero_seen = True
+            if base == 1:
+                if kind == "naacl":
+                    nulls += 1
+                    continue
+                raise UserError(
+                    f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
+                    "from 1; do they from 0 (--gold-base 0)?"
+                )
+        link = entry.words[0] - base, entry.words[1] - base
+        if reverse:
+            link = link[1], link[0]
+        if lengths is not None and not _within(link, lengths[entry.sentence]):
+            gold.left_out += 1
+            gold.remarks.append(
+                f"{path}, line {entry.line}: sentence {entry.sentence + 1}, link {entry.text} is "
+                f"beyond the sentence ({_of_lengths(lengths[entry.sentence])}, counted from "
+                f"{base}); left out"
+            )
+            continue
+        sure, possible = links[entry.sentence]
+        possible.add(link)
+        if entry.sure:
+            sure.add(link)
+    if nulls:
+        gold.remarks.append(f"{path}: {nulls:,} links with word 0, that is with no word; left out")
+    if base == 0 and not zero_seen and any(possible for _, possible in links):
+        gold.remarks.append(f"{path}: no link has a word 0; do words count from 1 (--gold-base 1)?")
+    gold.sentences = [GoldSentence(frozenset(sure), frozenset(maybe)) for sure, maybe in links]
+    return gold
+
+
+@dataclass(frozen=True)
+class _Entry:
+    line: int  # from 1
+    sentence: int  # from 0
+    words: tuple[int, int]  # as in the file
+    sure: bool
+    text: str
+
+
+def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:
+    for number, line in enumerate(lines, start=1):
+        for word in line.split():
+            match = _GOLD_LINK.fullmatch(word)
+            if not match:
+                raise UserError(
+                    f"{path}, line {number}: {word!r} is no link such as 1-2 (sure), 1p2 or 1-2P "
+                    "(possible)"
+                )
+            first, between, second, letter, digit = match.groups()
+            mark = (letter or digit or "").upper()
+            if between in "pP?" and mark in ("S", "1"):
+                raise UserError(f"{path}, line {number}: link {word} is sure and possible at once")
+            sure = between in "-:" and mark not in ("P", "0")
+            yield _Entry(number, number - 1, (int(first), int(second)), sure, word)
+
+
+def _naacl_links(path: Path, lines: list[str], count: int) -> Iterator[_Entry]:
+    for number, line in enumerate(lines, start=1):
+        text = " ".join(line.split())
+        if not text:
+            continue
+        match = _NAACL.fullmatch(text)
+        if not match:
+            raise UserError(
+                f"{path}, line {number}: {text!r} is not of the form SENTENCE I J [S|P] [NUMBER]"
+            )
+        sentence = int(match[1])
+        if not 1 <= sentence <= count:
+            raise UserError(
+                f"{path}, line {number}: sentence {sentence}, but there are 1 to {count:,}"
+            )
+        words = int(match[2]), int(match[3])
+        yield _Entry(number, sentence - 1, words, match[4] != "P", f"{match[2]}-{match[3]}")
+
+
+def _within(link: tuple[int, int], lengths: tuple[int, int]) -> bool:
+    return 0 <= link[0] < lengths[0] and 0 <= link[1] < lengths[1]
+
+
+def _of_lengths(lengths: tuple[int, int]) -> str:
+    return f"{lengths[0]} source and {lengths[1]} target tokens"

@@ -1,0 +1,1 @@
+"""Command-line arguments that several commands share."""

@@ -1,0 +1,1 @@
+"""Averaging the weights of checkpoints."""

@@ -1,0 +1,1 @@
+"""What configs/ says: settings, tables, rows and columns."""

@@ -1,0 +1,289 @@
+"""What trains and evaluates one system: corpus, training flags, batch, checkpoints, decoding."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.atomic import digest
+from ..files.yaml_files import check_keys, merge, read_mapping
+
+#: Flags that other settings or the command line decide; a file must not give them as well.
+DERIVED = {
+    "max-tokens": "batch: {tokens: ...}",
+    "update-freq": "batch: {tokens: ...}",
+    "seed": "--seeds",
+    "save-dir": "the name of the run",
+    "source-lang": "the corpus",
+    "target-lang": "the corpus",
+    "distributed-world-size": "the devices",
+    "task": "what it is all about",
+    "save-interval-updates": "checkpoints: {every: ...}",
+    "keep-interval-updates": "checkpoints: {average: ...}",
+    "keep-interval-updates-pattern": "checkpoints: {curve: ...}",
+    "keep-last-epochs": "checkpoints: {average: ...}",
+    "no-epoch-checkpoints": "checkpoints: {unit: ...}",
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The size of a batch, in tokens of the longer side, padding included (as fairseq counts).
+
+    Attributes:
+        tokens: of a whole update, over all devices and accumulated batches.
+        per_device: at most so many at once on one device; what its memory takes.
+    """
+
+    tokens: int
+    per_device: int = 8192
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Which checkpoints are kept, and which of them make the model that is evaluated.
+
+    Attributes:
+        unit: ``update`` or ``epoch``: what ``every`` and ``average`` count; ``best`` evaluates
+            the one with the best score on the validation set.
+        every: updates between two checkpoints (and validations); epochs for unit ``epoch``.
+        average: the weights of so many last checkpoints are averaged; 1 for unit ``best``.
+        curve: so many checkpoints, evenly over the training, are kept and evaluated as well; 0
+            for none.
+        curve_on: the set that they translate: ``test`` or ``valid``.
+    """
+
+    unit: str
+    every: int
+    average: int = 1
+    curve: int = 0
+    curve_on: str = "test"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides a system's numbers, but for seed, data and devices.
+
+    Attributes:
+        corpus: name of a recipe in ``configs/corpora``.
+        train: flags of fairseq-train without dashes; True for a bare flag.
+        batch: size of an update.
+        checkpoints: what is kept and evaluated.
+        generate: flags of fairseq-generate without dashes, and ``gnmt-lenpen``.
+        align: flags of ``fairseq-hybrid align`` without dashes; empty if no alignment is measured.
+        gates: flags of ``fairseq-hybrid gates`` without dashes; empty if they are not measured.
+        aligner: a statistical word aligner that is measured in place of a model, if any.
+        pairs: at most so many training pairs of one's own text; None for all.
+        subword_size: replaces the recipe's for one's own text; None leaves it.
+    """
+
+    corpus: str
+    train: dict
+    batch: Batch
+    checkpoints: Checkpoints
+    generate: dict
+    pairs: int | None = None
+    subword_size: int | None = None
+    align: dict = field(default_factory=dict)
+    gates: dict = field(default_factory=dict)
+    aligner: str | None = None
+
+    @property
+    def curve_interval(self) -> int:
+        """Updates between the checkpoints of the curve; 0 if there is none."""
+        points = self.checkpoints.curve
+        return int(self.train["max-update"]) // points if points else 0
+
+    @property
+    def needs_alignments(self) -> bool:
+        """Whether the training reads word alignments of its text."""
+        return "load-alignments" in self.train
+
+    def as_dict(self) -> dict:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal settings."""
+        return digest(self.as_dict())
+
+
+#: The keys of a settings file, and of the same in tables, rows, columns and profiles.
+KEYS = (
+    *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
+    *("align", "gates", "aligner"),
+)
+#: Word aligners that can be measured in place of a model.
+ALIGNERS = ("eflomal",)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A scale at which tables are run.
+
+    Attributes:
+        name: ``full`` is the papers' own.
+        summary: one line for people.
+        settings: laid over every row's.
+    """
+
+    name: str
+    summary: str
+    settings: dict = field(default_factory=dict)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether results can be set beside the papers' numbers as such."""
+        return not self.settings
+
+
+def load_profile(name: str, configs: Path) -> Profile:
+    """Read ``configs/profiles/<name>.yaml``.
+
+    Raises:
+        UserError: if there is none, listing those that there are.
+    """
+    path = configs / "profiles" / f"{name}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
+        raise UserError(f"--profile {name}: there is no {path}; known are {known}")
+    content = read_mapping(path, ("summary", *KEYS))
+    summary = content.pop("summary", "")
+    return Profile(name, summary, content)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Raw settings of a mapping.
+
+    Attributes:
+        shared: of the files in ``configs/settings`` that its ``extends`` names.
+        own: its own keys, which go on top.
+    """
+
+    shared: dict = field(default_factory=dict)
+    own: dict = field(default_factory=dict)
+
+    @property
+    def merged(self) -> dict:
+        """All of them."""
+        return merge(self.shared, self.own)
+
+
+def load_layer(content: dict, configs: Path, where: str) -> Layer:
+    """The raw settings of a mapping.
+
+    Args:
+        content: keys of :data:`KEYS`, and ``extends``: names in ``configs/settings``.
+        configs: the folder of configurations.
+        where: for messages.
+
+    Raises:
+        UserError: if a file that it extends does not exist or is wrong.
+    """
+    names = content.get("extends", [])
+    shared: dict = {}
+    for name in [names] if isinstance(names, str) else names:
+        path = configs / "settings" / f"{name}.yaml"
+        if not path.is_file():
+            raise UserError(f"{where}: extends {name}, but there is no {path}")
+        layer = load_layer(read_mapping(path, ("extends", *KEYS)), configs, str(path))
+        shared = merge(shared, layer.merged)
+    return Layer(shared, {key: content[key] for key in KEYS if key in content})
+
+
+def resolve(raw: dict, where: str) -> Settings:
+    """Check raw settings and make them :class:`Settings`.
+
+    Raises:
+        UserError: naming what lacks or is wrong.
+    """
+    lacking = [k for k in ("corpus", "train", "batch", "checkpoints", "generate") if k not in raw]
+    if lacking:
+        raise UserError(f"{where}: no {', '.join(lacking)}")
+    for flag, instead in DERIVED.items():
+        if flag in raw["train"]:
+            raise UserError(f"{where}: train: {flag} follows from {instead}; leave it out")
+    batch, checkpoints = raw["batch"], raw["checkpoints"]
+    check_keys(batch, ("tokens", "per-device"), f"{where}: batch")
+    known = ("unit", "every", "average", "curve", "curve-on")
+    check_keys(checkpoints, known, f"{where}: checkpoints")
+    settings = Settings(
+        corpus=raw["corpus"],
+        train=_flags(raw["train"]),
+        batch=Batch(**_fields(batch)),
+        checkpoints=Checkpoints(**_fields(checkpoints)),
+        generate=_flags(raw["generate"]),
+        pairs=raw.get("pairs"),
+        subword_size=raw.get("subword-size"),
+        align=_flags(raw.get("align", {})),
+        gates=_flags(raw.get("gates", {})),
+        aligner=raw.get("aligner"),
+    )
+    if settings.aligner not in (None, *ALIGNERS):
+        raise UserError(f"{where}: aligner: {settings.aligner}; use {', '.join(ALIGNERS)}")
+    if settings.checkpoints.unit not in ("update", "epoch", "best"):
+        raise UserError(f"{where}: checkpoints: unit: use update, epoch or best")
+    for name, number in {
+        "batch: tokens": settings.batch.tokens,
+        "batch: per-device": settings.batch.per_device,
+        "checkpoints: every": settings.checkpoints.every,
+        "checkpoints: average": settings.checkpoints.average,
+        **({"checkpoints: curve": settings.checkpoints.curve} if "curve" in checkpoints else {}),
+        **({"pairs": settings.pairs} if settings.pairs is not None else {}),
+        **({"subword-size": settings.subword_size} if settings.subword_size is not None else {}),
+    }.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise UserError(f"{where}: {name}: {number} is no whole number above 0")
+    if settings.checkpoints.unit == "best" and settings.checkpoints.average != 1:
+        raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
+    numbered = settings.checkpoints.every * settings.checkpoints.average
+    last = settings.train.get(
+        {"update": "max-update", "epoch": "max-epoch"}.get(settings.checkpoints.unit, "")
+    )
+    if last is not None and int(last) < numbered:
+        raise UserError(
+            f"{where}: {settings.checkpoints.average} checkpoints {settings.checkpoints.every} "
+            f"{settings.checkpoints.unit}s apart are more than there will be by {last}"
+        )
+    if not {"max-update", "max-epoch"} & settings.train.keys():
+        raise UserError(f"{where}: train: give max-update or max-epoch")
+    check_curve(settings, where)
+    return settings
+
+
+def check_curve(settings: Settings, where: str) -> None:
+    """See to it that the checkpoints of a curve are among those that are saved.
+
+    Raises:
+        UserError: if they are not.
+    """
+    points, every = settings.checkpoints.curve, settings.checkpoints.every
+    if settings.checkpoints.curve_on not in ("test", "valid"):
+        raise UserError(f"{where}: checkpoints: curve-on: use test or valid")
+    if not points:
+        return
+    if settings.checkpoints.unit == "epoch" or "max-update" not in settings.train:
+        raise UserError(
+            f"{where}: checkpoints: curve wants updates: a unit other than epoch, and "
+            "train: max-update"
+        )
+    last = int(settings.train["max-update"])
+    if last % points or (last // points) % every:
+        raise UserError(
+            f"{where}: checkpoints: curve: {points} checkpoints over {last} updates are not among "
+            f"those saved every {every}"
+        )
+
+
+def _fields(mapping: dict) -> dict:
+    return {key.replace("-", "_"): value for key, value in mapping.items()}
+
+
+def _flags(flags: dict) -> dict:
+    """Flags with their values; those that were set to null or false are taken away."""
+    # "is", since 0 == False, and a dropout of 0 must not become the default.
+    kept = {name: value for name, value in flags.items() if value is not None}
+    return {name: value for name, value in kept.items() if value is not False}

@@ -1,0 +1,130 @@
+"""Sentences that people have word-aligned, as the model of a corpus sees them.
+
+They come in words, with spaces between, and links count these words; so they are not tokenised
+anew, but only brought into the tokeniser's spelling, and split into the corpus' subwords.
+
+words.LANGUAGE      the sentences, word by word as they were aligned
+subwords.LANGUAGE   the same in subwords, for the model
+links               a line for each sentence: i-j for a sure link of source word i with target word
+                    j, both from 0; ipj for one that is only possible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ...errors import UserError
+from ..alignment.files import GoldSentence, read_gold
+from ..files.text import pairs, writing
+from ..text.words import split_words, words_of
+from .definition import Corpus, GoldSet
+from .subwords import model_name, split
+
+BASE = 0  # what the first word has for a number in the files that are written
+
+
+def prepare_gold(
+    corpus: Corpus,
+    archives: dict[str, Path],
+    subwords: Path,
+    output: Path,
+    workers: int,
+    warn: Callable[[str], None],
+) -> dict:
+    """Write the files of a corpus' gold set.
+
+    Args:
+        corpus: has one.
+        archives: where its files are.
+        subwords: folder of the corpus' subword models.
+        output: folder to write to.
+        workers: how many processes split text.
+        warn: is told what is odd in the links.
+
+    Returns:
+        ``gold``: how many sentences and links there are, and what was left out.
+
+    Raises:
+        UserError: if the files do not fit together, naming the line.
+    """
+    gold = corpus.gold
+    text = [archives[gold.text[language]] for language in corpus.languages]
+    sentences = [tuple(map(split_words, pair)) for pair in pairs(*text)]
+    found = read_gold(
+        archives[gold.links],
+        base=gold.base,
+        kind=gold.format,
+        reverse=gold.first != corpus.source,
+        lengths=[(len(source), len(target)) for source, target in sentences],
+    )
+    for remark in found.remarks:
+        warn(f"{corpus.title}: {remark}")
+    kept = [
+        (words, links)
+        for words, links in zip(sentences, found.sentences, strict=True)
+        if is_wanted(gold, links)
+    ]
+    if not kept:
+        raise UserError(f"{archives[gold.links]}: no sentence is left to be scored")
+    with writing(output / "links") as file:
+        file.writelines(f"{line_of(links)}\n" for _, links in kept)
+    for side, language in enumerate(corpus.languages):
+        _write_side(corpus, language, [words[side] for words, _ in kept], subwords, output, workers)
+    return {
+        "gold": {
+            "sentences": len(kept),
+            "sentences_left_out": len(sentences) - len(kept),
+            "sure": sum(len(links.sure) for _, links in kept),
+            "possible": sum(len(links.possible) for _, links in kept),
+            "links_left_out": found.left_out,
+            "remarks": found.remarks,
+        }
+    }
+
+
+def is_wanted(gold: GoldSet, links: GoldSentence) -> bool:
+    """Whether a sentence is one of those that the recipe scores."""
+    if gold.sure_alone and links.possible - links.sure:
+        return False
+    return len(links.possible) >= gold.fewest_links
+
+
+def line_of(links: GoldSentence) -> str:
+    """The links of a sentence, as :func:`.read_gold` reads them."""
+    return " ".join(
+        f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
+    )
+
+
+def _write_side(
+    corpus: Corpus,
+    language: str,
+    sentences: list[list[str]],
+    subwords: Path,
+    output: Path,
+    workers: int,
+) -> None:
+    from ..text.tokenisers import spelling
+
+    spell = spelling(corpus.tokenizer[language], language)
+    words, spelt, pieces = (
+        output / f"{name}.{language}" for name in ("words", "spelt", "subwords")
+    )
+    for path, change in ((words, str), (spelt, spell)):
+        lower = corpus.lowercase and path is spelt
+        with writing(path) as file:
+            for sentence in sentences:
+                line = " ".join(map(change, sentence))
+                file.write(f"{line.lower() if lower else line}\n")
+    split(spelt, pieces, corpus.subwords.kind, subwords / model_name(corpus, language), workers)
+    spelt.unlink()
+    with open(pieces, encoding="utf-8", newline="\n") as file:
+        for number, (sentence, line) in enumerate(zip(sentences, file, strict=True), start=1):
+            count = len(words_of(split_words(line.rstrip("\n")), corpus.subwords.family))
+            if count != len(sentence):
+                raise UserError(
+                    f"{corpus.title}, {corpus.gold.text[language]}: sentence {number} of those "
+                    f"that are scored has {len(sentence)} words, but {count} in subwords; is a "
+                    "word of it white space to the subword model?"
+                )

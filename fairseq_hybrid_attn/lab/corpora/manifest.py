@@ -1,0 +1,146 @@
+"""What was made of a corpus: counts, checksums, versions and the recipe, in manifest.json."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ... import __version__
+from ..engine.stages import as_json
+from ..files.atomic import atomic_write, digest
+from .definition import Corpus
+
+NAME = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A prepared corpus.
+
+    Args:
+        corpus: the recipe's name; ``own``: with the user's own text in place of its.
+        subwords: kind, size and joint of the recipe; ``learned``: of each model, by its file;
+            ``dictionary``: the entries of each of fairseq's dictionaries, by language.
+        counts: sentence pairs of train, valid and test; ``tests``: of each test set in ``test``,
+            if they have names.
+        expected: the counts that the recipe expects; ``differences``: where they are others.
+        dropped: pairs that are not used, by part and reason.
+        archives: the sha256 of every archive; ``files``: of every file that was made.
+        versions: of the programs that made them.
+        recipe: as it was used.
+        gold: of the hand-aligned sentences, how many there are, and what was left out; None
+            without any.
+        alignments: a digest of the training text's word alignments; None without any.  They are
+            no part of ``digest``: a training without them does not depend on them.
+        digest: of the recipe and the files of raw/, bin/ and gold/: equal digests, equal data.
+    """
+
+    corpus: str
+    own: bool
+    source: str
+    target: str
+    subwords: dict
+    tokenizer: dict[str, str]
+    lowercase: bool
+    counts: dict[str, int]
+    tests: dict[str, int]
+    expected: dict[str, int]
+    differences: dict[str, dict[str, int]]
+    dropped: dict[str, dict[str, int]]
+    archives: dict[str, str]
+    files: dict[str, str]
+    versions: dict[str, str]
+    recipe: dict
+    gold: dict | None = None
+    alignments: str | None = None
+    digest: str = field(default="")
+
+    def write(self, output: Path) -> None:
+        """Write to a prepared corpus, if it says anything else there.
+
+        Raises:
+            UserError: if it cannot be written.
+        """
+        path = output / NAME
+        content = as_json(asdict(self))
+        if not path.is_file() or path.read_bytes() != content:
+            with atomic_write(path) as file:
+                file.write(content)
+
+
+def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
+    """The manifest of what the stages made.
+
+    Args:
+        corpus: the recipe.
+        stamps: the stamps of the stages select, subwords and binarise, and of gold and align if
+            there are such.
+    """
+    facts = {key: value for stamp in stamps.values() for key, value in stamp["facts"].items()}
+    versions = {k: v for stamp in stamps.values() for k, v in stamp["facts"]["versions"].items()}
+    files = {
+        name: about["sha256"] for stamp in stamps.values() for name, about in stamp["files"].items()
+    }
+    # Of several test sets, it is the one of that name that is expected.
+    tests = dict(facts["tests"])
+    found = {**facts["counts"], **tests}
+    decisive = of_folders(files, "raw", "bin", "gold")
+    return Manifest(
+        corpus=corpus.name,
+        own=corpus.own,
+        source=corpus.source,
+        target=corpus.target,
+        subwords={
+            "kind": corpus.subwords.kind,
+            "size": corpus.subwords.size,
+            "joint": corpus.subwords.joint,
+            "learned": facts["sizes"],
+            "dictionary": facts["dictionary"],
+        },
+        tokenizer={language: corpus.tokenizer[language] for language in corpus.languages},
+        lowercase=corpus.lowercase,
+        counts=facts["counts"],
+        tests=tests,
+        expected=corpus.expect,
+        differences={
+            part: {"expected": count, "found": found[part]}
+            for part, count in corpus.expect.items()
+            if found[part] != count
+        },
+        dropped=facts["dropped"],
+        archives=facts["archives"],
+        files=files,
+        versions=versions,
+        recipe=corpus.resolved(),
+        gold=facts.get("gold"),
+        alignments=digest(of_folders(files, "aligned")) if "align" in stamps else None,
+        digest=digest({"recipe": corpus.treatment, "files": decisive}),
+    )
+
+
+def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
+    """Those of the files that are in the folders."""
+    return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
+
+
+def read_manifest(output: Path) -> Manifest | None:
+    """The manifest of a prepared corpus; None if there is none, or another program's."""
+    try:
+        data = json.loads((output / NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    names = {item.name for item in fields(Manifest)}
+    return Manifest(**data) if isinstance(data, dict) and data.keys() == names else None
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The versions of this package and of others, those that are installed."""
+    found = {"fairseq-hybrid-attn": __version__}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

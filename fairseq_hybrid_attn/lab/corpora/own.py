@@ -1,0 +1,234 @@
+"""One's own text in place of a recipe's archives, with the recipe's treatment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.yaml_files import read_mapping
+from .definition import PARTS, UNSPACED, Archive, Corpus, GoldSet, check_gold, is_test, with_options
+
+#: How text in a language is tokenised, if not by Moses.
+_TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
+
+_NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?")
+
+#: Endings that are as short as a language's and are none.
+_NO_LANGUAGES = ("txt", "csv", "tsv", "md", "log", "zip", "tar", "tgz", "xml", "sgm", "pdf")
+
+#: The stem of the files of hand-aligned sentences: gold.de, gold.en, gold.align, gold.yaml.
+GOLD = "gold"
+
+#: A stem (train, valid, test, or that of a single pair) -> language -> file.
+Texts = dict[str, dict[str, Path]]
+
+
+def own_corpus(
+    corpus: Corpus,
+    folder: Path | Sequence[Path],
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    pairs: int | None = None,
+    subword_size: int | None = None,
+) -> Corpus:
+    """The recipe with one's own text.  Looks at names of files alone.
+
+    Args:
+        corpus: whose treatment the text gets.
+        folder: has train, valid and test, or one pair of files that is then split; or the two
+            files of a pair.  Beside test or in its place there may be test.NAME, any number.
+        source_lang: translate from this language; by default so that English is on the side
+            where the recipe has it.
+        target_lang: translate to this language.
+        pairs: use so many training pairs.
+        subword_size: in place of the recipe's.
+
+    Raises:
+        UserError: if it is not clear what is what.
+    """
+    texts = texts_of(folder)
+    languages = common_languages(texts, folder)
+    source, target = direction(corpus, languages, source_lang, target_lang)
+    archives = tuple(
+        Archive(file=texts[stem][language].name, path=texts[stem][language].absolute())
+        for stem in texts
+        for language in (source, target)
+    )
+    gold, gold_archives = (
+        gold_of(folder, (source, target)) if isinstance(folder, Path) else (None, ())
+    )
+    files = {stem: [texts[stem][language].name for language in (source, target)] for stem in texts}
+    own = replace(
+        corpus,
+        own=True,
+        source=source,
+        target=target,
+        reader="own",
+        archives=(*archives, *gold_archives),
+        gold=gold,
+        options={**_sizes(corpus), "files": files},
+        tokenizer={
+            language: _tokenizer(corpus.tokenizer[theirs], language)
+            for language, theirs in zip((source, target), corpus.languages, strict=True)
+        },
+        valid_every=None,
+        expect={},
+        about={},
+        scores=("bleu",) if target in UNSPACED else ("bleu", "tokenised_bleu"),
+        licence=None,
+    )
+    return with_options(own, pairs, subword_size)
+
+
+def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tuple[Archive, ...]]:
+    """The hand-aligned sentences of one's own text, if the folder has any.
+
+    ``gold.yaml`` says about ``gold.align`` what no such file shows: ``base`` and ``first``, and
+    the other keys of :class:`.GoldSet` if need be.
+
+    Raises:
+        UserError: if a file is missing or wrong.
+    """
+    paths = {language: folder / f"{GOLD}.{language}" for language in languages}
+    links, about = folder / f"{GOLD}.align", folder / f"{GOLD}.yaml"
+    files = [*paths.values(), links, about]
+    missing = [path.name for path in files if not path.is_file()]
+    if len(missing) == len(files):
+        return None, ()
+    if missing:
+        raise UserError(
+            f"{folder} has hand-aligned sentences, but not all that belongs to them: "
+            f"{', '.join(missing)} (docs/alignment.md says what they are)"
+        )
+    keys = ("base", "first", "format", "sure-alone", "fewest-links")
+    content = read_mapping(about, keys)
+    lacking = [key for key in ("base", "first") if key not in content]
+    if lacking:
+        raise UserError(f"{about}: no {', '.join(lacking)}")
+    gold = GoldSet(
+        text={language: path.name for language, path in paths.items()},
+        links=links.name,
+        **{key.replace("-", "_"): value for key, value in content.items()},
+    )
+    archives = tuple(Archive(file=p.name, path=p.absolute()) for p in (*paths.values(), links))
+    faults = check_gold(gold, tuple(languages), {archive.file for archive in archives})
+    if faults:
+        raise UserError("\n  ".join([f"{about} is no good:", *faults]))
+    return gold, archives
+
+
+def _sizes(corpus: Corpus) -> dict:
+    """How many sentences to split off, where the recipe is one for own text and says it."""
+    if corpus.reader != "own":
+        return {}
+    return {key: value for key, value in corpus.options.items() if key in ("valid", "test")}
+
+
+def _tokenizer(theirs: str, language: str) -> str:
+    return "none" if theirs == "none" else _TOKENIZERS.get(language, "moses")
+
+
+def texts_of(folder: Path | Sequence[Path]) -> Texts:
+    """The files of one's own text, by stem and language.
+
+    Raises:
+        UserError: if there are none, or it is not clear which.
+    """
+    if isinstance(folder, Path):
+        if not folder.is_dir():
+            raise UserError(
+                f"{folder} is not a folder; give a folder, or the two files of a parallel text"
+            )
+        paths = sorted(
+            path
+            for path in folder.iterdir()
+            if path.is_file() and path.name.partition(".")[0] != GOLD
+        )
+    else:
+        paths = list(folder)
+        for path in paths:
+            if not path.is_file():
+                raise UserError(f"{path} is not a file")
+            if not stem_and_language(path):
+                raise UserError(
+                    f"{path}: its name has to end in its language, such as {path.name}.en"
+                )
+        # A pair by whatever names, be it train.de and train.en.
+        return {"pair": {stem_and_language(path)[1]: path for path in paths}}
+    texts: Texts = {}
+    for path in paths:
+        name = stem_and_language(path)
+        if name:
+            stem, language = name
+            other = texts.setdefault(stem, {}).setdefault(language, path)
+            if other != path:
+                raise UserError(f"{other} and {path}: both are {path.stem}; remove one of them")
+    parts = [*PARTS[:2], *(stem for stem in sorted(texts) if is_test(stem))]
+    if len(parts) > 2 and all(part in texts for part in parts):
+        return {part: texts[part] for part in parts}
+    texts = {stem: files for stem, files in texts.items() if len(files) > 1}
+    if len(texts) != 1:
+        found = ", ".join(sorted(texts)) or "none"
+        raise UserError(
+            f"{folder}: to be found are train, valid and test (train.de, train.en, ...; or several "
+            "sets, test.NAME.de, test.NAME.en) or one pair of files that differ in their "
+            "languages alone (x.de, x.en), each also as .gz; "
+            f"pairs found: {found}"
+        )
+    return texts
+
+
+def stem_and_language(path: Path) -> tuple[str, str] | None:
+    """What a file's name tells: of ``x.de.gz``, x and de; None if it ends in no language."""
+    name = _NAME.fullmatch(path.name)
+    if not name or name["language"] in _NO_LANGUAGES:
+        return None
+    return name["stem"], name["language"]
+
+
+def common_languages(texts: Texts, place: object) -> list[str]:
+    """The two languages that all the texts have.
+
+    Raises:
+        UserError: if they are not two, or not the same everywhere.
+    """
+    languages = {stem: sorted(files) for stem, files in texts.items()}
+    first = next(iter(languages.values()))
+    if len(first) != 2 or any(other != first for other in languages.values()):
+        listed = "; ".join(f"{stem}: {' '.join(names)}" for stem, names in languages.items())
+        raise UserError(f"{place}: two languages, the same of each text, are wanted; has {listed}")
+    return first
+
+
+def direction(
+    corpus: Corpus, languages: Sequence[str], source: str | None, target: str | None
+) -> tuple[str, str]:
+    """From which language to which one translates.
+
+    Raises:
+        UserError: if that cannot be told, or what is asked for does not exist.
+    """
+    for flag, language in (("--source-lang", source), ("--target-lang", target)):
+        if language and language not in languages:
+            raise UserError(f"{flag} {language}: your text is {' and '.join(languages)}")
+    if source and source == target:
+        raise UserError(f"--source-lang and --target-lang are both {source}")
+    if source:
+        return source, _other(languages, source)
+    if target:
+        return _other(languages, target), target
+    if set(languages) == set(corpus.languages):
+        return corpus.languages
+    if "en" in languages and "en" in corpus.languages:
+        other = _other(languages, "en")
+        return ("en", other) if corpus.source == "en" else (other, "en")
+    raise UserError(
+        f"your text is {' and '.join(languages)}; say from which to which: --source-lang L"
+    )
+
+
+def _other(languages: Sequence[str], one: str) -> str:
+    return next(language for language in languages if language != one)

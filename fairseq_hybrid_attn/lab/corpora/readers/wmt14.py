@@ -1,0 +1,64 @@
+"""WMT14 English-German: Europarl v7, Common Crawl, News Commentary v9; newstest2013 and 2014.
+
+newstest2014 exists twice: ``full`` has 3,003 sentences and is what most papers since
+Vaswani et al. (2017) score; ``filtered`` has 2,737 and was the official set of the evaluation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ....errors import UserError
+from ..definition import Corpus
+from ..formats import archive_of, check_names, pair_writer, read_options
+
+#: Training text: the archive, and the beginning of its members' names.
+TRAIN = {
+    "europarl-v7": ("wmt13/training-parallel-europarl-v7.tgz", "europarl-v7.de-en"),
+    "commoncrawl": ("wmt13/training-parallel-commoncrawl.tgz", "commoncrawl.de-en"),
+    "news-commentary-v9": ("wmt14/training-parallel-nc-v9.tgz", "news-commentary-v9.de-en"),
+}
+VALID = ("wmt14/dev.tgz", "newstest2013")
+TEST = {"full": "wmt14/test-full.tgz", "filtered": "wmt14/test-filtered.tgz"}
+
+
+def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
+    """Write the three parts.
+
+    The options are ``train``, names of :data:`TRAIN` (default: all), and ``newstest2014``,
+    ``full`` (default) or ``filtered``.
+
+    Raises:
+        UserError: if an option is wrong, or an archive damaged or not what it should be.
+    """
+    options = read_options(corpus.options, {"train": list(TRAIN), "newstest2014": "full"})
+    check(corpus, options)
+    source, target = corpus.languages
+
+    with pair_writer(destination, "train", corpus.languages) as train:
+        for name in options["train"]:
+            file, prefix = TRAIN[name]
+            names = (f"{prefix}.{source}", f"{prefix}.{target}")
+            train.append(archive_of(archives, file), names)
+    with pair_writer(destination, "valid", corpus.languages) as valid:
+        file, prefix = VALID
+        valid.append(archive_of(archives, file), (f"{prefix}.{source}", f"{prefix}.{target}"))
+    with pair_writer(destination, "test", corpus.languages) as test:
+        names = (f"newstest2014-deen-src.{source}.sgm", f"newstest2014-deen-ref.{target}.sgm")
+        test.append_sgm(archive_of(archives, TEST[options["newstest2014"]]), names)
+
+
+def check(corpus: Corpus, options: dict) -> None:
+    """Refuse what there is no text for.
+
+    Raises:
+        UserError: naming the setting.
+    """
+    if set(corpus.languages) != {"en", "de"}:
+        raise UserError(f"the reader wmt14 has en and de, not {' and '.join(corpus.languages)}")
+    check_names("train", options["train"], TRAIN)
+    if options["newstest2014"] not in list(TEST):
+        raise UserError(
+            f"the recipe's options: newstest2014: {options['newstest2014']}; use "
+            f"{' or '.join(TEST)}"
+        )

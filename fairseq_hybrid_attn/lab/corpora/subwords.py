@@ -1,0 +1,189 @@
+"""Learning subwords on the training text and splitting all text into them.
+
+The results do not depend on the number of workers: models are learned by one process in one
+thread (with several threads sentencepiece adds up in varying order), and text is split block by
+block, in order.
+
+A little text does not have as many subwords as a recipe wants.  Then there are fewer, with a
+warning, unless the size was asked for on the command line: that is refused, with the largest
+possible one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from ...errors import UserError
+from ..engine.processes import in_child, in_order
+from ..files.text import count_lines, lines, writing
+from .definition import PARTS, UNSPACED, Corpus, Subwords
+
+#: The part of the characters that sentencepiece keeps: it advises this for languages with many.
+_COVERAGE = {True: 0.9995, False: 1.0}
+
+_BLOCK = 5000  # lines that a worker splits at a time
+
+
+def split_into_subwords(
+    corpus: Corpus, tokenised: Path, output: Path, workers: int, warn: Callable[[str], None]
+) -> dict:
+    """Learn subword models and write all text in subwords.
+
+    Args:
+        corpus: says which subwords.
+        tokenised: folder of ``PART.LANGUAGE``.
+        output: folder to write the same files to, and the models.
+        workers: how many processes split text.
+        warn: is told when a model is smaller than the recipe has it.
+
+    Returns:
+        ``sizes``: of the models, as learned, by their files' names.
+
+    Raises:
+        UserError: if the models cannot be learned.
+    """
+    sizes = {}
+    sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
+    for languages in sides:
+        model = output / model_name(corpus, languages[0])
+        texts = [tokenised / f"train.{language}" for language in languages]
+        unspaced = any(language in UNSPACED for language in languages)
+        size = in_child(learn, texts, model, corpus.subwords, _COVERAGE[unspaced])
+        sizes[model.name] = size
+        if size < corpus.subwords.size:
+            _too_small(corpus, languages, size, warn)
+        for language in languages:
+            for part in PARTS:
+                name = f"{part}.{language}"
+                split(tokenised / name, output / name, corpus.subwords.kind, model, workers)
+    return {"sizes": sizes}
+
+
+def model_name(corpus: Corpus, language: str) -> str:
+    """The file of the model for a language: of both, or of that language alone."""
+    side = "" if corpus.subwords.joint else f".{language}"
+    suffix = "codes" if corpus.subwords.kind == "subword-nmt" else "model"
+    return f"subwords{side}.{suffix}"
+
+
+def _too_small(
+    corpus: Corpus, languages: tuple[str, ...], size: int, warn: Callable[[str], None]
+) -> None:
+    wanted = corpus.subwords
+    what = "merges" if wanted.kind == "subword-nmt" else "subwords"
+    found = f"the training text ({' and '.join(languages)}) has only {size:,} {what}"
+    if wanted.exact:
+        raise UserError(f"--subword-size {wanted.size}: {found}; use {size} or less")
+    warn(f"{found}, not {wanted.size:,}")
+
+
+def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -> int:
+    """Learn a model.
+
+    Args:
+        texts: what to learn it on.
+        model: file to write.
+        subwords: kind and size.
+        coverage: part of the characters that become subwords (sentencepiece).
+
+    Returns:
+        how many merges, or subwords, it has.
+
+    Raises:
+        UserError: if it cannot be learned.
+    """
+    text = itertools.chain.from_iterable(sampled(path, subwords.sample) for path in texts)
+    if subwords.kind == "subword-nmt":
+        return _learn_merges(text, model, subwords.size)
+    return _learn_pieces(text, model, subwords, coverage)
+
+
+def sampled(path: Path, most: int | None) -> Iterator[str]:
+    """At most so many lines of a file, evenly from all of it; all if None."""
+    step = math.ceil(count_lines(path) / most) if most else 1
+    return itertools.islice(lines(path), 0, None, max(1, step))
+
+
+def _learn_merges(text: Iterator[str], model: Path, size: int) -> int:
+    from subword_nmt.learn_bpe import learn_bpe
+
+    merges = io.StringIO()
+    # It has progress bars, for terminals.
+    with contextlib.redirect_stderr(io.StringIO()):
+        learn_bpe(text, merges, size)
+    with writing(model) as file:
+        file.write(merges.getvalue())
+    return merges.getvalue().count("\n") - 1  # the first line is the format's version
+
+
+def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage: float) -> int:
+    import sentencepiece
+
+    written = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=text,
+            model_writer=written,
+            model_type=subwords.kind.removeprefix("sentencepiece-"),
+            vocab_size=subwords.size,
+            character_coverage=coverage,
+            hard_vocab_limit=False,  # take fewer where there are no more; we tell the user
+            num_threads=1,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(_explanation(str(error), subwords.size)) from error
+    model.write_bytes(written.getvalue())
+    return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue()).get_piece_size()
+
+
+def _explanation(message: str, size: int) -> str:
+    least = re.search(r"required_chars?.*?\d+ vs (\d+)", message)
+    if least:
+        return (
+            f"subwords, size {size}: the text has more characters than that; use more than "
+            f"{least[1]}"
+        )
+    return f"sentencepiece cannot learn {size} subwords: {' '.join(message.split())}"
+
+
+def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
+    """Write a text in subwords, with spaces between them."""
+    tasks = ((block, kind, model) for block in _blocks(text))
+    with writing(output) as file:
+        for block in in_order(_split_block, tasks, workers):
+            file.writelines(f"{line}\n" for line in block)
+
+
+def _blocks(text: Path) -> Iterator[list[str]]:
+    every = lines(text)
+    while block := list(itertools.islice(every, _BLOCK)):
+        yield block
+
+
+def _split_block(task: tuple[list[str], str, Path]) -> list[str]:
+    block, kind, model = task
+    status = model.stat()
+    split_line = _splitter(kind, model, (status.st_ino, status.st_mtime_ns))
+    return [split_line(line) for line in block]
+
+
+@lru_cache(maxsize=2)
+def _splitter(kind: str, model: Path, version: tuple[int, int]) -> Callable[[str], str]:
+    """The function that splits a line; loaded once in each process."""
+    if kind == "subword-nmt":
+        from subword_nmt.apply_bpe import BPE
+
+        with open(model, encoding="utf-8", newline="\n") as codes:
+            return BPE(codes).process_line
+    import sentencepiece
+
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    return lambda line: " ".join(processor.encode(line, out_type=str))

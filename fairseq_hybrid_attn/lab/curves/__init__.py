@@ -1,0 +1,1 @@
+"""Learning curves, and the training logs they are read from."""

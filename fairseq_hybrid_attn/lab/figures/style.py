@@ -1,0 +1,312 @@
+"""How all figures look: colours, themes, fonts; and how they are written.
+
+A figure is drawn within :func:`theme`, on a :func:`new_figure`, and written by :func:`save`:
+
+    with style.theme("dark", texts=names) as colours:
+        figure = style.new_figure(6, 4)
+        figure.subplots().plot(…, **style.series(0, colours))
+    style.save(figure, Path("curves.pdf"))
+
+matplotlib's figures are used without pyplot, so that there is no window, no backend to choose and
+no state that drawings share.  matplotlib is an extra, and imported when something is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import UserError
+from ..files.atomic import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Inches of a legend: beside it, of the mark before a name, and about those of a letter.
+_BESIDE, _MARK, _LETTER = 0.8, 0.55, 0.08
+
+#: Formats by the suffixes of their files.
+FORMATS = ("png", "pdf", "svg")
+
+DOTS_PER_INCH = 150
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours for one kind of background.
+
+    Attributes:
+        background: of the whole figure.
+        ink: text and axes.
+        faint: grid lines, and what is only hinted at.
+        palette: of series, told apart with any of the common colour blindnesses, and each with
+            a contrast of 3 or more to the background.
+        sequential: matplotlib's map for amounts, from the background's end to the ink's.
+    """
+
+    background: str
+    ink: str
+    faint: str
+    palette: tuple[str, ...]
+    sequential: str
+
+
+#: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey; darkened where they
+#: were too pale for a light background, brightened where they were too dark for a dark one.
+THEMES = {
+    "light": Theme(
+        background="#ffffff",
+        ink="#1f2328",
+        faint="#d8dce1",
+        palette=("#0072b2", "#d55e00", "#008f6b", "#b5578f", "#a87000", "#4d5761"),
+        sequential="Blues",
+    ),
+    "dark": Theme(
+        background="#15181c",
+        ink="#e4e7eb",
+        faint="#3a4049",
+        palette=("#56b4e9", "#f0803c", "#1fc298", "#e08bbd", "#e6b422", "#b8bfc8"),
+        sequential="cividis",
+    ),
+}
+
+#: Series beyond the palette have its colours again, with other lines and markers.
+_LINES = ("-", "--", ":", "-.")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+
+#: Fonts with Japanese or Chinese characters that are common, best first; of what is installed,
+#: others serve too.
+_JAPANESE = (
+    *("Noto Sans CJK JP", "Noto Sans JP", "Source Han Sans JP", "Source Han Sans", "IPAexGothic"),
+    *("IPAGothic", "TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Meiryo"),
+)
+_CHINESE = (
+    *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
+    *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei", "SimHei"),
+)
+#: Fonts of boxes, one for each block of characters.
+_PLACEHOLDERS = ("Last Resort",)
+_SHOWN = 12  # characters that a warning names
+
+
+def require() -> None:
+    """See to it that there is matplotlib.
+
+    Raises:
+        UserError: telling how to install it.
+    """
+    # fairseq has the root logger say everything, which of matplotlib is every font it looks at.
+    logging.getLogger("matplotlib").setLevel(logging.WARNING)
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            'figures are drawn by matplotlib: pip install "fairseq-hybrid-attn[analysis]" '
+            f"({error})"
+        ) from None
+
+
+def check_figure(path: Path) -> None:
+    """See to it, before the work, that a figure can be written under this name.
+
+    Raises:
+        UserError: if its suffix is no format, or matplotlib lacks.
+    """
+    if path.suffix.lower().removeprefix(".") not in FORMATS:
+        raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(FORMATS)}")
+    require()
+
+
+@contextmanager
+def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
+    """Draw in the colours of a theme, in fonts that have the characters of some texts.
+
+    Args:
+        name: one of :data:`THEMES`.
+        texts: what the figure will say beyond plain English; characters that no installed
+            font has are told on standard error, and drawn as boxes.
+
+    Raises:
+        UserError: if matplotlib lacks.
+    """
+    require()
+    import matplotlib
+
+    colours = THEMES[name]
+    settings = {
+        "figure.facecolor": colours.background,
+        "axes.facecolor": colours.background,
+        "savefig.facecolor": colours.background,
+        **dict.fromkeys(
+            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
+            colours.ink,
+        ),
+        "axes.prop_cycle": matplotlib.cycler(color=colours.palette),
+        "image.cmap": colours.sequential,
+        "grid.color": colours.faint,
+        "grid.linewidth": 0.6,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.8,
+        "axes.titlesize": "medium",
+        "legend.frameon": False,
+        "lines.linewidth": 1.6,
+        "lines.markersize": 4.5,
+        "font.family": fonts("".join(texts)),
+        "font.size": 9.5,
+        "axes.unicode_minus": False,
+        # A "$" in a name of the user is no formula.
+        "text.parse_math": False,
+    }
+    with matplotlib.rc_context(settings):
+        yield colours
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure; sizes in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained", dpi=DOTS_PER_INCH)
+
+
+def series(number: int, colours: Theme) -> dict:
+    """Colour, line and marker of the ``number``-th series (from 0), for matplotlib's ``plot``."""
+    again, place = divmod(number, len(colours.palette))
+    return {
+        "color": colours.palette[place],
+        "linestyle": _LINES[again % len(_LINES)],
+        "marker": _MARKERS[number % len(_MARKERS)],
+    }
+
+
+def legend_above(axes, handles: list | None = None) -> None:
+    """A legend above the axes, where it hides nothing; long names are below one another."""
+    if handles is None:
+        handles, _ = axes.get_legend_handles_labels()
+    longest = max((len(str(handle.get_label())) for handle in handles), default=0)
+    fitting = int((axes.figure.get_figwidth() - _BESIDE) / (_MARK + _LETTER * longest))
+    axes.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1.0),
+        ncols=max(1, min(len(handles), 3, fitting)),
+        borderaxespad=0.2,
+        columnspacing=1.4,
+    )
+
+
+def render(figure: Figure, form: str) -> bytes:
+    """A figure as the content of a file; the same figure is always the same bytes.
+
+    Args:
+        figure: what was drawn.
+        form: one of :data:`FORMATS`.
+    """
+    import matplotlib
+
+    # What would be the time of writing.
+    undated = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[form]
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "fairseq_hybrid_attn"}):
+        figure.savefig(content, format=form, metadata=undated, dpi=DOTS_PER_INCH)
+    return content.getvalue()
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure, whole or not at all, in the format that the file's suffix says.
+
+    Raises:
+        UserError: if the suffix is no format, or the file cannot be written.
+    """
+    check_figure(path)
+    content = render(figure, path.suffix.lower().removeprefix("."))
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+# -- Fonts --------------------------------------------------------------------------------------
+
+
+def fonts(text: str) -> list[str]:
+    """Families of installed fonts that have all characters of a text, in order of preference.
+
+    The first is matplotlib's own; of others, only those that are needed.  What no font has is
+    told on standard error.
+    """
+    from matplotlib import rcParamsDefault
+
+    families = [rcParamsDefault["font.sans-serif"][0]]
+    missing = {c for c in set(text) if c.isprintable() and not c.isspace()} - _characters(
+        families[0]
+    )
+    for family in _candidates(text) if missing else ():
+        found = missing & _characters(family)
+        if found:
+            families.append(family)
+            missing -= found
+        if not missing:
+            break
+    if missing:
+        shown = " ".join(sorted(missing)[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
+        print(
+            f"warning: no installed font has {shown}; the figure will show boxes in their place. "
+            "For Japanese and Chinese install Noto Sans CJK (Debian, Ubuntu: fonts-noto-cjk)",
+            file=sys.stderr,
+        )
+    return families
+
+
+def _candidates(text: str) -> list[str]:
+    """All families but matplotlib's own, those that suit the text's language first."""
+    kana = any("\u3040" <= c <= "\u30ff" for c in text)
+    preferred = [*_JAPANESE, *_CHINESE] if kana else [*_CHINESE, *_JAPANESE]
+    installed = _installed()
+    return [
+        *(family for family in preferred if family in installed),
+        *sorted(set(installed) - set(preferred)),
+    ]
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """A font's file by its family: of the upright, regular face where there is one."""
+    from matplotlib import font_manager
+
+    manager = font_manager.fontManager
+    # matplotlib remembers what was installed when it first looked.
+    known = {font.fname for font in manager.ttflist}
+    for path in font_manager.findSystemFonts():
+        if path not in known:
+            try:
+                manager.addfont(path)
+            except (OSError, RuntimeError, ValueError):  # a font that FreeType does not read
+                continue
+    faces = sorted(
+        manager.ttflist, key=lambda font: (font.style != "normal", str(font.weight) != "400")
+    )
+    return {
+        font.name: font.fname for font in reversed(faces) if not font.name.startswith(_PLACEHOLDERS)
+    }
+
+
+@cache
+def _characters(family: str) -> frozenset[str]:
+    """The characters that a family has."""
+    from matplotlib import font_manager
+
+    path = _installed().get(family)
+    if path is None:
+        return frozenset()
+    try:
+        return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
+    except (OSError, RuntimeError):
+        return frozenset()

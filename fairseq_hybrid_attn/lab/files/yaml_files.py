@@ -1,0 +1,55 @@
+"""Reading the YAML files of ``configs/``, with mistakes told by file and key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import yaml
+
+from ...errors import UserError
+
+
+def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
+    """Read a file that holds one mapping.
+
+    Args:
+        path: the file.
+        known: the keys that it may have; any if None.
+
+    Raises:
+        UserError: if it cannot be read, is no mapping or has a key that is not known.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+    content = {} if content is None else content
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: a mapping of keys to values is wanted")
+    if known is not None:
+        check_keys(content, known, str(path))
+    return content
+
+
+def check_keys(mapping: dict, known: Iterable[str], where: str) -> None:
+    """Refuse keys that are not known, since a misspelt one would be ignored without a word.
+
+    Raises:
+        UserError: naming them and the known ones.
+    """
+    known = list(known)
+    unknown = [str(key) for key in mapping if key not in known]
+    if unknown:
+        raise UserError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
+
+
+def merge(base: dict, over: dict) -> dict:
+    """``base`` with ``over`` on top; mappings are merged key by key, all else is replaced."""
+    merged = dict(base)
+    for key, value in over.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged

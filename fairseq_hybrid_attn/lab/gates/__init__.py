@@ -1,0 +1,1 @@
+"""Gates: how much each branch contributes to the output of an attention."""

@@ -1,0 +1,212 @@
+"""Parts of speech of words: from a file, or from a tagger that installs with its model.
+
+The tagset is that of the hybrid-gate paper's Fig. 4, the universal one of Petrov et al. 2012 ("A
+Universal Part-of-Speech Tagset") with SYM for symbols and punctuation.  What a tagger says in its
+own tagset is translated by a table here, after the tables of that paper.
+
+==  =======================  =========================================================
+de  HanTa (PyPI: hanta)      STTS; Wartena 2019, "A Probabilistic Morphology Model for
+                             German Lemmatization"
+en  HanTa                    C5, the tagset of the British National Corpus
+ja  MeCab and IPAdic (PyPI:  IPA; tags the text, whatever its words are
+    mecab-python3, ipadic)
+zh  jieba (PyPI: rjieba)     ICTCLAS; likewise
+==  =======================  =========================================================
+"""
+
+from __future__ import annotations
+
+import html
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.atomic import read_lines
+from ..text.words import split_words
+
+#: In the order of the hybrid-gate paper's Fig. 4.
+UNIVERSAL = (
+    *("NOUN", "VERB", "ADJ", "ADV", "CONJ", "PRON", "DET", "PRT", "ADP", "NUM", "SYM", "X"),
+)
+
+_SHOWN = 5  # lines that a message names
+
+#: Beginnings of a tagger's tags to universal ones; the longest that fits counts.
+_Table = dict[str, str]
+
+_STTS: _Table = {
+    **{"$": "SYM", "ADJ": "ADJ", "ADV": "ADV", "AP": "ADP", "ART": "DET", "CARD": "NUM"},
+    **{"KO": "CONJ", "N": "NOUN", "P": "PRON", "PAV": "ADV", "PROAV": "ADV", "PWAV": "ADV"},
+    **{"PTK": "PRT", "V": "VERB"},
+}
+_C5: _Table = {
+    **{"AJ": "ADJ", "AT": "DET", "AV": "ADV", "AVP": "PRT", "CJ": "CONJ", "CRD": "NUM"},
+    **{"DPS": "PRON", "DT": "DET", "EX": "PRON", "IN": "ADP", "N": "NOUN", "ORD": "ADJ"},
+    **{"PN": "PRON", "POS": "PRT", "PR": "ADP", "PU": "SYM", "TO": "PRT", "V": "VERB"},
+    **{"XX": "ADV"},
+}
+_IPA: _Table = {
+    **{"名詞": "NOUN", "名詞,代名詞": "PRON", "名詞,数": "NUM", "名詞,形容動詞語幹": "ADJ"},
+    **{"動詞": "VERB", "助動詞": "VERB", "形容詞": "ADJ", "副詞": "ADV", "連体詞": "DET"},
+    **{"接続詞": "CONJ", "助詞": "PRT", "助詞,接続助詞": "CONJ", "助詞,並立助詞": "CONJ"},
+    **{"助詞,格助詞": "ADP", "助詞,係助詞": "ADP", "助詞,連体化": "ADP", "記号": "SYM"},
+    **{"記号,アルファベット": "X"},
+}
+_ICTCLAS: _Table = {
+    **{"n": "NOUN", "t": "NOUN", "s": "NOUN", "j": "NOUN", "f": "PRT", "v": "VERB"},
+    **{"vn": "NOUN", "vd": "ADV", "a": "ADJ", "ad": "ADV", "an": "NOUN", "b": "ADJ"},
+    **{"z": "ADJ", "d": "ADV", "r": "PRON", "m": "NUM", "q": "NUM", "p": "ADP"},
+    **{"c": "CONJ", "u": "PRT", "y": "PRT", "w": "SYM"},
+}
+
+
+def universal(tag: str, table: _Table) -> str:
+    """A tagger's tag as a universal one; X if it has no other."""
+    fitting = [beginning for beginning in table if tag.startswith(beginning)]
+    return table[max(fitting, key=len)] if fitting else "X"
+
+
+def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Tags of a file: a line for each sentence, a tag for each word, spaces between.
+
+    Args:
+        path: the file.
+        words: of each sentence.
+
+    Raises:
+        UserError: if it cannot be read, or has not as many lines as there are sentences, or a
+            line not as many tags as the sentence has words.
+    """
+    tags = [split_words(line) for line in read_lines(path)]
+    if len(tags) != len(words):
+        raise UserError(
+            f"--tags {path} has {len(tags):,} lines, but there are {len(words):,} sentences"
+        )
+    wrong = [
+        f"line {number} has {len(line)} tags, its sentence {len(sentence)} words"
+        for number, (line, sentence) in enumerate(zip(tags, words, strict=True), start=1)
+        if len(line) != len(sentence)
+    ]
+    if wrong:
+        more = f"; and {len(wrong) - _SHOWN:,} more lines" if len(wrong) > _SHOWN else ""
+        raise UserError(
+            f"--tags {path}: {'; '.join(wrong[:_SHOWN])}{more}. It must have a tag for each word "
+            "of the model's text, as --subwords joins them"
+        )
+    return tags
+
+
+Tagger = Callable[[list[str]], list[str]]
+
+
+def tagger(language: str) -> Tagger:
+    """A function from the words of a sentence to their universal tags.
+
+    Args:
+        language: one of ``TAGGERS``.
+
+    Raises:
+        UserError: if the tagger's package is not installed.
+    """
+    make, extra = TAGGERS[language]
+    try:
+        tag = make()
+    except ImportError as error:
+        raise UserError(
+            f'--tagger {language}: pip install "fairseq-hybrid-attn[{extra}]" ({error})'
+        ) from None
+    # Moses' tokeniser has written some characters as HTML does.
+    return lambda words: tag([html.unescape(word) for word in words])
+
+
+def tag_all(
+    language: str, sentences: Iterable[list[str]], progress: Callable[[int], object]
+) -> list[list[str]]:
+    """The universal tags of all words of some sentences.
+
+    Raises:
+        UserError: if the tagger's package is not installed.
+    """
+    tag = tagger(language)
+    found = []
+    for words in sentences:
+        found.append(tag(words) if words else [])
+        progress(1)
+    return found
+
+
+def _hanta(model: str, table: _Table) -> Tagger:
+    from HanTa.HanoverTagger import HanoverTagger
+
+    tagger = HanoverTagger(model)
+    return lambda words: [universal(tag, table) for _, _, tag in tagger.tag_sent(words)]
+
+
+def _mecab() -> Tagger:
+    import ipadic
+    import MeCab
+
+    tagger = MeCab.Tagger(ipadic.MECAB_ARGS)
+
+    def tag(words: list[str]) -> list[str]:
+        tokens, node = [], tagger.parseToNode("".join(words))
+        while node:  # the first and the last are the sentence's ends, without text
+            tokens.append((node.surface, universal(node.feature, _IPA)))
+            node = node.next
+        return by_characters(words, tokens)
+
+    return tag
+
+
+def _jieba() -> Tagger:
+    import rjieba
+
+    def tag(words: list[str]) -> list[str]:
+        tokens = [
+            # It says x of punctuation, and of what it does not know.
+            (text, "SYM" if pos == "x" and not text.isalnum() else universal(pos, _ICTCLAS))
+            for text, pos in rjieba.tag("".join(words))
+        ]
+        return by_characters(words, tokens)
+
+    return tag
+
+
+def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> list[str]:
+    """Tags of words out of those of a tagger that has split the same text otherwise.
+
+    Args:
+        words: of the sentence.
+        tokens: text and tag of each of the tagger's; together, the same characters but for
+            white space.
+
+    Returns:
+        of each word the tag that most of its characters have; of several, the one whose token
+        comes last, which in Japanese and Chinese is the head.
+
+    Raises:
+        UserError: if the characters are not the same.
+    """
+    tags = [(c, tag) for text, tag in tokens for c in text if not c.isspace()]
+    if [c for word in words for c in word if not c.isspace()] != [c for c, _ in tags]:
+        raise UserError(
+            f"the tagger has changed the text of a sentence: {''.join(words)!r}; give tags of its "
+            "words with --tags FILE"
+        )
+    rest = iter(tags)
+    found = []
+    for word in words:
+        counts = Counter(next(rest)[1] for c in word if not c.isspace())
+        most = max(counts.values(), default=0)
+        found.append([tag for tag, count in counts.items() if count == most][-1] if most else "X")
+    return found
+
+
+#: By language: what makes the tagger, and the extra of this package that installs it.
+TAGGERS: dict[str, tuple[Callable[[], Tagger], str]] = {
+    "de": (lambda: _hanta("morphmodel_ger.pgz", _STTS), "analysis"),
+    "en": (lambda: _hanta("morphmodel_en.pgz", _C5), "analysis"),
+    "ja": (_mecab, "japanese"),
+    "zh": (_jieba, "chinese"),
+}

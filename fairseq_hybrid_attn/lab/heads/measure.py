@@ -1,0 +1,250 @@
+"""Where heads and branches look, how peaked they are, and how much they differ.
+
+Of every head of every branch, means over all queries of a text:
+
+* distance: sum_j w_ij |j - i|, in tokens; and signed, sum_j w_ij (j - i), negative to the left.
+  Of cross-attention there is none: its queries and keys are different sentences.
+* entropy: -sum_j w_ij ln w_ij, in nats (0 = one key alone); and relative to the logarithm of the
+  number of keys that the pattern allows (1 = all alike), over the queries that are allowed two or
+  more.
+* self: w_ii, the attention to the query's own position; and symbol: the attention to the end
+  symbol or, in the decoder's self-attention, to the start symbol.
+
+Of every layer, how much heads differ, over the same queries:
+
+* divergence: the Jensen-Shannon divergence of two heads' distributions, in bits (0 = they are the
+  same, 1 = they have no key in common); Clark et al. 2019, "What Does BERT Look At?", section 6.
+* position disagreement: -1/h^2 sum_a sum_b sum_j w^a_ij w^b_ij over the heads a, b of a branch;
+  Li et al. 2018, "Multi-Head Attention with Disagreement Regularization", section 3; there summed
+  over the queries i, here their mean.  The larger (the closer to 0), the more heads differ.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..inference.observing import CROSS, DECODER, Attentions, Observed
+from ..inference.sentences import Sentences
+from ..inference.tally import Tally
+from ..maps.measure import Map, sentence_maps
+
+#: The numbers of a head, as in the dictionaries of :meth:`Heads.rows`.
+MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
+
+
+def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, np.ndarray]:
+    """Where heads look in a sentence.
+
+    Args:
+        kind: of attention.
+        weights: ``[…, n, m]``.
+        allowed: likewise.
+
+    Returns:
+        by the names of ``MEASURES``, a number for each query, ``[…, n]``; NaN where there is
+        none.
+    """
+    weights = weights.astype(np.float64)
+    n, m = weights.shape[-2:]
+    keys = allowed.sum(-1)
+    entropy = entropies(weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(keys > 1, entropy / np.log(keys), np.nan)
+    found = {
+        "entropy": entropy,
+        "relative_entropy": relative,
+        "symbol": weights[..., 0 if kind == DECODER else -1],
+    }
+    if kind != CROSS:
+        offsets = np.arange(m) - np.arange(n)[:, None]
+        found["distance"] = (weights * abs(offsets)).sum(-1)
+        found["signed_distance"] = (weights * offsets).sum(-1)
+        found["self"] = np.diagonal(weights, axis1=-2, axis2=-1)
+    # A query that may attend to nothing looks nowhere.
+    return {name: np.where(keys > 0, values, np.nan) for name, values in found.items()}
+
+
+def entropies(weights: np.ndarray) -> np.ndarray:
+    """Of distributions along the last axis, in nats."""
+    logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+    return -(weights * logarithms).sum(-1)
+
+
+def divergences(weights: np.ndarray) -> np.ndarray:
+    """Jensen-Shannon divergences of each head from each other, summed over the queries.
+
+    Args:
+        weights: ``[u, n, m]``.
+
+    Returns:
+        ``[u, u]``, in bits.
+    """
+    own = entropies(weights)  # [u, n]
+    found = np.zeros((len(weights), len(weights)))
+    for one in range(len(weights) - 1):
+        others = slice(one + 1, None)
+        between = entropies((weights[one] + weights[others]) / 2)
+        sums = (between - (own[one] + own[others]) / 2).sum(-1) / np.log(2)
+        found[one, others] = found[others, one] = sums
+    return found
+
+
+@dataclass
+class Difference:
+    """How much the heads of a layer differ, over many sentences.
+
+    Attributes:
+        shape: branches and heads.
+        queries: how many.
+        divergences: of every head of every branch from every other, summed over the queries,
+            ``[l * h, l * h]``.
+        overlaps: sum_a sum_b sum_j w^a_ij w^b_ij of each branch, likewise, ``[l]``.
+    """
+
+    shape: tuple[int, int]
+    queries: int
+    divergences: np.ndarray
+    overlaps: np.ndarray
+
+    @classmethod
+    def none(cls, branches: int, heads: int) -> Difference:
+        """Of no sentence."""
+        units = branches * heads
+        return cls((branches, heads), 0, np.zeros((units, units)), np.zeros(branches))
+
+    def add(self, weights: np.ndarray) -> None:
+        """Add a sentence, ``[l, h, n, m]``."""
+        weights = weights.astype(np.float64)
+        self.queries += weights.shape[-2]
+        self.divergences += divergences(weights.reshape(-1, *weights.shape[-2:]))
+        self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
+
+    def as_dict(self) -> dict:
+        """Means over the queries; None where there are no two to compare."""
+        l, h = self.shape  # noqa: E741
+        mean = self.divergences / max(self.queries, 1)
+        pairs = mean.reshape(l, h, l, h)
+        within = [
+            pairs[b, one, b, other] for b in range(l) for one in range(h) for other in range(one)
+        ]
+        across = [
+            pairs[one, head, other, head]
+            for one in range(l)
+            for other in range(one)
+            for head in range(h)
+        ]
+        return {
+            "queries": self.queries,
+            "divergence_of_heads": float(np.mean(within)) if within else None,
+            "divergence_of_branches": float(np.mean(across)) if across else None,
+            "position_disagreement": -float(self.overlaps.mean() / h**2 / max(self.queries, 1)),
+            "divergences": mean.tolist(),
+        }
+
+
+class Heads:
+    """Where the heads of a model look, over many sentences."""
+
+    def __init__(self):
+        self._layers: dict[tuple[str, int], object] = {}
+        self._measures: dict[tuple[str, int, int, int, str], Tally] = defaultdict(Tally)
+        self._differences: dict[tuple[str, int], Difference] = {}
+
+    def add(self, one: Map) -> None:
+        """Add the map of a sentence."""
+        for layer, weights, allowed in zip(one.layers, one.weights, one.allowed, strict=True):
+            key = (one.kind, layer.number)
+            self._layers[key] = layer
+            found = measures(one.kind, weights, allowed)
+            for branch, heads in enumerate(layer.heads):
+                for head in range(len(heads)):
+                    for name, values in found.items():
+                        numbers = values[branch, head]
+                        self._measures[(*key, branch, head, name)].add(numbers[~np.isnan(numbers)])
+            if key not in self._differences:
+                self._differences[key] = Difference.none(*weights.shape[:2])
+            self._differences[key].add(weights)
+
+    def use(
+        self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
+    ) -> Callable[[int, Observed], None]:
+        """What adds each sentence that :func:`~.observing.watch` looks at.
+
+        Args:
+            attentions: of the model.
+            sentences: that are looked at.
+            subwords: how words are split.
+            unit: of ``maps.UNITS``.
+        """
+
+        def add(number: int, observed: Observed) -> None:
+            pieces = sentences.source[number], sentences.target[number]
+            maps = sentence_maps(attentions, number, observed, *pieces, subwords, (unit,))
+            for one in maps.units[unit].values():
+                self.add(one)
+
+        return add
+
+    def rows(self) -> list[dict]:
+        """A dictionary for each head: what it is, and its ``MEASURES``; None where there is none.
+
+        Layers and heads count from 1.
+        """
+        return [
+            {
+                "kind": kind,
+                "layer": number,
+                "branch": layer.branches[branch],
+                "head": head + 1,
+                "pattern": word,
+                "queries": self._measures[kind, number, branch, head, "entropy"].count,
+                **{
+                    name: self._measures[kind, number, branch, head, name].mean for name in MEASURES
+                },
+            }
+            for (kind, number), layer in self._layers.items()
+            for branch, words in enumerate(layer.heads)
+            for head, word in enumerate(words)
+        ]
+
+    def differences(self) -> list[dict]:
+        """A dictionary for each layer: how much its heads differ.
+
+        ``units`` names the rows and columns of ``divergences``.
+        """
+        return [
+            {
+                "kind": kind,
+                "layer": number,
+                "units": [
+                    {"branch": branch, "head": head + 1, "pattern": word}
+                    for branch, words in zip(layer.branches, layer.heads, strict=True)
+                    for head, word in enumerate(words)
+                ],
+                **self._differences[kind, number].as_dict(),
+            }
+            for (kind, number), layer in self._layers.items()
+        ]
+
+
+def by_pattern(rows: list[dict]) -> list[dict]:
+    """The rows of :meth:`Heads.rows`, the mean over the heads of a layer with the same pattern."""
+    groups: dict[tuple, list[dict]] = defaultdict(list)
+    for row in rows:
+        groups[row["kind"], row["layer"], row["branch"], row["pattern"]].append(row)
+    return [
+        {
+            **dict(zip(("kind", "layer", "branch", "pattern"), key, strict=True)),
+            "heads": len(group),
+            **{name: _mean([row[name] for row in group]) for name in MEASURES},
+        }
+        for key, group in groups.items()
+    ]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    return None if None in values else sum(values) / len(values)

@@ -1,0 +1,96 @@
+"""What the attention of a model is called, in the words of its own paper."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fairseq.modules import MultiheadAttention
+from torch import nn
+
+from ...attention import PatternedSelfAttention
+from ...models.hybrid_gate import HybridGate
+from ...models.hysan import HySAN
+from ...models.localness import Localness
+from ...models.mma import MMA
+from ...patterns import (
+    FUTURE,
+    GLOBAL,
+    HYSAN_DECODER,
+    HYSAN_ENCODER,
+    PAST,
+    Pattern,
+    Vocabulary,
+    local,
+    local_past,
+    mma_vocabulary,
+)
+
+#: Of attention that no paper here has a word for.
+PLAIN: Vocabulary = {
+    "global": GLOBAL,
+    "past": PAST,
+    "future": FUTURE,
+    "localK": local,
+    "local-pastK": local_past,
+}
+
+
+def head_words(model: nn.Module, kind: str, attention: MultiheadAttention) -> list[list[str]]:
+    """The word for the pattern of every head, by branch.
+
+    Args:
+        model: that the attention belongs to.
+        kind: ``encoder``, ``decoder`` or ``cross``.
+        attention: one of its modules.
+
+    Returns:
+        ``[branches][heads]``.
+    """
+    if isinstance(attention, PatternedSelfAttention) and attention.bias is not None:
+        # A Gaussian bias over all keys; what it is called is a setting of the model.
+        word = model.cfg.localness if isinstance(model, Localness) else "biased"
+        return [[word] * attention.num_heads]
+    words = vocabulary(model, kind)
+    return [[word_of(pattern, words) for pattern in heads] for heads in patterns(kind, attention)]
+
+
+def patterns(kind: str, attention: MultiheadAttention) -> list[list[Pattern]]:
+    """The pattern of every head, ``[branches][heads]``; fairseq's own decoder sees the past."""
+    heads = attention.num_heads
+    if isinstance(attention, PatternedSelfAttention):
+        return [list(branch) * (heads // len(branch)) for branch in attention.branches]
+    return [[PAST if kind == "decoder" else GLOBAL] * heads]
+
+
+def vocabulary(model: nn.Module, kind: str) -> Vocabulary:
+    """The words of the model's paper for one of its attentions."""
+    if isinstance(model, HySAN) and kind != "cross":
+        return HYSAN_ENCODER if kind == "encoder" else HYSAN_DECODER
+    if isinstance(model, MMA) and kind == "encoder":
+        return mma_vocabulary(model.cfg.local_window)
+    if isinstance(model, HybridGate) and kind == "encoder":
+        return {"global": GLOBAL, "local": local(model.cfg.local_window)}
+    return PLAIN
+
+
+def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:
+    """The word for a pattern: a word of its own, or that of a family with its number.
+
+    A pattern without a word is shown as Python shows it.
+    """
+    for word, meaning in vocabulary.items():
+        if meaning == pattern:
+            return word
+    for word, family in vocabulary.items():
+        if not callable(family):
+            continue
+        for number in _numbers(pattern):
+            if family(number) == pattern:
+                return word.removesuffix("K") + str(number)
+    return repr(pattern)
+
+
+def _numbers(pattern: Pattern) -> list[int]:
+    """The whole numbers in a pattern, one of which its family may have been given."""
+    values = (getattr(pattern, field.name) for field in dataclasses.fields(pattern))
+    return [value for value in values if isinstance(value, int)]

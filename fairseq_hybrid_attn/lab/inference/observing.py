@@ -1,0 +1,320 @@
+"""What a model's attention does while it reads a sentence and says a given translation.
+
+Forced decoding: the decoder is fed the translation that is given.  Any encoder-decoder of
+fairseq will do, this package's models and fairseq's own.  A model whose encoder or decoder has no
+attention modules (LSTM, convolutional) gives what it has: the cross-attention that its decoder
+returns, as one layer with one head.
+
+Shape letters: l branches, h heads, n queries, m keys, d the model's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from fairseq.modules import MultiheadAttention
+from torch import Tensor, nn
+
+from ...attention.fusion import GatedSum, HiddenGate, QueryGate
+from ...attention.recording import record_modules
+from ...errors import UserError
+from ...patterns import GLOBAL, Pattern
+from . import names
+from .sentences import Sentences, in_batches
+
+#: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
+ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+
+#: Gates of HySAN, one a branch, position and number of the branch's output; and of the hybrid
+#: gate, the share of the local branch.
+SQUEEZE, SHARE = "squeeze", "share"
+
+_ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An attention of a model, before it has seen a sentence.
+
+    Attributes:
+        kind: one of ``KINDS``.
+        number: of the layer, 1 = the lowest.
+        heads: what each head's pattern is called in the paper, ``[l][h]``.
+        patterns: the patterns themselves, ``[l][h]``.
+        gate: ``SQUEEZE``, ``SHARE`` or None.
+    """
+
+    kind: str
+    number: int
+    heads: tuple[tuple[str, ...], ...]
+    patterns: tuple[tuple[Pattern, ...], ...]
+    gate: str | None
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """What each branch is called; one whose heads differ is ``mixed heads``."""
+        return tuple(branch[0] if len(set(branch)) == 1 else "mixed heads" for branch in self.heads)
+
+    def allowed(self, queries: int, keys: int) -> Tensor:
+        """Which keys each head may attend to, bool ``[l, h, n, m]``."""
+        masks = {
+            # Only of cross-attention, which is global, are there more queries than keys.
+            pattern: torch.ones(queries, keys, dtype=torch.bool)
+            if pattern == GLOBAL
+            else pattern.mask(queries, keys)
+            for branch in self.patterns
+            for pattern in branch
+        }
+        return torch.stack([torch.stack([masks[p] for p in branch]) for branch in self.patterns])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an attention did with a sentence; in single precision, on the CPU, without padding.
+
+    Attributes:
+        weights: ``[l, h, n, m]``; a row sums to 1, or is 0 where no key is allowed.
+        gates: of ``SQUEEZE``, ``[l, n, d]``; of ``SHARE``, ``[n, 1]`` or, where each head has a
+            gate, ``[n, h]``; else None.
+    """
+
+    weights: Tensor
+    gates: Tensor | None = None
+
+
+#: What each layer did with a sentence, the lowest first, by kind.  Queries and keys are the
+#: subwords and, last, the end symbol; but those of the decoder's self-attention are the pieces
+#: that it reads: the start symbol (fairseq's end symbol), then the subwords.  A query of
+#: cross-attention is the piece that is predicted.
+Observed = dict[str, list[Seen]]
+
+
+class Attentions:
+    """The attentions of a model, by kind.
+
+    Args:
+        model: an encoder-decoder of fairseq.
+        kinds: which are of interest.
+
+    Attributes:
+        modules: of each kind that has attention modules, those of its layers.
+
+    Raises:
+        UserError: if the model is no encoder-decoder.
+    """
+
+    def __init__(self, model: nn.Module, kinds: Sequence[str] = KINDS):
+        if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
+            raise UserError(
+                f"the model is a {type(model).__name__}, which is no encoder-decoder; attention "
+                "is looked at in models that translate"
+            )
+        self.model = model
+        self.kinds = tuple(kinds)
+        self.modules = {kind: found for kind in kinds if (found := _modules(model, kind))}
+
+    @cached_property
+    def layers(self) -> dict[str, list[Layer]]:
+        """What is known of each attention before any sentence.
+
+        Kinds without attention modules are left out, but cross-attention: a decoder without
+        such modules may return it, as one layer with one head.
+        """
+        described = {
+            kind: [
+                Layer(
+                    kind=kind,
+                    number=number,
+                    heads=_tuples(names.head_words(self.model, kind, module)),
+                    patterns=_tuples(names.patterns(kind, module)),
+                    gate=_gate(module),
+                )
+                for number, module in enumerate(modules, start=1)
+            ]
+            for kind, modules in self.modules.items()
+        }
+        if CROSS in self.kinds:
+            described.setdefault(CROSS, [Layer(CROSS, 1, (("global",),), ((GLOBAL,),), None)])
+        return described
+
+    def missing(self) -> dict[str, str]:
+        """Of each kind that the model does not have, why."""
+        reasons = {}
+        for kind in self.kinds:
+            side = self.model.encoder if kind == ENCODER else self.model.decoder
+            if kind in self.layers:
+                continue
+            reasons[kind] = f"{type(side).__name__} has no self-attention modules"
+            if getattr(side, "cross_self_attention", False):
+                reasons[kind] = "the decoder's self-attention attends to the source as well"
+        return reasons
+
+    @torch.no_grad()
+    def observe(self, sample: dict, *, full_context: bool = False) -> list[Observed]:
+        """Look at a batch.
+
+        Args:
+            sample: from fairseq, its target padded on the right.
+            full_context: let the decoder see the whole target (Garg et al. 2019), for a model
+                that has learned to align so.
+
+        Returns:
+            of each sentence what was seen.  A kind that the model does not have is left out.
+
+        Raises:
+            UserError: if the model cannot do what is asked, or what it returns is no attention.
+        """
+        model, inputs = self.model, sample["net_input"]
+        source = inputs["src_tokens"]
+        wanted = {
+            (kind, place): module
+            for kind, modules in self.modules.items()
+            for place, module in enumerate(modules)
+        }
+        with record_modules(wanted) as records:
+            encoder_out = model.encoder(source, src_lengths=inputs["src_lengths"])
+            if {DECODER, CROSS} & set(self.kinds):
+                output = _decode(model, inputs["prev_output_tokens"], encoder_out, full_context)
+        found = {
+            kind: [_seen(*records[kind, place]) for place in range(len(modules))]
+            for kind, modules in self.modules.items()
+        }
+        if CROSS in self.kinds and CROSS not in found:
+            returned = _returned(output)
+            if returned is not None:
+                found[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
+
+        columns = _source_columns(model, encoder_out, source).cpu()
+        rows = sample["target"].ne(model.decoder.dictionary.pad()).cpu()
+        sides = {ENCODER: (columns, columns), DECODER: (rows, rows), CROSS: (rows, columns)}
+        return [
+            {
+                kind: [
+                    _of_sentence(batch, number, *sides[kind], layer)
+                    for batch, layer in zip(batches, self.layers[kind], strict=True)
+                ]
+                for kind, batches in found.items()
+            }
+            for number in range(len(source))
+        ]
+
+
+def _modules(model: nn.Module, kind: str) -> list[MultiheadAttention]:
+    """The attention modules of one kind, of the lowest layer first."""
+    side = model.encoder if kind == ENCODER else model.decoder
+    if kind == DECODER and getattr(side, "cross_self_attention", False):
+        return []  # its keys are those of both sides
+    modules = [getattr(layer, _ATTRIBUTES[kind], None) for layer in getattr(side, "layers", ())]
+    return [module for module in modules if isinstance(module, MultiheadAttention)]
+
+
+def _gate(module: MultiheadAttention) -> str | None:
+    fusion = getattr(module, "fusion", None)
+    if isinstance(fusion, GatedSum):
+        return SQUEEZE
+    return SHARE if isinstance(fusion, (HiddenGate, QueryGate)) else None
+
+
+def _tuples(lists: list[list]) -> tuple[tuple, ...]:
+    return tuple(map(tuple, lists))
+
+
+def _seen(record) -> Seen:
+    """Of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
+    gates = None if record.gates is None else record.gates.float().cpu()
+    return Seen(weights=record.weights.float().cpu(), gates=gates)
+
+
+def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer: Layer) -> Seen:
+    """One sentence of a batch, without its padding (True in ``queries, keys [b, …]``: none)."""
+    rows, columns = queries[number], keys[number]
+    weights = batch.weights[:, number][:, :, rows][..., columns]
+    expected = layer.allowed(*weights.shape[-2:]).any(-1).float()
+    if not (weights.sum(-1) - expected).abs().le(1e-2).all():  # false for NaN as well
+        raise UserError(
+            "the attention that this model returns does not add up to 1 over the sentence"
+        )
+    gates = batch.gates
+    if gates is not None:  # [l, n, b, d] or [n, b, 1 or h]
+        gates = gates.select(-2, number)[..., rows, :]
+        if not gates.isfinite().all():
+            raise UserError(
+                "gates of this model are not finite: it has diverged, or half precision is too "
+                "narrow for it"
+            )
+    return Seen(weights=weights, gates=gates)
+
+
+def _decode(model, previous: Tensor, encoder_out, full_context: bool):
+    settings = {"encoder_out": encoder_out}
+    if full_context:
+        settings["full_context_alignment"] = True
+    try:
+        try:
+            return model.decoder.extract_features(previous, **settings)
+        except NotImplementedError:  # then there is but the way through the vocabulary
+            return model.decoder(previous, **settings)
+    except TypeError as error:
+        if full_context and "full_context_alignment" in str(error):
+            raise UserError("--full-context: this model's decoder cannot do that") from None
+        raise
+
+
+def _returned(output) -> Tensor | None:
+    """The attention ``[b, t, s]`` in what a decoder returns, as fairseq's generator finds it."""
+    extra = output[1] if len(output) > 1 else None
+    if isinstance(extra, dict):
+        extra = extra.get("attn")
+    if isinstance(extra, (list, tuple)):
+        extra = extra[0] if extra else None
+    return extra
+
+
+def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
+    """Which columns of the attention are source pieces, ``[b, s]``."""
+    if isinstance(encoder_out, (tuple, list)):
+        # fairseq's LSTM encoder moves left padding to the right: its own mask [s, b] knows.
+        return ~encoder_out[3].t().bool()
+    return source.ne(model.encoder.dictionary.pad())
+
+
+def watch(
+    attentions: Attentions,
+    sentences: Sentences,
+    use: Callable[[int, Observed], object],
+    *,
+    max_tokens: int = 4000,
+    device: str = "cpu",
+    skip: Sequence[int] = (),
+    progress: Callable[[int], object] = lambda done: None,
+) -> Iterator:
+    """Look at sentences.
+
+    Args:
+        attentions: of a model.
+        sentences: with their translations.
+        use: given a sentence's number (from 0) and what was seen of it, makes what is wanted;
+            what is seen is large.
+        max_tokens: of a batch: its sentences times the longer side of the longest one.
+        device: where to compute.
+        skip: sentences (from 0) to leave out.
+        progress: is told how many more sentences are done.
+
+    Yields:
+        of each sentence what ``use`` made of it, in their order; None of one that is left out.
+
+    Raises:
+        UserError: if what the model returns is no attention.
+    """
+    attentions.model.to(device).eval()
+
+    def compute(sample: dict) -> Iterator:
+        seen = attentions.observe(sample)
+        return map(use, sample["id"].tolist(), seen)
+
+    yield from in_batches(
+        sentences, compute, max_tokens=max_tokens, device=device, skip=skip, progress=progress
+    )

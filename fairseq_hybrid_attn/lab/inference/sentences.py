@@ -1,0 +1,259 @@
+"""A trained model and the sentences to run it on.
+
+What looks into a model (alignments, attention maps, gates, probing) loads it, gets sentences of a
+binarised data folder or of text files in the model's subwords, and takes them in batches of like
+length whose results come out in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary, LanguagePairDataset
+from torch import Tensor, nn
+
+from ...errors import UserError
+from ..text.words import split_words
+
+#: Sentences that are sorted by length together: enough for full batches, few enough for memory.
+_WINDOW = 5_000
+
+_SHOWN = 5  # sentences that a message names
+
+
+def load_model(path: Path, data: Path, **overrides):
+    """Load a checkpoint.
+
+    Args:
+        path: a fairseq checkpoint of a model that this package or fairseq registers.
+        data: the folder with its dictionaries.
+        overrides: settings of the task in place of those in the checkpoint; None leaves them.
+
+    Returns:
+        the model, in evaluation mode, and its task.
+
+    Raises:
+        UserError: if it cannot be loaded.
+    """
+    if not path.is_file():
+        raise UserError(f"--path {path}: there is no such file")
+    settings = {key: value for key, value in overrides.items() if value is not None}
+    # What only training needs, and might not be there.
+    settings |= {"data": str(data), "eval_bleu": False, "load_alignments": False}
+    settings["truncate_source"] = False  # words would be missing without a word
+    settings["num_batch_buckets"] = 0  # padding would be read as words
+    try:
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path)], arg_overrides=settings
+        )
+    except UserError:
+        raise
+    except Exception as error:  # of many kinds, from torch, omegaconf and fairseq
+        message = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UserError(
+            f"--path {path} with the dictionaries in {data} cannot be loaded: {message}"
+        ) from error
+    return models[0].eval(), task
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """Sentences for a model, with their translations if there are any.
+
+    Attributes:
+        dataset: them as numbers; its target is padded on the right, since a decoder would read
+            padding before it as the past.
+        source: the subwords of each, without end symbol.
+        target: likewise; None without translations.
+    """
+
+    dataset: LanguagePairDataset
+    source: list[list[str]]
+    target: list[list[str]] | None
+
+    @classmethod
+    def of_text(cls, task, source: Sequence[str], target: Sequence[str] | None = None) -> Sentences:
+        """Lines of text.
+
+        Args:
+            task: has the dictionaries, and on which side to pad.
+            source: sentences, their subwords separated by spaces.
+            target: the same; None if there are no translations.
+        """
+        pieces = [
+            None if side is None else list(map(split_words, side)) for side in (source, target)
+        ]
+        dictionaries = (task.source_dictionary, task.target_dictionary)
+        sides = []
+        for lines, dictionary in zip(pieces, dictionaries, strict=True):
+            numbers = None if lines is None else [_encode(line, dictionary) for line in lines]
+            sizes = None if numbers is None else [len(line) for line in numbers]
+            sides += [numbers, sizes, dictionary]
+        dataset = LanguagePairDataset(
+            *sides,
+            left_pad_source=getattr(task.cfg, "left_pad_source", True),
+            left_pad_target=False,
+            shuffle=False,
+        )
+        return cls(dataset, *pieces)
+
+    @classmethod
+    def of_split(cls, task, split: str) -> Sentences:
+        """A binarised part of the data folder, such as ``test``.
+
+        Raises:
+            UserError: if there is none, or it has no target side.
+        """
+        try:
+            task.load_dataset(split)
+        except FileNotFoundError as error:
+            raise UserError(f"--gen-subset {split}: {error}") from error
+        dataset = task.dataset(split)
+        if not isinstance(dataset, LanguagePairDataset) or dataset.tgt is None:
+            raise UserError(
+                f"--gen-subset {split}: it is no set of sentences and their translations"
+            )
+        dataset.left_pad_target = False
+        sides = ((dataset.src, dataset.src_dict), (dataset.tgt, dataset.tgt_dict))
+        return cls(
+            dataset,
+            *([_decode(side[n], words) for n in range(len(side))] for side, words in sides),
+        )
+
+    def __post_init__(self):
+        """Refuse text that has fairseq's own symbols as words: places would be counted wrongly.
+
+        Raises:
+            UserError: naming the sentences.
+        """
+        data = self.dataset
+        symbols = {data.src_dict.pad_word, data.src_dict.eos_word}
+        wrong = [
+            number
+            for number, pieces in enumerate(
+                zip(self.source, self.target or self.source, strict=True)
+            )
+            if not symbols.isdisjoint(pieces[0]) or not symbols.isdisjoint(pieces[1])
+        ]
+        if wrong:
+            raise UserError(
+                f"{' and '.join(sorted(symbols))} are fairseq's own symbols and cannot be words of "
+                f"a text: {some(wrong)}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def lengths(self) -> list[tuple[int, int]]:
+        """Of each, its source and target subwords with end symbols; 0 without translation."""
+        sources = self.dataset.src_sizes
+        targets = [0] * len(self) if self.target is None else self.dataset.tgt_sizes
+        return [(int(n), int(m)) for n, m in zip(sources, targets, strict=True)]
+
+    def with_unknown(self) -> list[int]:
+        """Those, from 0, with subwords that are not in the dictionary.
+
+        In a binarised set, the text of such a subword is lost, and with it whether its word
+        goes on.
+        """
+        data = self.dataset
+        sides = [(data.src, data.src_dict)]
+        if self.target is not None:
+            sides.append((data.tgt, data.tgt_dict))
+        return [
+            number
+            for number in range(len(self))
+            if any(bool(side[number].eq(words.unk()).any()) for side, words in sides)
+        ]
+
+    def too_long(self, model: nn.Module, task) -> list[int]:
+        """Those, from 0, that are longer than the model takes."""
+        limits = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+        if not isinstance(limits, (tuple, list)):
+            limits = (limits, limits)
+        return [
+            number
+            for number, lengths in enumerate(self.lengths)
+            if any(
+                limit is not None and n > limit for n, limit in zip(lengths, limits, strict=True)
+            )
+        ]
+
+
+def _encode(pieces: list[str], dictionary: Dictionary) -> Tensor:
+    return torch.tensor([dictionary.index(piece) for piece in pieces] + [dictionary.eos()])
+
+
+def _decode(numbers: Tensor, dictionary: Dictionary) -> list[str]:
+    pieces = numbers.tolist()
+    if pieces and pieces[-1] == dictionary.eos():
+        pieces.pop()
+    return [dictionary[number] for number in pieces]
+
+
+def some(sentences: Sequence[int]) -> str:
+    """A few of these sentences (from 0) for a message, counted from 1."""
+    more = ", …" if len(sentences) > _SHOWN else ""
+    numbers = ", ".join(str(number + 1) for number in sentences[:_SHOWN])
+    return f"sentence{'s' * (len(sentences) > 1)} {numbers}{more}"
+
+
+def in_batches(
+    sentences: Sentences,
+    compute: Callable[[dict], Iterable],
+    *,
+    max_tokens: int = 4000,
+    device: str = "cpu",
+    skip: Sequence[int] = (),
+    progress: Callable[[int], object] = lambda done: None,
+) -> Iterator:
+    """Compute something of each sentence.
+
+    Args:
+        sentences: of which.
+        compute: given a batch of fairseq's, returns the result of each sentence, in the order
+            of its ``id``.
+        max_tokens: of a batch: its sentences times the longer side of the longest one.
+        device: where the batches go.
+        skip: sentences (from 0) to leave out.
+        progress: is told how many more sentences are done.
+
+    Yields:
+        the results in the order of the text; None of a sentence that is left out.
+    """
+    left_out = frozenset(skip)
+    lengths = sentences.lengths
+    dataset = sentences.dataset
+    numbers = iter(range(len(lengths)))
+    while window := list(islice(numbers, _WINDOW)):
+        wanted = [number for number in window if number not in left_out]
+        done: dict[int, object] = {}
+        for batch in _batches(wanted, lengths, max_tokens):
+            sample = dataset.collater([dataset[number] for number in batch])
+            if device != "cpu":
+                sample = utils.move_to_cuda(sample)
+            done.update(zip(sample["id"].tolist(), compute(sample), strict=True))
+            progress(len(batch))
+        progress(len(window) - len(wanted))
+        yield from (done.get(number) for number in window)
+
+
+def _batches(
+    sentences: list[int], lengths: list[tuple[int, int]], max_tokens: int
+) -> Iterator[list[int]]:
+    """Sentences of like length together, however long: none is left out."""
+    batch: list[int] = []
+    # Longest first: what does not fit in memory fails at once.
+    for number in sorted(sentences, key=lambda n: (max(lengths[n]), lengths[n]), reverse=True):
+        if batch and (len(batch) + 1) * max(lengths[batch[0]]) > max_tokens:
+            yield batch
+            batch = []
+        batch.append(number)
+    if batch:
+        yield batch

@@ -1,0 +1,1 @@
+"""BLEU by the length of the source sentence."""

@@ -1,0 +1,1 @@
+"""Attention maps: pages, figures and data."""

@@ -1,0 +1,158 @@
+"""Attention maps side by side: layers, branches, heads or models."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..figures import style
+from ..figures.scales import scale
+from .measure import Map
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Inches of a panel, by the inches that a token should have; and points of a token's label.
+_TOKEN, _SMALLEST, _LARGEST = 0.11, 1.3, 4.5
+_LABEL, _SMALLEST_LABEL = 7.0, 2.5
+_LONGEST = 20  # characters of a label
+#: Inches between panels, of a panel's title, and of the scale with its numbers.
+_GAP, _TITLE, _BAR = 0.12, 0.42, 0.6
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map of a figure.
+
+    Attributes:
+        title: above it.
+        weights: ``[n, m]``.
+        allowed: likewise; what the pattern forbids is grey.
+    """
+
+    title: str
+    weights: np.ndarray
+    allowed: np.ndarray
+
+
+@dataclass(frozen=True)
+class Row:
+    """Maps side by side.
+
+    Attributes:
+        title: to the left.
+        panels: the maps.
+    """
+
+    title: str
+    panels: list[Panel]
+
+
+def heads_of_layers(one: Map, branch: int = 0) -> list[Row]:
+    """A row for each layer, a column for each head of a branch (MMA Fig. 3)."""
+    return [
+        Row(
+            f"layer {layer.number}",
+            [
+                Panel(f"head {head + 1}\n{word}", *_taken(one, place, branch, head))
+                for head, word in enumerate(layer.heads[branch])
+            ],
+        )
+        for place, layer in enumerate(one.layers)
+        if branch < len(layer.heads)
+    ]
+
+
+def branches_of_layers(one: Map) -> list[Row]:
+    """A row for each layer, a column for each branch, the mean of its heads."""
+    return [branches(one, place, f"layer {layer.number}") for place, layer in enumerate(one.layers)]
+
+
+def branches(one: Map, layer: int, title: str) -> Row:
+    """The branches of a layer (from 0), each the mean of its heads: a row of HySAN's Fig. 5."""
+    words = one.layers[layer].branches
+    return Row(title, [Panel(w, *_taken(one, layer, b, None)) for b, w in enumerate(words)])
+
+
+def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndarray, np.ndarray]:
+    weights, allowed = one.weights[layer][branch], one.allowed[layer][branch]
+    if head is None:
+        return weights.mean(0), allowed.any(0)
+    return weights[head], allowed[head]
+
+
+def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "light") -> Figure:
+    """Maps in rows and columns, all with the same tokens and colours.
+
+    Args:
+        rows: of maps; they may be of different length.
+        queries: tokens of each map's rows.
+        keys: those of its columns.
+        theme: one of ``style.THEMES``.
+
+    Raises:
+        UserError: if matplotlib is not installed.
+    """
+    width, height = (
+        min(max(_TOKEN * len(tokens), _SMALLEST), _LARGEST) for tokens in (keys, queries)
+    )
+    room = 72 * min(width / len(keys), height / len(queries))  # points for a token
+    label = max(min(_LABEL, 0.8 * room), _SMALLEST_LABEL)
+    labels = [_short(tokens) for tokens in (queries, keys)]
+    beside, below = (_GAP + label / 72 * max(map(_ems, names)) for names in labels)
+    beside += 0.14 * max(len(row.title.split("\n")) for row in rows) + _GAP
+    columns = max(len(row.panels) for row in rows)
+    top = max(float(panel.weights.max()) for row in rows for panel in row.panels)
+    with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
+        look = {"cmap": scale(theme, colours.faint), "vmin": 0, "vmax": top or 1, "aspect": "auto"}
+        look["interpolation"] = "nearest"
+        # Laid out here: matplotlib's own layout takes longer than all the rest.
+        whole = (
+            beside + columns * (width + _GAP) + _BAR,
+            below + len(rows) * (height + _TITLE),
+        )
+        figure = style.new_figure(*whole)
+        figure.set_layout_engine(None)
+        grid = figure.subplots(len(rows), columns, squeeze=False)
+        figure.subplots_adjust(
+            left=beside / whole[0],
+            right=1 - (_GAP + _BAR) / whole[0],
+            bottom=below / whole[1],
+            top=1 - _TITLE / whole[1],
+            wspace=_GAP / width,
+            hspace=_TITLE / height,
+        )
+        for line, row in zip(grid, rows, strict=True):
+            for axes in line[len(row.panels) :]:
+                axes.axis("off")
+            for axes, panel in zip(line, row.panels, strict=False):
+                weights = np.ma.masked_where(~panel.allowed, panel.weights)
+                image = axes.imshow(weights, **look)
+                axes.set_title(panel.title, fontsize=7.5)
+                axes.grid(False)
+                axes.spines[:].set_visible(False)
+                axes.tick_params(length=0, labelsize=label)
+                # Labels at the outer maps alone: each is laid out, which takes its time.
+                axes.set_xticks([])
+                axes.set_yticks([])
+            line[0].set_yticks(range(len(queries)), labels[0])
+            line[0].set_ylabel(row.title, fontsize=8)
+        for axes in grid[-1]:
+            axes.set_xticks(range(len(keys)), labels[1], rotation=90)
+        place = (1 - _BAR / whole[0], below / whole[1], 0.12 / whole[0], height / whole[1])
+        bar = figure.colorbar(image, cax=figure.add_axes(place))
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+def _short(tokens: list[str]) -> list[str]:
+    return [t if len(t) <= _LONGEST else f"{t[: _LONGEST - 1]}…" for t in tokens]
+
+
+def _ems(text: str) -> float:
+    """About how wide a text is, by the size of its font."""
+    return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.65 for c in text)

@@ -1,0 +1,162 @@
+"""Attention maps: who attends to whom in a sentence, in subwords or words.
+
+Words are made of subwords as for alignment (``alignment/words.py``): attention is summed over the
+pieces of a key word and averaged over those of a query word, so that rows still add up to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import UserError
+from ..inference.observing import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
+from ..inference.sentences import Sentences
+from ..text.words import Words, text_of, word_attention, words_of
+
+#: How the end symbol is shown, and what the decoder reads first.
+END, START = "</s>", "<s>"
+
+#: What the rows and columns of a map can be.
+UNITS = ("words", "subwords")
+
+
+@dataclass(frozen=True)
+class Map:
+    """The attention of one kind in a sentence.
+
+    Attributes:
+        kind: ``encoder``, ``decoder`` or ``cross``.
+        queries: the tokens that attend, n of them.
+        keys: the tokens that are attended to, m of them.
+        layers: what each layer is, the lowest first.
+        weights: of each layer ``[branches, heads, n, m]``.
+        allowed: likewise, whether the pattern lets the query see the key; bool.
+    """
+
+    kind: str
+    queries: list[str]
+    keys: list[str]
+    layers: list[Layer]
+    weights: list[np.ndarray]
+    allowed: list[np.ndarray]
+
+    def merged(self, queries: Words, keys: Words, names: tuple[list[str], list[str]]) -> Map:
+        """The map between groups of its tokens, called ``names``."""
+        return Map(
+            kind=self.kind,
+            queries=names[0],
+            keys=names[1],
+            layers=self.layers,
+            weights=[word_attention(weights, keys, queries) for weights in self.weights],
+            allowed=[
+                word_attention(allowed.astype(np.float32), keys, queries) > 0
+                for allowed in self.allowed
+            ],
+        )
+
+
+@dataclass(frozen=True)
+class SentenceMaps:
+    """All maps of a sentence.
+
+    Attributes:
+        number: of the sentence, from 0.
+        source: its words.
+        target: those of the translation.
+        units: by those of ``UNITS`` that were wanted, then by kind.
+    """
+
+    number: int
+    source: list[str]
+    target: list[str]
+    units: dict[str, dict[str, Map]]
+
+
+def sentence_maps(
+    attentions: Attentions,
+    number: int,
+    observed: Observed,
+    source: list[str],
+    target: list[str],
+    subwords: str,
+    wanted: Sequence[str] = UNITS,
+) -> SentenceMaps:
+    """The maps of a sentence out of what was seen of it.
+
+    Args:
+        attentions: of the model.
+        number: of the sentence, from 0.
+        observed: what was seen.
+        source: its subwords.
+        target: those of its translation.
+        subwords: how words are split.
+        wanted: of ``UNITS``.
+
+    Raises:
+        UserError: if the model has seen other tokens than these.
+    """
+    source_words, target_words = (_words(side, subwords) for side in (source, target))
+    # Of each side of a map: the subwords, and which of them are a word.
+    sides = {
+        "source": ([*source, END], [*source_words, [len(source)]]),
+        "read": ([START, *target], [[0], *([p + 1 for p in word] for word in target_words)]),
+        "predicted": ([*target, END], [*target_words, [len(target)]]),
+    }
+    axes = {
+        ENCODER: ("source", "source"),
+        DECODER: ("read", "read"),
+        CROSS: ("predicted", "source"),
+    }
+    units: dict[str, dict[str, Map]] = {unit: {} for unit in wanted}
+    for kind, seen in observed.items():
+        (queries, query_words), (keys, key_words) = (sides[side] for side in axes[kind])
+        layers = attentions.layers[kind]
+        pieces = Map(
+            kind=kind,
+            queries=queries,
+            keys=keys,
+            layers=layers,
+            weights=[one.weights.numpy() for one in seen],
+            allowed=[layer.allowed(len(queries), len(keys)).numpy() for layer in layers],
+        )
+        shape = pieces.weights[0].shape[-2:]
+        if shape != (len(queries), len(keys)):
+            raise UserError(
+                f"sentence {number + 1}: the model attends from {shape[0]} to {shape[1]} tokens, "
+                f"where the text has {len(queries)} and {len(keys)}; tasks that add tokens of "
+                "their own, such as those of languages, are not supported"
+            )
+        if "subwords" in wanted:
+            units["subwords"][kind] = pieces
+        if "words" in wanted:
+            names = tuple(
+                [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
+                for words, tokens in ((query_words, queries), (key_words, keys))
+            )
+            units["words"][kind] = pieces.merged(query_words, key_words, names)
+    return SentenceMaps(
+        number=number,
+        source=[text_of(word, source, subwords) for word in source_words],
+        target=[text_of(word, target, subwords) for word in target_words],
+        units=units,
+    )
+
+
+def maps_of(
+    attentions: Attentions, sentences: Sentences, subwords: str
+) -> Callable[[int, Observed], SentenceMaps]:
+    """What makes maps of each sentence that :func:`~.observing.watch` looks at."""
+
+    def use(number: int, observed: Observed) -> SentenceMaps:
+        pieces = sentences.source[number], sentences.target[number]
+        return sentence_maps(attentions, number, observed, *pieces, subwords)
+
+    return use
+
+
+def _words(pieces: list[str], subwords: str) -> Words:
+    """Words that have all pieces, even of a sentence of marks alone."""
+    return words_of(pieces, subwords) or [list(range(len(pieces)))]

@@ -1,0 +1,172 @@
+"""The interactive page of attention maps: one HTML file that wants no network.
+
+``maps.html.j2`` is the page, ``maps.js`` what it does, ``maps.css`` how it looks; plotly.js, which
+draws, comes out of Python's plotly package.  :func:`section` makes the part that other pages may
+have as well, :func:`page` a whole one.  ``report.py`` makes the page of reports.  What both pages
+have in common, the button for dark and light among it, is in ``base.html.j2``.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ....errors import UserError
+from ...inference.observing import KINDS
+from ..measure import UNITS, Map, SentenceMaps
+
+#: A weight is written as a 16-bit number: 0 = the pattern forbids it, 1 = 0, 65535 = 1.
+STEPS = 65534
+
+
+@dataclass(frozen=True)
+class ModelMaps:
+    """The maps of a model.
+
+    Attributes:
+        name: what the page calls it.
+        description: of one line.
+        sentences: the same of every model, in the same order.
+    """
+
+    name: str
+    description: str
+    sentences: Sequence[SentenceMaps]
+
+
+def require() -> None:
+    """See to it that there is what makes pages.
+
+    Raises:
+        UserError: telling how to install it.
+    """
+    try:
+        import jinja2  # noqa: F401
+        import plotly  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            'pages are made by jinja2 and plotly: pip install "fairseq-hybrid-attn[analysis]" '
+            f"({error})"
+        ) from None
+
+
+def page(title: str, models: Sequence[ModelMaps]) -> str:
+    """A whole page, as HTML.
+
+    Raises:
+        UserError: if a package lacks.
+    """
+    template = templates().get_template("maps.html.j2")
+    return template.render(
+        title=title, script=plotly_script(), style=style(), section=section(models)
+    )
+
+
+def section(models: Sequence[ModelMaps]) -> str:
+    """The maps as a part of a page, which must have :func:`plotly_script` and :func:`style`.
+
+    Raises:
+        UserError: if a package lacks.
+    """
+    return (
+        templates()
+        .get_template("section.html.j2")
+        .render(data=page_data(models), units=UNITS, code=file_of("maps.js"))
+    )
+
+
+def plotly_script() -> str:
+    """plotly.js, to be put into a ``<script>`` of the page.
+
+    Raises:
+        UserError: if the package lacks.
+    """
+    require()
+    from plotly.offline import get_plotlyjs
+
+    return get_plotlyjs()
+
+
+def style() -> str:
+    """The look of the part, to be put into a ``<style>`` of the page."""
+    return file_of("maps.css")
+
+
+def page_data(models: Sequence[ModelMaps]) -> dict:
+    """All that the page shows, for JSON.
+
+    Of a map, ``layers`` says what it is, and ``weights`` holds the numbers of all its layers,
+    branches and heads, one after another, as :func:`packed`.
+    """
+    first = models[0].sentences
+    return {
+        "sentences": [
+            {"number": one.number + 1, "source": one.source, "target": one.target} for one in first
+        ],
+        "models": [
+            {
+                "name": model.name,
+                "description": model.description,
+                "sentences": [
+                    {
+                        unit: {
+                            kind: _map_data(one.units[unit][kind])
+                            for kind in KINDS
+                            if kind in one.units[unit]
+                        }
+                        for unit in UNITS
+                    }
+                    for one in model.sentences
+                ],
+            }
+            for model in models
+        ],
+    }
+
+
+def _map_data(one: Map) -> dict:
+    numbers = [packed(*pair) for pair in zip(one.weights, one.allowed, strict=True)]
+    return {
+        "queries": one.queries,
+        "keys": one.keys,
+        "layers": [
+            {"number": layer.number, "branches": layer.branches, "heads": layer.heads}
+            for layer in one.layers
+        ],
+        "weights": base64.b64encode(b"".join(numbers)).decode(),
+    }
+
+
+def packed(weights: np.ndarray, allowed: np.ndarray) -> bytes:
+    """Weights as 16-bit numbers, little-endian: exact to 0.00001.
+
+    Args:
+        weights: of any shape, 0 to 1.
+        allowed: likewise; what is not allowed becomes 0.
+    """
+    steps = 1 + np.rint(np.clip(weights, 0, 1) * STEPS)
+    return np.where(allowed, steps, 0).astype("<u2").tobytes()
+
+
+def templates():
+    """The pages of this folder, as jinja2's environment; all that is filled in is escaped.
+
+    Raises:
+        UserError: if a package lacks.
+    """
+    require()
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__name__, "."), autoescape=True, trim_blocks=True
+    )
+
+
+def file_of(name: str) -> str:
+    """A file of this folder."""
+    from importlib.resources import files
+
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,112 @@
+"""Small files of probing tasks, out of any text.
+
+  fairseq-hybrid probing-data prepared/tokenised/train.de --output probing
+  fairseq-hybrid probing-data news.de --tokenizer moses --lang de --output probing \\
+      --sizes 5000 500 500 --words 50 --first-rank 500
+
+It makes SentLen (sentence_length.txt), WC (word_content.txt) and BShift (bigram_shift.txt) in the
+form of SentEval's files, with equally many sentences of each class, no sentence in two parts, and
+the same for the same seed.  TEXT has a sentence a line, in tokens with spaces between; or is made
+tokens by --tokenizer.  When you probe: fairseq-hybrid probe --tokens as-trained for tokens of the
+training text (prepared/tokenised/), else --tokens with the tokeniser's name.
+
+The sentences should not be the model's training text alone if you want to know what it makes of new
+ones.  The published files' words of WC begin at rank 2,001 of the corpus, 1,000 of them; less
+text has not so many sentences for each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from ...errors import UserError
+from ..arguments import outputs
+from ..files.atomic import atomic_write
+from ..files.text import lines
+from ..text.tokenisers import KINDS, tokenise_file
+from .generate import GENERATORS, Wanted, usable
+from .tasks import PARTS, TASKS, tasks_named
+
+HELP = "make small probing tasks out of text"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    wanted = Wanted()
+    parser.add_argument("text", type=Path, metavar="TEXT", help="a sentence a line (or .gz)")
+    parser.add_argument("--output", required=True, type=Path, metavar="DIR")
+    parser.add_argument("--tasks", default=",".join(GENERATORS), metavar="LIST", help="%(default)s")
+    parser.add_argument(
+        "--sizes",
+        type=int,
+        nargs=len(PARTS),
+        default=wanted.sizes,
+        metavar="N",
+        help=f"sentences of {', '.join(PARTS)}: {' '.join(map(str, wanted.sizes))}",
+    )
+    parser.add_argument(
+        "--words", type=int, default=wanted.words, metavar="N", help="classes of WC; %(default)s"
+    )
+    parser.add_argument(
+        "--first-rank",
+        type=int,
+        default=wanted.first_rank,
+        metavar="N",
+        help="of WC's words, place of the first by frequency; %(default)s",
+    )
+    parser.add_argument("--seed", type=int, default=wanted.seed, metavar="N", help="%(default)s")
+    parser.add_argument("--tokenizer", choices=KINDS, help="make tokens of TEXT")
+    parser.add_argument("--lang", metavar="LANG", help="language of TEXT, for --tokenizer")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Make the files, all or none, and say what is in them.
+
+    Raises:
+        UserError: if the text cannot be read or has too little.
+    """
+    wanted = Wanted(tuple(args.sizes), args.seed, args.words, args.first_rank)
+    tasks = tasks_named(args.tasks.split(","))
+    impossible = [task.name for task in tasks if task.name not in GENERATORS]
+    if impossible:
+        raise UserError(
+            f"--tasks: {', '.join(impossible)} cannot be made without a parser; choose among "
+            f"{', '.join(GENERATORS)}"
+        )
+    if (args.tokenizer is None) != (args.lang is None):
+        raise UserError("give both of --tokenizer and --lang, or none if TEXT is in tokens")
+    check_output(args.output)
+    sentences = usable(tokens(args))
+    made = {task: GENERATORS[task.name](sentences, wanted) for task in tasks}
+    outputs.make_folder("--output", args.output)
+    for task, examples in made.items():
+        with atomic_write(args.output / task.file) as file:
+            file.writelines(example.line().encode() for example in examples)
+        counts = ", ".join(
+            f"{part} {sum(example.part == part for example in examples):,}" for part in PARTS
+        )
+        classes = len({example.label for example in examples})
+        print(f"{args.output / task.file}: {classes} classes; {counts}")
+
+
+def check_output(folder: Path) -> None:
+    """Refuse a folder that has files of probing tasks: the published ones, or of other text.
+
+    Raises:
+        UserError: naming one.
+    """
+    for task in TASKS.values():
+        if (folder / task.file).exists():
+            raise UserError(f"--output {folder}: {task.file} is there; choose another folder")
+
+
+def tokens(args: argparse.Namespace) -> list[str]:
+    """The text in tokens, a sentence a line."""
+    if args.tokenizer is None:
+        return list(lines(args.text))
+    with tempfile.TemporaryDirectory(prefix="probing-") as folder:
+        path = Path(folder) / "tokens"
+        tokenise_file(args.text, path, args.tokenizer, args.lang, workers=1)
+        return list(lines(path))

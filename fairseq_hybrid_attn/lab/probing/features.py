@@ -1,0 +1,150 @@
+"""A vector for each sentence: the mean of an encoder layer's states over its tokens.
+
+Legend: b = sentences of a batch, n = tokens of the longest one, d = width of the states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from fairseq.models.lightconv import LightConvEncoder
+from fairseq.models.lstm import LSTMEncoder
+from fairseq.models.transformer import TransformerEncoderBase
+from torch import Tensor, nn
+
+from ...errors import UserError
+from ...models.lstm_on_top import EncoderUnderLSTM
+from ..inference.sentences import Sentences, in_batches
+
+LAST = -1
+
+
+@dataclass(frozen=True)
+class States:
+    """What an encoder makes of a batch.
+
+    Attributes:
+        layers: ``[n, b, d]`` of the embeddings (where they can be had) and of each layer that can
+            be had, by their numbers from 1 = lowest; the highest is what the decoder is given.
+        padding: True where there is no token, ``[n, b]``.
+    """
+
+    layers: dict[int, Tensor]
+    padding: Tensor
+
+    def layer(self, number: int) -> Tensor:
+        """The states of a layer; LAST is the highest.
+
+        Raises:
+            UserError: if there is none of this number.
+        """
+        if number == LAST:
+            return self.layers[max(self.layers)]
+        if number not in self.layers:
+            there = ", ".join(map(str, sorted(self.layers)))
+            raise UserError(f"--layer {number}: of this encoder there are {there}, and last")
+        return self.layers[number]
+
+
+def encode(model: nn.Module, net_input: dict) -> States:
+    """Run the encoder of a model.
+
+    Args:
+        model: a transformer of fairseq or of this package, fairseq's LSTM or LightConv.
+        net_input: of a batch of fairseq's, padded on either side.
+
+    Raises:
+        UserError: if the model's encoder is of another kind.
+    """
+    encoder = getattr(model, "encoder", None)
+    tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
+    if isinstance(encoder, LSTMEncoder):
+        states, _, _, padding = encoder(tokens, lengths)  # it has moved the padding to the right
+        return States({encoder.num_layers: states}, padding)
+    if isinstance(encoder, TransformerEncoderBase):
+        out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
+        layers = list(out["encoder_states"])
+        if isinstance(encoder, EncoderUnderLSTM):  # a further layer, on top of the last norm
+            if encoder.layer_norm is not None:
+                layers[-1] = encoder.layer_norm(layers[-1])
+            layers.append(out["encoder_out"][0])
+        else:
+            layers[-1] = out["encoder_out"][0]  # after the last norm, if there is one
+        numbered = dict(enumerate(layers))
+    elif isinstance(encoder, LightConvEncoder):
+        out = encoder(tokens, src_lengths=lengths)
+        numbered = {len(encoder.layers): out["encoder_out"][0]}
+    else:
+        raise UserError(
+            f"probing does not know where a {type(model).__name__} has its encoder's states; it "
+            "takes transformers of fairseq and of this package, fairseq's lstm and lightconv"
+        )
+    return States(numbered, tokens.eq(encoder.padding_idx).t())
+
+
+def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
+    """The mean over the tokens of each sentence.
+
+    Args:
+        states: ``[n, b, d]``.
+        padding: True where there is no token, ``[n, b]``.
+        end_symbol: whether the last token of each sentence, its end symbol, counts.
+
+    Returns:
+        ``[b, d]``, in single precision at least; of a sentence without tokens that count, 0.
+    """
+    counts = ~padding
+    if not end_symbol:
+        # Of the tokens from here on there is one: this is the last.
+        counts = counts & (counts.flip(0).cumsum(0).flip(0) != 1)
+    states = states.to(torch.promote_types(states.dtype, torch.float32))
+    # Filled rather than multiplied by 0: what padding holds may be anything, even no number.
+    total = states.masked_fill(~counts.unsqueeze(2), 0).sum(0)
+    return total / counts.sum(0).clamp(min=1).unsqueeze(1)
+
+
+@torch.no_grad()
+def sentence_vectors(
+    model: nn.Module,
+    sentences: Sentences,
+    *,
+    layer: int = LAST,
+    end_symbol: bool = True,
+    max_tokens: int = 4000,
+    device: str = "cpu",
+    progress: Callable[[int], object] = lambda done: None,
+) -> Tensor:
+    """A vector of each sentence.
+
+    Args:
+        model: in evaluation mode, on the device.
+        sentences: none longer than the model takes.
+        layer: from 1 = lowest; 0: the embeddings with positions; LAST.
+        end_symbol: whether the end symbol is among the tokens of the mean.
+        max_tokens: of a batch.
+        device: where the model is.
+        progress: is told how many more sentences are done.
+
+    Returns:
+        ``[sentences, d]``, on the CPU, the same for any batches but for rounding.
+
+    Raises:
+        UserError: if there is no such layer, the encoder is of an unknown kind, or a vector has
+            no finite values.
+    """
+
+    def compute(sample: dict) -> Sequence[Tensor]:
+        states = encode(model, sample["net_input"])
+        return mean_states(states.layer(layer), states.padding, end_symbol=end_symbol).cpu()
+
+    rows = in_batches(sentences, compute, max_tokens=max_tokens, device=device, progress=progress)
+    vectors = torch.stack(list(rows))
+    broken = (~vectors.isfinite().all(1)).nonzero().flatten().tolist()
+    if broken:
+        raise UserError(
+            f"the encoder's states of {len(broken):,} sentences are not finite, first of sentence "
+            f"{broken[0] + 1}: the model has diverged, or half precision is too narrow for it"
+        )
+    return vectors

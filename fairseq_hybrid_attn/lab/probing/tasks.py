@@ -1,0 +1,191 @@
+"""The ten probing tasks of SentEval and their files.
+
+A file has a line for each sentence: the part it belongs to (``tr``, ``va`` or ``te``), its class,
+and the sentence in tokens with spaces between, separated by tabs.  Source: Conneau et al. 2018,
+"What you can cram into a single vector"; the description beside the published files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.atomic import read_lines, sha256
+
+#: The parts of a file: to train on, to choose by, to report.
+PARTS = ("tr", "va", "te")
+
+GROUPS = ("surface", "syntactic", "semantic")
+
+_SHOWN = 5  # faults of a file that a message lists
+
+
+@dataclass(frozen=True)
+class Task:
+    """A probing task.
+
+    Args:
+        name: as Conneau et al. 2018 write it.
+        short: as Table 4 of the hybrid-gate paper writes it.
+        group: one of GROUPS, as Conneau et al. and Table 3 have them.
+        file: the published file's name.
+        linear: classified without a hidden layer, as SentEval does where classes are many.
+    """
+
+    name: str
+    short: str
+    group: str
+    file: str
+    linear: bool = False
+
+
+#: All tasks by name, in the order of the papers' tables.
+TASKS = {
+    task.name: task
+    for task in (
+        Task("SentLen", "SeLn", "surface", "sentence_length.txt"),
+        Task("WC", "WC", "surface", "word_content.txt", linear=True),
+        Task("TreeDepth", "TDep", "syntactic", "tree_depth.txt"),
+        Task("TopConst", "ToCo", "syntactic", "top_constituents.txt"),
+        Task("BShift", "BShif", "syntactic", "bigram_shift.txt"),
+        Task("Tense", "Tense", "semantic", "past_present.txt"),
+        Task("SubjNum", "SubN", "semantic", "subj_number.txt"),
+        Task("ObjNum", "ObjN", "semantic", "obj_number.txt"),
+        Task("SOMO", "SoMo", "semantic", "odd_man_out.txt"),
+        Task("CoordInv", "CoIn", "semantic", "coordination_inversion.txt"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class TaskFile:
+    """The sentences of a task, in the order of the file: sentence n is on line n + 1.
+
+    Attributes:
+        task: which it is.
+        path: the file.
+        parts: of each sentence, one of PARTS.
+        labels: of each, its class.
+        sentences: each in tokens with single spaces between.
+        digest: the file's sha256.
+    """
+
+    task: Task
+    path: Path
+    parts: list[str]
+    labels: list[str]
+    sentences: list[str]
+    digest: str
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes, sorted."""
+        return sorted({self.labels[n] for n in self.places("tr")})
+
+    def places(self, part: str) -> list[int]:
+        """The numbers, from 0, of the sentences of a part."""
+        return [number for number, found in enumerate(self.parts) if found == part]
+
+    @property
+    def majority(self) -> float:
+        """Accuracy on ``te``, in per cent, of always saying the commonest class of ``tr``."""
+        (commonest, _), *_ = Counter(self.labels[n] for n in self.places("tr")).most_common(1)
+        tested = self.places("te")
+        return 100 * sum(self.labels[n] == commonest for n in tested) / len(tested)
+
+
+def tasks_named(names: Sequence[str]) -> list[Task]:
+    """Tasks by their names, each once, in the order of the papers' tables.
+
+    Raises:
+        UserError: if there is no such task, or none is named.
+    """
+    unknown = [name for name in names if name not in TASKS]
+    if unknown or not names:
+        raise UserError(
+            f"--tasks: there is no {', '.join(unknown) or 'name'}; choose among {', '.join(TASKS)}"
+        )
+    return [task for name, task in TASKS.items() if name in names]
+
+
+def find_files(folder: Path, tasks: Sequence[Task]) -> list[Path]:
+    """The files of these tasks.
+
+    Raises:
+        UserError: if there is no such folder, or files are missing, naming all of them.
+    """
+    if not folder.is_dir():
+        raise UserError(f"--task-files {folder}: there is no such folder")
+    missing = [task for task in tasks if not (folder / task.file).is_file()]
+    if missing:
+        there = [task.name for task in TASKS.values() if (folder / task.file).is_file()]
+        way_out = (
+            f"--tasks {','.join(there)} takes those that are there"
+            if there
+            else (
+                "SentEval's are in its folder data/probing; fairseq-hybrid probing-data makes some "
+                "out of text"
+            )
+        )
+        raise UserError(
+            f"--task-files {folder}: there is no {', '.join(task.file for task in missing)}; "
+            f"{way_out}"
+        )
+    return [folder / task.file for task in tasks]
+
+
+def read_task(path: Path, task: Task) -> TaskFile:
+    """Read and check the file of a task.
+
+    Raises:
+        UserError: if it cannot be read or is not as it should be; with the numbers of the lines.
+    """
+    faults: list[str] = []
+    parts, labels, sentences = [], [], []
+    for number, line in enumerate(read_lines(path), 1):
+        fields = line.split("\t")
+        # Further fields may stand before the sentence, as the files' description says.
+        part, label, words = fields[0], fields[1] if len(fields) > 1 else "", fields[-1].split()
+        if len(fields) < 3:
+            faults.append(
+                f"line {number}: {len(fields)} field{'s' * (len(fields) > 1)}; it needs part, "
+                "class and sentence, with tabs between"
+            )
+        elif part not in PARTS:
+            faults.append(f"line {number}: part {part!r}; use {', '.join(PARTS)}")
+        elif not label.strip():
+            faults.append(f"line {number}: no class")
+        elif not words:
+            faults.append(f"line {number}: the sentence is empty")
+        parts.append(part)
+        labels.append(label)
+        sentences.append(" ".join(words))
+    _refuse(path, faults)
+    found = TaskFile(task, path, parts, labels, sentences, sha256(path))
+    _refuse(path, _faults_of_whole(found))
+    return found
+
+
+def _faults_of_whole(file: TaskFile) -> list[str]:
+    absent = [part for part in PARTS if part not in file.parts]
+    if absent:
+        return [f"no sentence of {' and '.join(absent)}; a file has all of {', '.join(PARTS)}"]
+    known = set(file.classes)
+    if len(known) < 2:
+        return [f"tr has one class alone, {file.classes[0]!r}: there is nothing to tell apart"]
+    return [
+        f"line {number}: class {label!r} is in {part} but not in tr, so it cannot be learned"
+        for number, (part, label) in enumerate(zip(file.parts, file.labels, strict=True), 1)
+        if label not in known
+    ]
+
+
+def _refuse(path: Path, faults: list[str]) -> None:
+    if faults:
+        more = [f"and {len(faults) - _SHOWN:,} more"] if len(faults) > _SHOWN else []
+        raise UserError(
+            "\n  ".join([f"{path} is no good as a probing task:", *faults[:_SHOWN], *more])
+        )

@@ -1,0 +1,138 @@
+"""The sentences of probing tasks, treated as the text that the model was trained on.
+
+A model that is given other tokens or other subwords than it learned knows less than it could, and
+nothing shows why.  So the steps are those of ``fairseq-hybrid prepare``, by the same code: tokens,
+lower case, subwords.  The published sentences are tokens already; these are undone first, since a
+tokeniser does not leave tokens as they are (``don 't`` has to become ``don &apos;t``).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import UserError
+from ..corpora.definition import Corpus, Subwords
+from ..corpora.manifest import NAME, read_manifest
+from ..corpora.subwords import model_name, split
+from ..files.atomic import read_lines, sha256
+from ..text.tokenisers import detokeniser, tokenise_file
+
+#: Said of tokens: they are those of the training text.
+AS_TRAINED = "as-trained"
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What is done to a sentence before the model sees it.
+
+    Args:
+        language: of the sentences.
+        tokens: the tokeniser (one of ``corpora.tokenisers.KINDS``) that the sentences come from,
+            or AS_TRAINED.
+        tokenizer: that of the training text; not used if the tokens are as trained.
+        lowercase: whether the training text is in lower case.
+        subwords: subword-nmt or a kind of sentencepiece; None if words are not split.
+        model: the file of the subwords.
+    """
+
+    language: str
+    tokens: str
+    tokenizer: str
+    lowercase: bool
+    subwords: str | None
+    model: Path | None
+
+    def apply(self, sentences: Sequence[str], workers: int = 1) -> list[str]:
+        """Treat sentences.
+
+        Args:
+            sentences: each in tokens, separated by spaces.
+            workers: how many processes.
+
+        Returns:
+            each in subwords, separated by spaces.
+
+        Raises:
+            UserError: if a tokeniser is missing, or a model cannot be read.
+        """
+        with tempfile.TemporaryDirectory(prefix="probing-") as folder:
+            text, tokens, subwords = (
+                Path(folder) / name for name in ("text", "tokens", "subwords")
+            )
+            if self.tokens == AS_TRAINED:
+                lower = str.lower if self.lowercase else str
+                _write(tokens, map(lower, sentences))
+            else:
+                _write(text, map(detokeniser(self.tokens, self.language), sentences))
+                tokenise_file(text, tokens, self.tokenizer, self.language, workers, self.lowercase)
+            if self.subwords is None:
+                return read_lines(tokens)
+            split(tokens, subwords, self.subwords, self.model, workers)
+            return read_lines(subwords)
+
+
+def _write(path: Path, lines) -> None:
+    with open(path, "w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Treatment:
+    """The treatment of a corpus that ``fairseq-hybrid prepare`` made.
+
+    Args:
+        prepared: its folder.
+        data: the folder of the model's dictionaries, which must be the corpus'.
+        language: that the model reads.
+        tokens: see :class:`Treatment`.
+
+    Raises:
+        UserError: if it is no such folder, is not of this language or these dictionaries, or its
+            subwords are not those that it was made with.
+    """
+    manifest = read_manifest(prepared)
+    if manifest is None:
+        raise UserError(
+            f"--prepared {prepared}: there is no {NAME} of this program; name the folder that "
+            "fairseq-hybrid prepare wrote to, or say how the text was treated (--help)"
+        )
+    if language not in (manifest.source, manifest.target):
+        raise UserError(
+            f"--prepared {prepared} is {manifest.source} and {manifest.target}, but the model "
+            f"reads {language}"
+        )
+    dictionary = f"dict.{language}.txt"
+    if _bytes(prepared / "bin" / dictionary) != _bytes(data / dictionary):
+        raise UserError(
+            f"--prepared {prepared}: its {dictionary} differs from that in {data}; name the "
+            "corpus that the model was trained on"
+        )
+    corpus = Corpus(
+        name=manifest.corpus,
+        source=manifest.source,
+        target=manifest.target,
+        reader=manifest.recipe["reader"],
+        tokenizer=manifest.tokenizer,
+        subwords=Subwords(**{key: manifest.subwords[key] for key in ("kind", "size", "joint")}),
+        lowercase=manifest.lowercase,
+    )
+    name = f"subwords/{model_name(corpus, language)}"
+    if sha256(prepared / name) != manifest.files.get(name):
+        raise UserError(f"--prepared {prepared}: {name} is not as it was made; prepare it again")
+    return Treatment(
+        language=language,
+        tokens=tokens,
+        tokenizer=manifest.tokenizer[language],
+        lowercase=manifest.lowercase,
+        subwords=manifest.subwords["kind"],
+        model=prepared / name,
+    )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error

@@ -1,0 +1,185 @@
+"""A report's translations: of all models, and what they are scored against."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from ...errors import UserError
+from ..arguments import flags
+from ..files.atomic import read_lines
+from ..lengths import command as lengths
+from ..lengths.measure import BOUNDS, ScoresByLength, compare_systems, groups_of, score_by_length
+from ..scoring import build_metric, default_scores
+from ..scoring.command import TOKENIZERS, language
+from ..scoring.generated import join_subwords
+from ..text.test_sets import read_test_sets, slices
+from .found import SetScore
+
+_SYSTEMS = "--hypotheses or --generated"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare translations, and how they are scored."""
+    group = parser.add_argument_group("translations, each under the name of its model")
+    lengths.add_systems(group)
+    group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one a line")
+    group.add_argument("--tokenizer", choices=TOKENIZERS, help="of --generated; see `score`")
+    group.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
+    group.add_argument(
+        "--test-sets", type=Path, metavar="FILE", help="what sets it consists of; see `score`"
+    )
+    group.add_argument(
+        "--source-words",
+        type=Path,
+        metavar="FILE",
+        help="tokenised source, whose words are counted (default: those of the model's text)",
+    )
+    lengths.add_bounds(group)
+
+
+def given(args: argparse.Namespace) -> dict[str, object]:
+    """What is said of translations, by flags; a run of `reproduce` knows all of it."""
+    return {
+        _SYSTEMS: args.systems,
+        "--reference": args.reference,
+        "--tokenizer": args.tokenizer,
+        "--lowercase": args.lowercase,
+        "--test-sets": args.test_sets,
+        "--source-words": args.source_words,
+    }
+
+
+def check(args: argparse.Namespace) -> None:
+    """Refuse arguments about translations that do not go together.
+
+    Raises:
+        UserError: naming the flag and the way out.
+    """
+    if not args.systems:
+        others = {**given(args), "--bounds": args.bounds != BOUNDS}
+        flags.refuse(others, f"{{}} is for translations; give {_SYSTEMS} as well")
+        return
+    lengths.check_names(args.systems)
+    for one in args.systems:
+        flags.check_name("--generated" if one.generated else "--hypotheses", one.name, args.names)
+    without = set(args.names).difference(one.name for one in args.systems)
+    if without:
+        raise UserError(f"{_SYSTEMS}: there are no translations of {', '.join(sorted(without))}")
+    needed = {"--reference": args.reference, "--target-lang": args.target_lang}
+    flags.require(needed, "translations are scored: give {} as well")
+    lengths.check_generated(args.systems, {"--tokenizer": args.tokenizer})
+
+
+@dataclass(frozen=True)
+class Translations:
+    """The translations of a test set.
+
+    Attributes:
+        systems: by the models' names, in their order.
+        references: parallel to them.
+        target: their language.
+        lowercase: ignore case.
+        sets: the named parts of the test set, and the whole.
+        words: of the source sentences, if a file says them.
+    """
+
+    systems: dict[str, list[str]]
+    references: list[str]
+    target: str
+    lowercase: bool
+    sets: dict[str, slice]
+    words: list[int] | None
+
+    def scores(self) -> list[SetScore]:
+        """Of every set, and how they compare with those of the first system."""
+        todo = [
+            (name, suffix, part)
+            for suffix, part in self.sets.items()
+            for name in default_scores(self.target)
+        ]
+        return [self._score(*one) for one in tqdm(todo, unit=" scores", file=sys.stderr)]
+
+    def _score(self, name: str, suffix: str, part: slice) -> SetScore:
+        references = self.references[part]
+        systems = {system: lines[part] for system, lines in self.systems.items()}
+        metric = build_metric(name, self.target, self.lowercase)
+        return SetScore(
+            name=f"{name}{suffix}",
+            label=metric.label,
+            signature=metric.score(next(iter(systems.values())), references).signature,
+            sentences=len(references),
+            systems=compare_systems(
+                name, systems, references, self.target, lowercase=self.lowercase
+            ),
+        )
+
+    def by_length(
+        self, source: Sequence[Sequence[str]], subwords: str, bounds: Sequence[int]
+    ) -> ScoresByLength:
+        """BLEU by the words of the source sentences.
+
+        Args:
+            source: the subwords of each, whose words are counted if no file says them.
+            subwords: how they are split.
+            bounds: most words of each group but the last.
+        """
+        words = self.words
+        if words is None:
+            lines = [join_subwords(" ".join(pieces), subwords) for pieces in source]
+            words = count_words(lines, "the models' source")
+        return score_by_length(
+            "bleu",
+            self.systems,
+            self.references,
+            words,
+            self.target,
+            groups=groups_of(bounds),
+            lowercase=self.lowercase,
+            progress=lambda parts: tqdm(parts, unit=" groups", file=sys.stderr),
+        )
+
+
+def count_words(lines: list[str], where: str) -> list[int]:
+    """Words of each line; warns if they look like no words."""
+    return lengths.count_words(lines, where, "--source-words FILE counts those of tokenised text")
+
+
+def read(args: argparse.Namespace) -> Translations | None:
+    """The translations and their reference; None if there are none.
+
+    Raises:
+        UserError: if they cannot be read, or do not fit each other.
+    """
+    if not args.systems:
+        return None
+    target = language(args.target_lang)
+    references = read_lines(args.reference)
+    count = len(references)
+    systems = {one.name: one for one in args.systems}
+    words = None
+    if args.source_words:
+        lines = read_lines(args.source_words)
+        if len(lines) != count:
+            raise UserError(
+                f"{args.source_words} has {len(lines):,} lines, the reference "
+                f"{args.reference} has {count:,}"
+            )
+        for kind in lengths.other_subwords(lines, "none"):
+            lengths.warn(f"--source-words {args.source_words} looks like {kind}, not like words")
+        words = count_words(lines, str(args.source_words))
+    return Translations(
+        systems={
+            name: lengths.translations(systems[name], args, target, count) for name in args.names
+        },
+        references=references,
+        target=target,
+        lowercase=args.lowercase,
+        sets=slices(read_test_sets(args.test_sets, count) if args.test_sets else {}, count),
+        words=words,
+    )

@@ -1,0 +1,1 @@
+"""Runs: from the settings of a row to command lines, a trained model and a result file."""

@@ -1,0 +1,109 @@
+"""Arguments that the commands about tables and runs share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ....errors import UserError
+from ...configuration.settings import load_profile
+from ..workspace import OwnText, Workspace
+
+#: The configurations of the checkout that this package is installed from (``pip install -e``).
+CONFIGS = Path(__file__).resolve().parents[4] / "configs"
+
+
+def add_workspace(parser: argparse.ArgumentParser) -> None:
+    """Declare what says where, at which scale and on which text."""
+    group = parser.add_argument_group("where, at which scale, on which text")
+    group.add_argument(
+        "--output",
+        type=Path,
+        default=Path("reproduction"),
+        metavar="DIR",
+        help="folder of corpora and runs (default: reproduction)",
+    )
+    group.add_argument(
+        "--profile",
+        default="full",
+        metavar="NAME",
+        help="a file of configs/profiles: full (the papers' scale, default), small, ...",
+    )
+    group.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="one's own text in place of the papers' corpora: a folder with train, valid and "
+        "test files (train.de, train.en, ...), or with one pair of files (x.de, x.en; .gz too)",
+    )
+    group.add_argument("--source-lang", metavar="LANG", help="of --data; else as in the paper")
+    group.add_argument("--target-lang", metavar="LANG", help="of --data; else as in the paper")
+    group.add_argument(
+        "--configs",
+        type=Path,
+        default=CONFIGS,
+        metavar="DIR",
+        help="folder of configurations (default: that of the checkout)",
+    )
+
+
+def workspace(args: argparse.Namespace) -> Workspace:
+    """The workspace that the arguments name.
+
+    Raises:
+        UserError: if something of it does not exist, or does not go together.
+    """
+    if not args.configs.is_dir():
+        raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
+    own = None
+    if args.data is not None:
+        if not args.data.is_dir():
+            raise UserError(f"--data {args.data}: there is no such folder")
+        own = OwnText(args.data, args.source_lang, args.target_lang)
+    elif args.source_lang or args.target_lang:
+        raise UserError("--source-lang and --target-lang are for --data; the papers' are given")
+    return Workspace(
+        root=args.output.absolute(),
+        configs=args.configs.absolute(),
+        profile=load_profile(args.profile, args.configs),
+        own=own,
+    )
+
+
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    """Declare what says on what to compute."""
+    group = parser.add_argument_group("devices")
+    group.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto takes GPUs where there are any",
+    )
+    group.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "fp16", "bf16"),
+        default="auto",
+        help="of training; auto: fp32 on CPU, bf16 on GPUs that have it, else fp16",
+    )
+
+
+def add_seeds(parser: argparse.ArgumentParser) -> None:
+    """Declare which seeds there are."""
+    parser.add_argument(
+        "--seeds",
+        type=seeds,
+        default=(1,),
+        metavar="N|A,B,..",
+        help="3 means seeds 1, 2 and 3; 5,7 means 5 and 7 (default: 1)",
+    )
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """Seeds of ``3`` (1 to 3) or ``5,7``."""
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: use one number, or 5,7,9") from None
+    if min(numbers) < 1 or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
+    return tuple(range(1, numbers[0] + 1)) if len(numbers) == 1 else tuple(numbers)

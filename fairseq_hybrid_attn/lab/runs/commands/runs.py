@@ -1,0 +1,69 @@
+"""List all runs of a folder: how far each is, its score, and what is stale, and why.
+
+A result is stale when its configuration, its data or the code that numbers depend on has
+changed since.  Runs of other profiles and texts in the same folder are listed as well; whether
+they are stale is only told for the profile and text that the arguments name.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from tabulate import tabulate
+
+from ....errors import UserError
+from ...configuration.tables import Cell, load_table
+from ..planning import status
+from ..results import read_result
+from ..workspace import Workspace
+from .arguments import add_workspace, workspace
+
+HELP = "list runs, and what is stale"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the index.
+
+    Raises:
+        UserError: if there are no runs.
+    """
+    place = workspace(args)
+    folder = place.root / "runs"
+    found = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
+    if not found:
+        raise UserError(f"{folder}: there are no runs")
+    rows = []
+    for path in found:
+        label, *name = path.relative_to(folder).parts
+        result = read_result(path / "result.json")
+        scores = result["scores"] if result else {}
+        rows.append(
+            [
+                label,
+                "/".join(name),
+                *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
+                result["updates"] if result else "",
+                result["finished"][:16] if result else "",
+                state(place, label, name, result),
+            ]
+        )
+    headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
+    print(tabulate(rows, headers, disable_numparse=True))
+
+
+def state(place: Workspace, label: str, name: list[str], result: dict | None) -> str:
+    """A run's state in words."""
+    if label != place.label:
+        return "has a result" if result else "unfinished"
+    paper, table, row, column, seed = name
+    try:
+        found = load_table(f"{paper}/{table}", place.configs)
+        cell = Cell(found, found.row(row), found.column(column))
+        return str(status(place.run(cell, int(seed.removeprefix("seed")))))
+    except (UserError, ValueError):  # ValueError: a folder that somebody copied, as seed1.old
+        return "stale (no such row in the configurations any more)"

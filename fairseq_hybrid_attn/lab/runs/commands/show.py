@@ -1,0 +1,61 @@
+"""Print a run's exact command lines, as a shell script.
+
+  fairseq-hybrid show hysan/table1/e1 --column nopos
+  fairseq-hybrid show mma/table4/local --settings     # its settings as YAML instead
+
+The corpus need not be there.  The commands are those that "reproduce" runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import yaml
+
+from ...arguments.flags import positive
+from ..command_lines import shell
+from ..devices import Devices, slots
+from ..results import command_texts
+from .arguments import add_devices, add_workspace
+from .train import add_row, the_run
+
+HELP = "print a run's exact command lines"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_row(parser)
+    parser.add_argument("--settings", action="store_true", help="print the settings as YAML")
+    add_workspace(parser)
+    add_devices(parser)
+    parser.add_argument(
+        "--devices", type=positive, metavar="N", help="as if the run had so many (default: one)"
+    )
+
+
+def preparing(args: argparse.Namespace) -> str:
+    """The command that prepares the corpus of what was asked for, but for what says where."""
+    table, _, row = args.row.rpartition("/")
+    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
+    return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print.
+
+    Raises:
+        UserError: if the run cannot be named.
+    """
+    found = the_run(args)
+    if args.settings:
+        print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
+        return
+    if args.devices:
+        precision = "fp32" if args.precision == "auto" else args.precision
+        devices = Devices("cpu" if args.device == "cpu" else "cuda", args.devices, (), 1, precision)
+    else:
+        devices = slots(args.device, 1, 1, 1, args.precision)[0]
+    print(f"# {found.name} ({found.workspace.label})")
+    print(f"# Its corpus is prepared by: {preparing(args)}")
+    for command in command_texts(found, devices).values():
+        print(f"\n{shell(command)}")

@@ -1,0 +1,133 @@
+"""Train one run of a table, as a process of torchrun or SLURM or by itself.
+
+For runs on several nodes; those on one are done by "reproduce", which goes on with what this
+has trained: averages, translates and scores it.  The batch of an update stays what the
+configuration says, however many devices share it.
+
+  torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
+  srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+
+from ....errors import UserError
+from ...arguments.flags import positive
+from ...configuration.tables import load_table
+from ...corpora import read_manifest
+from ...engine.console import Console
+from ...engine.programs import Programs, StepFailed, stop_at_signals
+from ..devices import Devices, of_environment, slots
+from ..planning import make_plan
+from ..run_folders import begin, check_begun, locked
+from ..running import RunInProgress
+from ..workspace import Run
+from .arguments import add_devices, add_workspace, workspace
+
+HELP = "train one run, on one device or on many nodes"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_row(parser)
+    add_workspace(parser)
+    add_devices(parser)
+    parser.add_argument(
+        "--port", type=positive, default=29500, help="of the first node, under SLURM"
+    )
+
+
+def add_row(parser: argparse.ArgumentParser) -> None:
+    """Declare what names one run."""
+    parser.add_argument("row", metavar="PAPER/TABLE/ROW")
+    parser.add_argument("--column", metavar="NAME", help="needed where the table has several")
+    parser.add_argument("--seed", type=positive, default=1, metavar="N")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train to the end; run again, go on from the last checkpoint.
+
+    Raises:
+        UserError: if the run cannot be named, its corpus is not prepared, or it fails.
+    """
+    found = the_run(args)
+    # All processes look before any of them starts: one that stopped here alone would leave
+    # the others waiting for it.
+    if found.settings.aligner:
+        raise UserError(f'{found.name} is no training; "fairseq-hybrid reproduce" does it')
+    manifest = read_manifest(found.corpus_folder)
+    lacking = found.settings.needs_alignments and manifest and manifest.alignments is None
+    if manifest is None or lacking:
+        raise UserError(
+            f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
+            '"fairseq-hybrid reproduce" with --prepare-only for this row'
+        )
+    devices = of_environment(os.environ, args.device, args.precision)
+    devices = devices or slots(args.device, 1, 1, 1, args.precision)[0]
+    check_begun(found, devices.world)
+    if found.folder.trained.exists():
+        print(f"{found.name} is trained already")
+        return
+    stop_at_signals()
+    work = RunInProgress(found, devices, Programs(), Console())
+    work.environment = devices.environment(os.environ)  # by which its processes find each other
+    work.launch_flags = launch_flags(devices, os.environ, args.port)
+    rank = rank_of(os.environ)
+    try:
+        if rank != 0:
+            work.train_here(log=f"train-rank{rank}")
+            return
+        found.folder.path.mkdir(parents=True, exist_ok=True)
+        with locked(found.folder.lock, work.programs, print) as work.lock:
+            begin(found, devices.world)
+            work.train()
+    except StepFailed as error:
+        raise UserError(str(error)) from None
+
+
+def the_run(args: argparse.Namespace) -> Run:
+    """The run that the arguments name.
+
+    Raises:
+        UserError: if there is none, or its name is not complete.
+    """
+    place = workspace(args)
+    name, _, row = args.row.rpartition("/")
+    table = load_table(name, place.configs)
+    plan = make_plan(table, place, [row], [args.column] if args.column else [], (args.seed,))
+    names = [cell.column.name for cell in plan.cells]
+    if len({run.name for run in plan.runs}) > 1:
+        raise UserError(f"{args.row}: which --column? {', '.join(names)}")
+    if not plan.runs:
+        reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
+        raise UserError(f"{args.row} is not run: {reasons or 'cited by the paper'}")
+    return plan.runs[0]
+
+
+def rank_of(environment: Mapping[str, str]) -> int:
+    """Which of a run's processes this is; the first speaks for all."""
+    return int(environment.get("RANK") or environment.get("SLURM_PROCID") or 0)
+
+
+def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
+    """How the processes of a run find each other.
+
+    On GPUs, fairseq finds it out from torchrun's and SLURM's variables; on CPU it must be told.
+
+    Raises:
+        UserError: for several processes on CPU that torchrun has not started.
+    """
+    if devices.world == 1:
+        return []
+    if devices.kind == "cuda":
+        return [] if "RANK" in environment else ["--distributed-port", str(port)]
+    if "RANK" not in environment:
+        raise UserError("several processes on CPU: start them with torchrun")
+    return [
+        *("--distributed-init-method", "env://"),
+        *("--distributed-rank", environment["RANK"]),
+        "--distributed-no-spawn",
+    ]

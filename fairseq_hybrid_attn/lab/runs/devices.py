@@ -1,0 +1,179 @@
+"""What a run computes on, and how a batch is shared out over it."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ...errors import UserError
+from ..configuration.settings import Batch
+
+#: Memory that stays with a CPU process between updates; handing it back to the system costs
+#: up to a third of the time.  Threads that wait sleep soon, as others want the cores as well.
+#: (GNU's C library and OpenMP read these; others ignore them.)
+CPU_TUNING = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "4000000000",
+    "MALLOC_TOP_PAD_": "100000000",
+    "GOMP_SPINCOUNT": "1000",
+}
+
+
+#: Tokens that a device must be able to take at once, lest a long sentence stop the training.
+SMALLEST_SHARE = 512
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The devices of one run.
+
+    Attributes:
+        kind: ``cpu`` or ``cuda``.
+        world: processes that train together, on all nodes; a GPU each.
+        visible: the GPUs of this node that the run uses; empty leaves all visible.
+        threads: threads of a process on CPU.
+        precision: ``fp32``, ``fp16`` or ``bf16``.
+    """
+
+    kind: str
+    world: int = 1
+    visible: tuple[int, ...] = ()
+    threads: int = 1
+    precision: str = "fp32"
+
+    def environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """The environment of the run's programs."""
+        environment = dict(base)
+        if self.kind == "cpu":
+            environment |= {"OMP_NUM_THREADS": str(self.threads), **CPU_TUNING}
+        elif self.visible:
+            # Of those that the user, or a cluster, has let us have.
+            given = base.get("CUDA_VISIBLE_DEVICES")
+            names = given.split(",") if given else None
+            ids = [names[i].strip() if names else str(i) for i in self.visible]
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(ids)
+        return environment
+
+    def __str__(self) -> str:
+        if self.kind == "cpu":
+            return f"CPU, {self.threads} thread{'s' * (self.threads > 1)}"
+        return f"{self.world} GPU{'s' * (self.world > 1)}, {self.precision}"
+
+
+def share_out(batch: Batch, world: int) -> tuple[int, int]:
+    """How an update's tokens are computed on ``world`` devices.
+
+    Returns:
+        tokens of a device at once (``--max-tokens``), and how many such batches it accumulates
+        for an update (``--update-freq``); their product with ``world`` is the update's size,
+        but for rounding down to whole tokens.
+
+    Raises:
+        UserError: if the devices are so many that a long sentence would not fit in a share.
+    """
+    update_freq = math.ceil(batch.tokens / (world * batch.per_device))
+    share = batch.tokens // (world * update_freq)
+    if world > 1 and update_freq == 1 and share < SMALLEST_SHARE <= batch.tokens:
+        raise UserError(
+            f"a batch of {batch.tokens} tokens leaves {share} for each of {world} devices, less "
+            f"than a long sentence; use {batch.tokens // SMALLEST_SHARE} devices at most"
+        )
+    return share, update_freq
+
+
+def slots(
+    kind: str,
+    per_run: int,
+    jobs: int | None,
+    threads: int,
+    precision: str,
+    pretend: bool = False,
+) -> list[Devices]:
+    """Places where runs can go on side by side.
+
+    Args:
+        kind: ``auto`` (GPUs if there are any), ``cpu`` or ``cuda``.
+        per_run: GPUs for each run.
+        jobs: at most so many runs at a time; None for as many as there is room for.
+        threads: for each run on CPU.
+        precision: ``auto``, ``fp32``, ``fp16`` or ``bf16``; auto is single precision on CPU and
+            half on GPUs, bf16 where they have it.
+        pretend: for a plan made elsewhere: GPUs that are asked for are taken to be there.
+
+    Raises:
+        UserError: if GPUs are asked for that are not there.
+    """
+    count = cuda_count() if kind != "cpu" else 0
+    if kind == "cpu" or (kind == "auto" and count == 0):
+        if precision not in ("auto", "fp32"):
+            raise UserError(f"--precision {precision}: fairseq trains on CPU in fp32 only")
+        room = max(1, cores() // threads)
+        return [Devices("cpu", threads=threads)] * min(jobs or room, room)
+    if count < per_run and pretend:
+        return [Devices("cuda", per_run, precision="bf16" if precision == "auto" else precision)]
+    if count < per_run:
+        raise UserError(f"{per_run} GPUs for each run are asked for, and {count} are there")
+    precision = gpu_precision() if precision == "auto" else precision
+    groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]
+    return [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups][:jobs]
+
+
+def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment without what torchrun or SLURM tell their processes.
+
+    fairseq would take a run of ours for one of theirs, and wait for others.
+    """
+    theirs = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    return {
+        name: value
+        for name, value in environment.items()
+        if name not in theirs and not name.startswith("SLURM_")
+    }
+
+
+def of_environment(environment: Mapping[str, str], kind: str, precision: str) -> Devices | None:
+    """The devices of a process that torchrun or SLURM has started, one process a device.
+
+    Returns:
+        None if neither has.
+
+    Raises:
+        UserError: if the variables are no numbers, or there is a world without a rank.
+    """
+    for variable, rank in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
+        world = environment.get(variable) or "1"
+        if not world.isdecimal():
+            raise UserError(f"{variable}={world} is no number of processes; unset it")
+        if int(world) > 1:
+            if rank not in environment:
+                raise UserError(
+                    f"{variable}={world} but no {rank}: use torchrun or srun, or unset it"
+                )
+            on_gpu = kind == "cuda" or (kind == "auto" and cuda_count() > 0)
+            if not on_gpu:
+                threads = int(environment.get("OMP_NUM_THREADS") or 1)
+                return Devices("cpu", int(environment[variable]), threads=threads)
+            precision = gpu_precision() if precision == "auto" else precision
+            return Devices("cuda", int(environment[variable]), precision=precision)
+    return None
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def cuda_count() -> int:
+    """GPUs that torch can use."""
+    import torch  # here, since it takes seconds and a plan for CPU can do without
+
+    return torch.cuda.device_count()
+
+
+def gpu_precision() -> str:
+    """The half precision that the GPU is best at."""
+    import torch
+
+    return "bf16" if torch.cuda.is_bf16_supported() else "fp16"

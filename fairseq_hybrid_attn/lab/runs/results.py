@@ -1,0 +1,219 @@
+"""A run's result file: its numbers, and all that is needed to trace and to repeat them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from ...errors import UserError
+from ..corpora import read_manifest
+from ..engine import provenance
+from ..files.atomic import read_json
+from ..text.training_log import parameters, read_log
+from .alignment_report import read_rates
+from .command_lines import (
+    RunFolder,
+    aer_command,
+    align_command,
+    align_training_command,
+    average_command,
+    gates_command,
+    generate_command,
+    score_command,
+    train_command,
+)
+from .devices import Devices
+from .gates_report import read_gates
+from .workspace import Run
+
+#: The loss of the development set, among the scores of a curve.
+VALID_LOSS = "valid_loss"
+
+
+def identity(run: Run) -> dict:
+    """What decides a run's numbers, as digests: settings, corpus (its recipe, one's own text, and
+    what came of them once they are prepared) and code."""
+    manifest = read_manifest(run.corpus_folder)
+    aligned = manifest and run.settings.needs_alignments
+    return {
+        "settings": run.settings.digest,
+        "recipe": run.recipe.digest,
+        "text": run.text_digest,
+        "corpus": manifest.digest if manifest else None,
+        **({"alignments": manifest.alignments} if aligned else {}),
+        "code": provenance.code_digest(),
+    }
+
+
+def changes(run: Run, made_with: dict) -> list[str]:
+    """What has changed since a run was begun or made: of configuration, data and code."""
+    now = identity(run)
+    words = {
+        "settings": "configuration",
+        "recipe": "data",
+        "text": "data",
+        "corpus": "data",
+        "alignments": "data",
+        "code": "code",
+    }
+    if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
+        del words["corpus"]
+    changed = [word for key, word in words.items() if key in now and now[key] != made_with.get(key)]
+    return list(dict.fromkeys(changed))
+
+
+def make_result(run: Run, devices: Devices) -> dict:
+    """The result of a run whose steps are done.
+
+    Raises:
+        UserError: if its corpus is not the one that it was begun with.
+    """
+    folder = run.folder
+    trained, begun_with = read_json(folder.trained), read_begun(folder.begun)["identity"]
+    manifest = read_manifest(run.corpus_folder)
+    if manifest is None:
+        raise UserError(f"its corpus is not in {run.corpus_folder} any more; prepare it again")
+    if manifest.digest != begun_with["corpus"]:
+        raise UserError(
+            f"its corpus in {run.corpus_folder} is another than it was begun with; with "
+            "--redo-stale it is done again from its beginning"
+        )
+    paper, table, row, column = run.cell.run_name.split("/")
+    return {
+        "name": run.name,
+        "paper": paper,
+        "table": table,
+        "row": row,
+        "column": column,
+        "seed": run.seed,
+        "profile": run.workspace.profile.name,
+        "label": run.workspace.label,
+        "identity": begun_with,
+        "corpus": {
+            "name": manifest.corpus,
+            "source": manifest.source,
+            "target": manifest.target,
+            "counts": manifest.counts,
+            **({"tests": manifest.tests} if manifest.tests else {}),
+            "archives": manifest.archives,
+            "gold": manifest.gold,
+            **({"alignments": manifest.alignments} if run.settings.needs_alignments else {}),
+            "digest": manifest.digest,
+        },
+        "settings": run.settings.as_dict(),
+        "commands": {
+            **command_texts(run, devices),
+            **({"train": trained["command"]} if "command" in trained else {}),
+        },
+        "updates": trained["updates"],
+        "epoch": trained["epoch"],
+        "training_seconds": trained["training_seconds"],
+        "parameters": 0 if run.settings.aligner else parameters(folder.log("train")),
+        **scores_of(folder),
+        **(read_json(folder.curve) or {}),
+        "devices": trained["devices"],
+        "hardware": trained["hardware"],
+        "versions": provenance.versions(),
+        "code": provenance.code(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def scores_of(folder: RunFolder) -> dict:
+    """``scores`` of a run, or of a checkpoint of its curve; ``sentences``: translated ones."""
+    score = read_json(folder.score) or {"scores": {}, "sentences": 0}
+    rates = read_rates(folder.alignment_score)
+    alignment = {
+        name: {"value": rate.value, "signature": rate.signature} for name, rate in rates.items()
+    }
+    scores = {**score["scores"], **alignment, **read_gates(folder.gates)}
+    return {"scores": scores, "sentences": score["sentences"]}
+
+
+def valid_losses(log: Path) -> dict[int, dict]:
+    """The losses of the development set that a training logged, by updates, as scores."""
+    return {
+        updates: {"value": values["loss"], "signature": "bits a token, by fairseq-train"}
+        for updates, values in read_log(log).validation.get("valid", {}).items()
+        if math.isfinite(values.get("loss", math.nan))
+    }
+
+
+def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
+    """The run's commands by step."""
+    folder, corpus, settings = run.folder, run.treatment, run.settings
+    if settings.aligner:
+        return {
+            "align": align_training_command(corpus, folder),
+            "error rate": aer_command(corpus, folder),
+        }
+    measured = run.measures_alignment
+    return {
+        "train": train_command(settings, corpus, folder, devices, run.seed),
+        "average": average_command(settings, folder),
+        "generate": generate_command(settings, corpus, folder, devices, folder.translation),
+        "score": score_command(corpus, folder),
+        **({"align": align_command(settings, corpus, folder, devices)} if measured else {}),
+        **({"gates": gates_command(settings, corpus, folder, devices)} if settings.gates else {}),
+    }
+
+
+def read_result(path: Path) -> dict | None:
+    """A result file; None if there is none.
+
+    Raises:
+        UserError: if it is none, or not a whole one.
+    """
+    result = read_json(path)
+    if result is not None:
+        wanted = {"scores", "identity", "corpus", "updates", "parameters", "finished"}
+        lacking = wanted - (result.keys() if isinstance(result, dict) else set())
+        if lacking:
+            raise UserError(f"{path} is no result (no {', '.join(sorted(lacking))}); delete it")
+    return result
+
+
+def products(folder: RunFolder) -> list[Path]:
+    """What a run has made so far, but for its logs, which another process of it may begin first."""
+    first = (folder.begun, folder.path / "logs", folder.tensorboard)
+    every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
+    made = [path for path in every if path not in first and not path.name.startswith(".")]
+    # A place for checkpoints, perhaps a link to another disk, may be made by hand.
+    return [p for p in made if p != folder.checkpoints or (p.is_dir() and any(p.iterdir()))]
+
+
+def read_begun(path: Path) -> dict | None:
+    """What a run was begun with; None if it was not begun.
+
+    Raises:
+        UserError: if the file is something else.
+    """
+    begun = read_json(path)
+    if begun is not None and "identity" not in (begun if isinstance(begun, dict) else {}):
+        raise UserError(f"{path} does not say what a run was begun with; delete its folder")
+    return begun
+
+
+def training_summary(folder: RunFolder) -> dict:
+    """How far a training came, from its last checkpoint.
+
+    ``training_seconds`` is fairseq's own count, over all its interruptions.
+
+    Raises:
+        UserError: if there is no checkpoint.
+    """
+    path = folder.checkpoints / "checkpoint_last.pt"
+    if not path.is_file():
+        raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
+    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    where = state["extra_state"]["train_iterator"]
+    ended = where.get("iterations_in_epoch") == 0  # fairseq names the epoch that would come
+    return {
+        "updates": state["optimizer_history"][-1]["num_updates"],
+        "epoch": max(1, where["epoch"] - ended),
+        # A tensor where several processes trained.
+        "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
+    }

@@ -1,0 +1,86 @@
+"""Doing several runs side by side."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from dataclasses import dataclass
+
+from ...errors import UserError
+from ..engine.console import Console
+from ..engine.programs import Programs, StepFailed, Stopped
+from .devices import Devices
+from .running import RunInProgress
+from .workspace import Run
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended; ``problem`` is None if it is done."""
+
+    run: Run
+    problem: str | None
+
+
+def run_all(
+    runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
+) -> list[Outcome]:
+    """Do runs side by side, one on each slot; a failed one does not keep others from going on.
+
+    Args:
+        runs: what to do, in this order.
+        slots: on what.
+        console: for the user.
+        keep_checkpoints: leave the checkpoints of finished runs.
+
+    Returns:
+        how each ended, in the order of their ends.
+
+    Raises:
+        KeyboardInterrupt: if the user stops them; their programs are ended first.
+    """
+    waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
+    for run in runs:
+        waiting.put(run)
+    programs = Programs()
+    outcomes: list[Outcome] = []
+
+    def work(devices: Devices, ended: threading.Event) -> None:
+        try:
+            while True:
+                do_one(waiting.get_nowait(), devices)
+        except (queue.Empty, Stopped):
+            pass
+        finally:
+            ended.set()
+
+    def do_one(run: Run, devices: Devices) -> None:
+        try:
+            RunInProgress(run, devices, programs, console, keep_checkpoints).complete()
+            problem = None
+        except (UserError, StepFailed) as error:
+            problem = str(error)
+        except Stopped:
+            raise
+        except Exception as error:  # one run's defect must not cost the others
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            console.say(f"   {run.name}: FAILED: {problem}")
+        outcomes.append(Outcome(run, problem))
+
+    # Events rather than Thread.join, which before Python 3.13 takes a thread for ended when
+    # Ctrl-C interrupts the wait for it.
+    ends: list[threading.Event] = []
+    try:
+        for slot in slots[: len(runs)]:
+            end = threading.Event()
+            threading.Thread(target=work, args=(slot, end)).start()
+            ends.append(end)
+        for end in ends:
+            while not end.wait(0.5):  # a wait without limit would not notice Ctrl-C
+                pass
+    finally:
+        programs.stop()
+        for end in ends:
+            end.wait()
+    return outcomes

@@ -1,0 +1,159 @@
+"""Where things are: the folder in which corpora are prepared and runs are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from ..configuration.settings import Profile, Settings
+from ..configuration.tables import Cell
+from ..corpora import Corpus, load_corpus, own_corpus
+from ..files.atomic import digest, sha256
+from .command_lines import RunFolder, Treatment
+
+
+@dataclass(frozen=True)
+class OwnText:
+    """One's own text in place of the papers' corpora.
+
+    Attributes:
+        folder: with train, valid and test files, or one pair of files.
+        source_lang: None to tell the direction from the papers' (see ``prepare``).
+        target_lang: likewise.
+    """
+
+    folder: Path
+    source_lang: str | None = None
+    target_lang: str | None = None
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder of corpora and runs, at a scale, on the papers' or one's own text.
+
+    Attributes:
+        root: the folder.
+        configs: the folder of configurations.
+        profile: the scale.
+        own: one's own text, if any.
+    """
+
+    root: Path
+    configs: Path
+    profile: Profile
+    own: OwnText | None = None
+
+    @property
+    def label(self) -> str:
+        """Names scale and text.
+
+        Two texts in folders of the same name share a label; a run knows which of them it was
+        made of (see ``results.identity``).
+        """
+        return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
+
+    @property
+    def is_papers(self) -> bool:
+        """Whether levels can be compared with the papers' numbers."""
+        return self.profile.is_full and self.own is None
+
+    def recipe(self, settings: Settings) -> Corpus:
+        """The recipe of a corpus, applied to one's own text if there is any."""
+        corpus = load_corpus(settings.corpus, self.configs)
+        if self.own is None:
+            return corpus
+        return own_corpus(
+            corpus,
+            self.own.folder,
+            source_lang=self.own.source_lang,
+            target_lang=self.own.target_lang,
+            pairs=settings.pairs,
+            subword_size=settings.subword_size,
+        )
+
+    def corpus_folder(self, settings: Settings) -> Path:
+        """Where the corpus of these settings is, or will be, prepared."""
+        return corpus_folder(self.root, self.label, settings.corpus)
+
+    def run(self, cell: Cell, seed: int) -> Run:
+        """The run that gives a cell's number."""
+        return Run(self, cell.owner, seed)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A system trained with one seed."""
+
+    workspace: Workspace
+    cell: Cell
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """``paper/table/row/column/seedN``; unique in a workspace of one label."""
+        return f"{self.cell.run_name}/seed{self.seed}"
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Its settings, at the workspace's scale."""
+        return self.cell.settings(self.workspace.profile)
+
+    @cached_property
+    def recipe(self) -> Corpus:
+        """The recipe of its corpus."""
+        return self.workspace.recipe(self.settings)
+
+    @property
+    def text_digest(self) -> str | None:
+        """A digest of one's own text as it is now; None without such."""
+        if self.workspace.own is None:
+            return None
+        return digest({item.file: _checksum(item.path) for item in self.recipe.archives})
+
+    @property
+    def corpus_folder(self) -> Path:
+        """Where its corpus is prepared."""
+        return self.workspace.corpus_folder(self.settings)
+
+    @property
+    def treatment(self) -> Treatment:
+        """What its commands must know of the corpus."""
+        recipe = self.recipe
+        return Treatment(
+            folder=self.corpus_folder,
+            source=recipe.source,
+            target=recipe.target,
+            subwords=recipe.subwords.family,
+            tokenizer=recipe.tokenizer[recipe.target],
+            lowercase=recipe.lowercase,
+            scores=tuple(recipe.scores),
+            gold=recipe.gold is not None,
+            named_tests=recipe.has_named_tests,
+        )
+
+    @property
+    def measures_alignment(self) -> bool:
+        """Whether its word alignments are scored: if it is asked for, and can be."""
+        return bool(self.settings.align) and self.recipe.gold is not None
+
+    @property
+    def folder(self) -> RunFolder:
+        """Where it is made."""
+        return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)
+
+
+def corpus_folder(root: Path, label: str, name: str) -> Path:
+    """Where a corpus is prepared; what is made of one's own text ("SCALE@TEXT") is by label."""
+    folder = root / "corpora"
+    return (folder / label if "@" in label else folder) / name
+
+
+def _checksum(path: Path) -> str:
+    status = path.stat()
+    return _checksum_of_state(path, status.st_size, status.st_mtime_ns)
+
+
+@cache
+def _checksum_of_state(path: Path, size: int, changed: int) -> str:
+    return sha256(path)

@@ -1,0 +1,1 @@
+"""Tables: the paper's numbers beside ours, claims, printing, publishing."""

@@ -1,0 +1,197 @@
+"""Run tables of the papers, and print them with our numbers beside the papers'.
+
+It says first what it is going to do: which corpora, which runs, on what, about how long
+(--dry-run says no more than that).  Then it does what is missing: prepares corpora, trains,
+averages, translates and scores, several runs side by side where there are devices for it.
+Stopped, by whatever means, it goes on where it was when run again; a run that fails does not
+keep the others from going on.
+
+  fairseq-hybrid reproduce mma/table4 --seeds 3
+  fairseq-hybrid reproduce hysan/table1 base e1 --columns bleu
+  fairseq-hybrid reproduce hysan/table1 base e1 mma/table4 --profile small --data my-text/
+
+A table is named as its folder in configs/, a row as its file there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ....errors import UserError
+from ...arguments.flags import positive
+from ...corpora import prepare
+from ...engine.console import Console
+from ...engine.programs import stop_at_signals
+from ...runs.commands.arguments import add_devices, add_workspace
+from ...runs.devices import Devices, cores, slots
+from ...runs.plan_text import describe
+from ...runs.planning import Plan, State, status
+from ...runs.run_folders import forget
+from ...runs.scheduler import run_all
+from ...runs.workspace import Run, Workspace
+from ..comparing import compare
+from ..printing import as_terminal
+from .arguments import add_cells, plans
+
+HELP = "run a table of a paper and print it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_cells(parser)
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done; do nothing")
+    parser.add_argument(
+        "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
+    )
+    parser.add_argument(
+        "--redo-stale",
+        action="store_true",
+        help="delete runs whose configuration, data or code has changed, and do them again",
+    )
+    parser.add_argument(
+        "--keep-checkpoints",
+        action="store_true",
+        help="of finished runs; otherwise only the averaged model is kept",
+    )
+    parser.add_argument(
+        "--downloads",
+        type=Path,
+        metavar="DIR",
+        help="where archives are, or go; what is there is not downloaded (default: "
+        "OUTPUT/downloads)",
+    )
+    add_workspace(parser)
+    add_devices(parser)
+    parser.add_argument("--gpus-per-run", type=positive, default=1, metavar="N")
+    parser.add_argument(
+        "--jobs", type=positive, metavar="N", help="runs side by side (default: as many as fit)"
+    )
+    parser.add_argument(
+        "--threads", type=positive, default=1, metavar="N", help="of a run on CPU (default: 1)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Plan, do, print.
+
+    Raises:
+        UserError: if the arguments name what is not there, or if runs failed.
+    """
+    asked = plans(args)
+    where = slots(
+        args.device,
+        args.gpus_per_run,
+        args.jobs,
+        args.threads,
+        args.precision,
+        pretend=args.dry_run,
+    )
+    print("\n\n".join(describe(plan, where) for plan in asked), flush=True)
+    if args.dry_run:
+        return
+    stop_at_signals()
+    problems = do(asked, where, args)
+    for plan in asked if not args.prepare_only else []:
+        print("\n" + as_terminal(compare(plan)), end="", flush=True)
+    if problems:
+        raise UserError(
+            "\n".join(["", "Not all was done:", *problems, "Mended, the same command goes on."])
+        )
+
+
+def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> list[str]:
+    """Do what is missing.
+
+    Returns:
+        what went wrong, for people.
+    """
+    runs, problems = wanted(asked, args.redo_stale)
+    ready, unprepared = prepare_corpora(runs, asked[0].workspace, args.downloads)
+    problems += unprepared
+    if args.prepare_only:
+        return problems
+    ready, held = without_stale(ready)
+    problems += held
+    if ready:
+        print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
+    outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
+    return problems + [f"  {o.run.name}: {o.problem}" for o in outcomes if o.problem]
+
+
+def wanted(asked: list[Plan], redo_stale: bool) -> tuple[list[Run], list[str]]:
+    """The runs to do, each once, and what keeps others from it."""
+    runs, problems = [], []
+    for run in {run.name: run for plan in asked for run in plan.runs}.values():
+        found = status(run)
+        if found.state is State.STALE and not redo_stale:
+            problems.append(f"  {run.name}: {found}; --redo-stale deletes it and does it again")
+            continue
+        if found.state is not State.DONE:
+            runs.append(run)
+    return runs, problems
+
+
+def without_stale(runs: list[Run]) -> tuple[list[Run], list[str]]:
+    """Delete what is stale of runs that can be done again.
+
+    Returns:
+        the runs that can be done, and what keeps others from it.
+    """
+    ready, problems = [], []
+    for run in runs:
+        try:
+            if status(run).state is State.STALE:
+                forget(run)
+            ready.append(run)
+        except (UserError, OSError) as error:
+            problems.append(f"  {run.name}: {error}")
+    return ready, problems
+
+
+def prepare_corpora(
+    runs: list[Run], place: Workspace, downloads: Path | None
+) -> tuple[list[Run], list[str]]:
+    """Prepare the corpora of runs.
+
+    Returns:
+        the runs whose corpus is ready, and what went wrong with others.
+    """
+    failed: set[Path] = set()
+    said: set[str] = set()
+    folders = dict.fromkeys(run.corpus_folder for run in runs)
+    for folder in folders:
+        users = [run for run in runs if run.corpus_folder == folder]
+        run = users[0]
+        print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
+        try:
+            _check_same_recipe(users)
+            prepare(
+                run.recipe,
+                folder,
+                downloads=downloads or place.root / "downloads",
+                workers=cores(),
+                alignments=any(user.settings.needs_alignments for user in users),
+            )
+        except UserError as error:
+            failed.add(folder)
+            # Corpora of one licence say the same; once is enough.
+            licence = run.recipe.licence or str(error)
+            print(f"   {error}" if licence not in said else "   as above", flush=True)
+            said.add(licence)
+    ready = [run for run in runs if run.corpus_folder not in failed]
+    return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]
+
+
+def _check_same_recipe(runs: list[Run]) -> None:
+    """See to it that runs which share a prepared corpus want the same one.
+
+    Raises:
+        UserError: if not.
+    """
+    other = next((run for run in runs if run.recipe.digest != runs[0].recipe.digest), None)
+    if other is not None:
+        raise UserError(
+            f"{runs[0].name} and {other.name} want this corpus with other pairs or subword-size; "
+            "put these into a profile each"
+        )

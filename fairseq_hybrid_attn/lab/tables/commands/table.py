@@ -1,0 +1,56 @@
+"""Print tables of the papers with our numbers beside it, from the results that there are.
+
+Rows without a result are shown as not run.  Nothing is run.  A table of learning curves, or of
+scores by the length of the source, can be drawn (--figure).
+
+  fairseq-hybrid table hysan/table1 --seeds 3
+  fairseq-hybrid table mma/table4 --format markdown > table4.md
+  fairseq-hybrid table hysan/figure4 --figure figure4.pdf
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ...arguments import outputs
+from ...figures import style
+from ...files.atomic import check_outputs
+from ...runs.commands.arguments import add_workspace
+from ..comparing import compare
+from ..drawing import check_drawable, draw
+from ..printing import FORMATS
+from .arguments import add_cells, plans
+
+HELP = "print a paper's table with our numbers beside it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_cells(parser)
+    parser.add_argument("--format", choices=tuple(FORMATS), default="terminal")
+    parser.add_argument(
+        "--no-significance",
+        action="store_true",
+        help="leave out what resampling gives: intervals of one or two seeds, p, and claims",
+    )
+    outputs.add_figure(parser)
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print.
+
+    Raises:
+        UserError: if there is no such table, row or column, or it cannot be drawn.
+    """
+    outputs.check_figure(args)
+    asked = plans(args)
+    if args.figure:
+        check_outputs({"--figure": args.figure}, inputs=[])
+        check_drawable(asked)
+    for number, plan in enumerate(asked):
+        found = compare(plan, significance=not args.no_significance)
+        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
+        if args.figure:
+            style.save(draw(plan, found.sections, args.theme or "light"), args.figure)

@@ -1,0 +1,119 @@
+"""Drawing a table: learning curves, or scores by the length of the source sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...errors import UserError
+from ..curves import figure as curves
+from ..curves.measure import CHECKPOINTS, LABELS, Curve
+from ..lengths import figure as lengths
+from ..lengths.measure import GroupScores, SystemScore
+from ..runs.planning import Plan
+from .comparison import Section
+from .evidence import sentences, source_lengths
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def check_drawable(plans: list[Plan]) -> None:
+    """See to it, before the work, that there is one table, of a kind that can be drawn.
+
+    Raises:
+        UserError: if not.
+    """
+    if len(plans) != 1:
+        raise UserError("--figure: draw one table at a time")
+    if not is_drawable(plans[0]):
+        raise UserError(
+            f"--figure: {plans[0].table.name} has columns that are neither learning curves nor "
+            "scores by source length; choose others by --columns"
+        )
+
+
+def is_drawable(plan: Plan) -> bool:
+    """Whether a table is one of learning curves, or of scores by the length of the source."""
+    columns = [cell.column for cell in plan.cells]
+    if all(column.curve for column in columns):
+        return True
+    of_one_kind = len({(cell.score, cell.column.cut) for cell in plan.cells}) == 1
+    return of_one_kind and all(column.group is not None for column in columns)
+
+
+def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figure:
+    """A table's figure, of what is measured.
+
+    Args:
+        plan: of the table, see :func:`check_drawable`.
+        sections: its numbers.
+        theme: one of ``style.THEMES``.
+
+    Raises:
+        UserError: if nothing is measured, or matplotlib is not installed.
+    """
+    if not any(section.measured for section in sections):
+        raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
+    names = _names(sections)
+    if sections[0].curve:
+        measured = [section for section in sections if section.measured]
+        scores = [_score(section) for section in measured]
+        # Panels of one score, of several columns, are told apart by the columns' titles.
+        panels = [
+            _panel(section, names, section.title if scores.count(score) > 1 else score, score)
+            for section, score in zip(measured, scores, strict=True)
+        ]
+        return curves.draw(panels, theme)
+    label = next(_score(section) for section in sections if section.measured)
+    return lengths.draw(_groups(plan, sections, names), list(names.values()), label, theme)
+
+
+def _score(section: Section) -> str:
+    """What a measured column shows, for people."""
+    score = section.measured[0].ours.score
+    return LABELS.get(score, score)
+
+
+def _names(sections: Sequence[Section]) -> dict[str, str]:
+    """What rows that are measured are called: by their systems, if no two have the same."""
+    systems = {line.row: line.system for section in sections for line in section.measured}
+    told_apart = all(systems.values()) and len(set(systems.values())) == len(systems)
+    return systems if told_apart else {row: row for row in systems}
+
+
+def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.Panel:
+    """A column of curves, as one of the plots above one another."""
+    lines = section.measured
+    found = []
+    for row in dict.fromkeys(line.row for line in lines):
+        points = [line for line in lines if line.row == row]
+        found.append(
+            Curve(
+                run=names[row],
+                what=section.name,
+                source=CHECKPOINTS,
+                subset="",
+                updates=tuple(line.at for line in points),
+                values=tuple(line.ours.value for line in points),
+            )
+        )
+    return curves.Panel(label, found, measure=score)
+
+
+def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:
+    """The columns as groups of one test set, each with the scores of its rows."""
+    done = next(run for run in plan.runs if run.folder.result.exists())
+    words = source_lengths(done)
+    groups = []
+    for section in sections:
+        group = plan.table.column(section.name).group
+        score = section.measured[0].ours.score if section.measured else section.score
+        members = sentences(done, score, group, len(words)) or []
+        scores = {
+            names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
+            for line in section.measured
+        }
+        size = sum(words[number] for number in members)
+        groups.append(GroupScores(str(group), len(members), size, scores))
+    return groups

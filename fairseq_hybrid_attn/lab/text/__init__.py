@@ -1,0 +1,1 @@
+"""Text: words, tokenisers, test sets, training logs."""

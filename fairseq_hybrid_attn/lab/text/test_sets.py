@@ -1,0 +1,66 @@
+"""Several test sets in one file, one after the other.
+
+A prepared corpus has one file of test sentences.  Where several sets make it up,
+``raw/tests.json`` names them in order, with their numbers of sentences.  A score of such a file
+has the plain name (``bleu``) for the set named ``test``, or for all sets together if none has
+that name, and ``bleu.NAME`` for each of the others.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.atomic import read_json
+
+#: The name of that file.
+TEST_SETS = "tests.json"
+
+#: The set whose scores have plain names.
+MAIN = "test"
+
+#: Name of a set -> its number of sentences, in their order.
+TestSets = dict[str, int]
+
+
+def read_test_sets(path: Path, sentences: int) -> TestSets:
+    """The sets of a file.
+
+    Args:
+        path: of the JSON file that names them.
+        sentences: how many the file of test sentences has.
+
+    Raises:
+        UserError: if it cannot be read, or does not fit.
+    """
+    sets = read_json(path)
+    if sets is None:
+        raise UserError(f"{path} does not exist")
+    good = isinstance(sets, dict) and all(
+        type(count) is int and count > 0 for count in sets.values()
+    )
+    if not good or not sets:
+        raise UserError(f'{path}: name sets and numbers of sentences, as in {{"news": 1000}}')
+    if sum(sets.values()) != sentences:
+        raise UserError(
+            f"{path}: its sets have {sum(sets.values()):,} sentences, the test text {sentences:,}"
+        )
+    return sets
+
+
+def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
+    """Which sentences a score is of, by what follows the metric in its name.
+
+    Args:
+        sets: none if there is but one, without a name.
+        sentences: how many there are together.
+
+    Returns:
+        ``""`` -> the sentences of the plain scores, ``".NAME"`` -> those of the set.
+    """
+    found = {"": slice(0, sentences)}
+    start = 0
+    for name, count in sets.items():
+        found["" if name == MAIN else f".{name}"] = slice(start, start + count)
+        start += count
+    return found

@@ -1,0 +1,156 @@
+"""Reading the log of fairseq-train: what it printed, with ``--log-format`` json or simple."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import UserError
+
+_PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
+#: As much of the end of a log as surely holds its last record.
+_TAIL = 65536
+
+# fairseq's commands write "time | INFO | name | message", fairseq-hydra-train "[time][name][INFO] -
+# message".
+_LINE = re.compile(r"(?:.*?\| INFO \| (\S+) \| |\[[^]]*\]\[([^]]+)\]\[INFO\] - )(.*)")
+_RESUMED = re.compile(r"Loaded checkpoint .* \(epoch \d+ @ (\d+) updates\)")
+_BEGUN = "No existing checkpoint found "
+# The simple format: of training "loss=1.2, ppl=3.4", of validation "loss 1.2 | ppl 3.4".
+_INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*)")
+_VALID = re.compile(r"epoch \d+ \| valid on '([^']*)' subset \| (.*)")
+TRAINING = "train_inner"
+
+#: Of an update: its values by name.
+Records = dict[int, dict[str, float]]
+
+
+@dataclass
+class TrainingLog:
+    """The records of a training, in the order of their updates.
+
+    Attributes:
+        training: means over the updates since the record before: ``loss``, ``ppl``, ``lr``, ….
+        validation: of each validation set: ``loss``, ``ppl``, ``bleu`` with ``--eval-bleu``, ….
+    """
+
+    training: Records = field(default_factory=dict)
+    validation: dict[str, Records] = field(default_factory=dict)
+
+    def add(self, kind: str, updates: int, values: dict[str, float]) -> None:
+        """Note a record; where a training has gone back, the later one counts."""
+        records = self.training if kind == TRAINING else self.validation.setdefault(kind, {})
+        if records and updates < next(reversed(records)):
+            self.forget(updates - 1)
+        records[updates] = values
+
+    def forget(self, after: int) -> None:
+        """Drop what came after some updates: the training goes on from there once more."""
+        for records in (self.training, *self.validation.values()):
+            for updates in [updates for updates in records if updates > after]:
+                del records[updates]
+
+
+def read_log(path: Path) -> TrainingLog:
+    """All records of a log.
+
+    A training that was interrupted goes on from its last checkpoint, and a log that was gone on
+    with has some updates twice.  The later record counts, and what the interrupted training wrote
+    after that checkpoint is dropped.
+
+    Values may be infinite or not a number.  A line that is no record, or not whole, is passed over.
+
+    Raises:
+        UserError: if the file cannot be read, or has no record.
+    """
+    log = TrainingLog()
+    for line in _text(path).split("\n"):
+        if not (found := _LINE.match(line)):
+            continue
+        kind, message = found[1] or found[2], found[3]
+        if resumed := _RESUMED.match(message):
+            log.forget(int(resumed[1]))
+        elif message.startswith(_BEGUN):
+            log.forget(0)
+        elif record := _record(kind, message):
+            log.add(*record)
+    if not (log.training or log.validation):
+        raise UserError(
+            f"{path} has no records of a training; name what fairseq-train printed, with "
+            "--log-format json (its --log-file has none of it)"
+        )
+    return log
+
+
+def _text(path: Path) -> str:
+    """A log's text; of a training that was killed, a line and even a character may be cut off."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if not content:
+        raise UserError(f"{path} is empty")
+    return content.decode("utf-8", errors="replace")
+
+
+def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None:
+    """Kind, updates and values of a line; None if it is no record of training or validation."""
+    if message.startswith("{"):
+        try:
+            found = json.loads(message)
+        except ValueError:  # another line, or one that is not written to its end
+            return None
+        mark = "" if kind == TRAINING else f"{kind}_"  # valid_loss, of the set "valid"
+        texts = {name.removeprefix(mark): value for name, value in found.items()}
+        if f"{mark}num_updates" not in found or kind == "train":
+            return None
+    elif kind == TRAINING and (inner := _INNER.fullmatch(message)):
+        texts = dict(part.split("=", 1) for part in inner[1].split(", ") if "=" in part)
+    elif valid := _VALID.fullmatch(message):
+        kind = valid[1]
+        texts = dict(part.split(" ", 1) for part in valid[2].split(" | ") if " " in part)
+    else:
+        return None
+    values = {name: number for name, text in texts.items() if (number := _number(text)) is not None}
+    updates = values.get("num_updates")
+    return None if updates is None else (kind, int(updates), values)
+
+
+def _number(text: object) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def parameters(log: Path) -> int:
+    """The number of a model's parameters, shared ones counted once.
+
+    Raises:
+        UserError: if the log cannot be read, or does not say.
+    """
+    found = _PARAMETERS.findall(_text(log))
+    if not found:
+        raise UserError(f"{log} does not tell the number of parameters; is it fairseq-train's?")
+    return int(found[-1].replace(",", ""))
+
+
+def last_record(log: Path) -> dict | None:
+    """The last record of training (``num_updates``, ``loss``, ``ups`` ...), if there is one."""
+    try:
+        with open(log, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - _TAIL))
+            tail = file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return None
+    for line in reversed(tail.split("\n")):
+        _, found, record = line.partition("| train_inner | ")
+        if found:
+            try:
+                return json.loads(record)
+            except ValueError:  # not written to its end yet
+                continue
+    return None

@@ -1,0 +1,211 @@
+"""fairseq's commands and ours, run as a user runs them: each in a process of its own.
+
+A new process takes seconds to import fairseq.  These ones are forked from a server that has
+imported it, and has done nothing else; those of ours that only read and print run in the tests' own
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import multiprocessing
+import os
+import random
+import runpy
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+
+import fairseq_hybrid_attn
+from fairseq_hybrid_attn.lab.command_line import main
+
+USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
+MODULES = {
+    "fairseq-preprocess": "fairseq_cli.preprocess",
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-hydra-train": "fairseq_cli.hydra_train",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-interactive": "fairseq_cli.interactive",
+    "fairseq-validate": "fairseq_cli.validate",
+    "fairseq-hybrid": "fairseq_hybrid_attn",
+}
+SERVER = multiprocessing.get_context("forkserver")
+#: What a training and a translation import, some of it when they begin.
+SERVER.set_forkserver_preload(
+    [
+        *("fairseq_hybrid_attn.lab.command_line", "fairseq_cli.train", "fairseq_cli.generate"),
+        *("torch._dynamo", "torch.profiler"),
+    ]
+)
+#: Commands of ours that run in this very process.
+READ_AND_PRINT = ("table", "show", "runs", "aer")
+TINY_FLAGS = (
+    "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
+    "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 --share-all-embeddings "
+    "--max-source-positions 40 --max-target-positions 40"
+).split()
+TRAINING_FLAGS = (
+    "--cpu --optimizer adam --lr 1e-3 --max-tokens 400 --log-format simple "
+    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 "
+    "--skip-invalid-size-inputs-valid-test"
+).split()
+
+
+def command(name: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-m", MODULES[name], *map(str, arguments)]
+
+
+def environment(**variables: str) -> dict[str, str]:
+    repository = str(Path(USER_DIR).parent)
+    paths = [repository, os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONWARNINGS": "ignore",
+        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+        **variables,
+    }
+
+
+def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.CompletedProcess:
+    """Run a command to its end; its output is shown if its exit status is not ``expect``."""
+    if name == "fairseq-hybrid" and arguments[0] in READ_AND_PRINT and not (stdin or variables):
+        done = run_here(list(map(str, arguments)), cwd)
+    elif not variables:
+        done = run_forked(MODULES[name], arguments, cwd, stdin)
+    else:  # which a process may read when it imports
+        done = subprocess.run(
+            command(name, *arguments),
+            cwd=cwd,
+            env=environment(**variables),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=1200,  # no test of speed: the machine may be busy
+        )
+    if done.returncode != expect:
+        raise AssertionError(
+            f"{name} ended with {done.returncode}, not {expect}\n"
+            f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        )
+    return done
+
+
+def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
+    """A command of ours, run without a process of its own."""
+    out, err = io.StringIO(), io.StringIO()
+    status: object = 0
+    streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
+    with contextlib.chdir(cwd), streams[0], streams[1]:
+        try:
+            main(arguments)
+        except SystemExit as end:  # a UserError is one
+            status = end.code
+    if isinstance(status, str):  # as Python ends a process
+        err.write(f"{status}\n")
+        status = 1
+    return subprocess.CompletedProcess(arguments, status or 0, out.getvalue(), err.getvalue())
+
+
+def run_forked(
+    program: str | Path, arguments: Iterable[object], cwd: Path | None = None, stdin: str = ""
+) -> subprocess.CompletedProcess:
+    """A module, or a script, in a process that need not import what it runs."""
+    words = [str(program), *map(str, arguments)]
+    with tempfile.TemporaryDirectory() as folder:
+        files = [os.path.join(folder, name) for name in ("in", "out", "err")]
+        for path in files:
+            Path(path).write_text(stdin if path == files[0] else "")
+        child = SERVER.Process(target=_be, args=(words, str(cwd or Path.cwd()), files))
+        child.start()
+        child.join(1200)  # no test of speed: the machine may be busy
+        if child.exitcode is None:
+            child.kill()
+            raise AssertionError(f"{program} has not ended within 20 minutes")
+        out, err = (Path(path).read_text(errors="replace") for path in files[1:])
+    return subprocess.CompletedProcess(words, child.exitcode, out, err)
+
+
+def _be(words: list[str], cwd: str, files: list[str]) -> None:
+    """Be ``python -m words``, or ``python words`` if the first is a script."""
+    for number, path in enumerate(files):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND if number else os.O_RDONLY), number)
+    sys.stdin = os.fdopen(0)
+    os.chdir(cwd)
+    os.environ.update(environment())
+    warnings.simplefilter("ignore")
+    # As in any other process; a loader's worker would have a server of its own start first.
+    multiprocessing.set_start_method("fork", force=True)
+    sys.argv = words
+    if words[0].endswith(".py"):
+        sys.path.insert(0, os.path.dirname(words[0]))
+        runpy.run_path(words[0], run_name="__main__")
+    else:
+        sys.path.insert(0, cwd)
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
+    return run(
+        "fairseq-train",
+        data,
+        *("--user-dir", USER_DIR, "--arch", arch, "--save-dir", save_dir),
+        *TINY_FLAGS,
+        *TRAINING_FLAGS,
+        *flags,
+        cwd=cwd,
+        expect=expect,
+        **variables,
+    )
+
+
+def generate(data, checkpoint, *flags, cwd, expect=0, **variables):
+    # Unless batches may have any size, fairseq leaves out the last batch without a word.
+    return run(
+        "fairseq-generate",
+        data,
+        *("--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--max-tokens", 1000),
+        *("--required-batch-size-multiple", 1),
+        *flags,
+        cwd=cwd,
+        expect=expect,
+        **variables,
+    )
+
+
+def write_corpus(folder: Path, *, hard_cases: bool) -> None:
+    """Sequences and their reversal.
+
+    With ``hard_cases`` every split has empty lines, one-word lines, and one line that is
+    longer than a tiny model takes.
+    """
+    letters = "abcdefghij"
+    choose = random.Random(0)
+    for split, size in (("train", 200), ("valid", 20), ("test", 20)):
+        lines = []
+        for number in range(size):
+            if hard_cases and number in (3, 7):
+                lines.append([])
+            elif hard_cases and number in (4, 11):
+                lines.append([choose.choice(letters)])
+            elif hard_cases and number == 5:
+                lines.append([choose.choice(letters) for _ in range(60)])
+            else:
+                lines.append([choose.choice(letters) for _ in range(choose.randint(2, 12))])
+        for side, order in (("de", 1), ("en", -1)):
+            text = "".join(" ".join(line[::order]) + "\n" for line in lines)
+            (folder / f"{split}.{side}").write_text(text)
+
+
+def binarise(folder: Path) -> Path:
+    run(
+        "fairseq-preprocess",
+        *("-s", "de", "-t", "en", "--joined-dictionary", "--destdir", "bin"),
+        *("--trainpref", "train", "--validpref", "valid", "--testpref", "test"),
+        cwd=folder,
+    )
+    return folder / "bin"

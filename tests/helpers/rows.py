@@ -1,0 +1,73 @@
+"""The rows of the papers' tables as fairseq sees them: parsed by its command line, and built."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models import build_model
+from models import dictionary
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.configuration.settings import Settings, load_profile
+from fairseq_hybrid_attn.lab.configuration.tables import load_table, table_names
+from fairseq_hybrid_attn.lab.runs.command_lines import words
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+FULL = load_profile("full", CONFIGS)
+
+try:
+    EVERY_TABLE = {name: load_table(name, CONFIGS) for name in table_names(CONFIGS)}
+    #: The papers' own; "evidence" is ours, of systems of several papers.
+    TABLES = {
+        name: table for name, table in EVERY_TABLE.items() if not name.startswith("evidence/")
+    }
+    CELLS = {
+        f"{name}/{cell.row.name}/{cell.column.name}": cell
+        for name, table in TABLES.items()
+        for cell in table.cells()
+    }
+    #: The cells whose own settings are trained, by the name of the run.
+    RUNS = {
+        name: cell
+        for name, cell in CELLS.items()
+        if not cell.row.cited and cell.owner is cell and cell.trainable
+    }
+except UserError as error:  # as a SystemExit, it would end pytest
+    raise RuntimeError(f"the tables cannot be read: {error}") from error
+
+
+def settings(name: str) -> Settings:
+    """The full settings behind a cell, ``paper/table/row/column``."""
+    return CELLS[name].settings(FULL)
+
+
+def flags(which: Settings) -> tuple[str, ...]:
+    """Its flags of fairseq-train."""
+    return tuple(word for flag, value in which.train.items() for word in words(flag, value))
+
+
+@cache
+def parsed(words: tuple[str, ...]):
+    """fairseq's configuration of a training, its defaults filled in."""
+    # --user-dir is not needed: importing the package has registered the architectures.
+    args = options.parse_args_and_arch(options.get_training_parser(), ["data", *words])
+    return convert_namespace_to_omegaconf(args)
+
+
+@cache
+def build(words: tuple[str, ...], symbols: int = 50):
+    """A model from its flags, its parameters without storage (so that big ones build at once)."""
+    vocabulary = dictionary(symbols)
+    task = SimpleNamespace(source_dictionary=vocabulary, target_dictionary=vocabulary)
+    with torch.device("meta"):
+        return build_model(parsed(words).model, task)
+
+
+def build_cell(name: str, symbols: int = 50):
+    """The model of a cell."""
+    return build(flags(settings(name)), symbols)

@@ -1,0 +1,291 @@
+"""Alignment error rate: against hand-computed cases; gold files of all forms, and broken ones."""
+
+import json
+
+import pytest
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, score
+from fairseq_hybrid_attn.lab.alignment.files import (
+    GoldSentence,
+    pharaoh,
+    read_gold,
+    read_lengths,
+    read_pharaoh,
+    write_pharaoh,
+)
+from fairseq_hybrid_attn.lab.command_line import main
+
+
+def gold(sure, possible=()):
+    return GoldSentence(frozenset(sure), frozenset(sure) | frozenset(possible))
+
+
+def write(path, *lines):
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    return path
+
+
+#: Two sentences. First: A n S = 2, A n P = 2, |A| = 3, |S| = 2, so AER = 1 - 4/5.
+#: Second: A n S = 1, A n P = 2, |A| = 2, |S| = 2, so AER = 1 - 3/4.
+ALIGNMENTS = [frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0), (0, 1)})]
+GOLD = [gold({(0, 0), (1, 1)}, {(2, 1)}), gold({(0, 1), (1, 0)}, {(0, 0)})]
+
+
+def test_rates_of_sentences_by_hand():
+    first, second = score(ALIGNMENTS, GOLD).sentences
+    assert first == Counts(links=3, sure=2, possible=3, sure_found=2, possible_found=2)
+    assert (first.aer, first.precision, first.recall) == pytest.approx((20, 200 / 3, 100))
+    assert second == Counts(links=2, sure=2, possible=3, sure_found=1, possible_found=2)
+    assert (second.aer, second.precision, second.recall) == pytest.approx((25, 100, 50))
+
+
+def test_rates_of_a_corpus_are_those_of_its_counts():
+    """3 + 4 found of 5 + 4, which is not the mean of the sentences' 20 and 25."""
+    total = score(ALIGNMENTS, GOLD).total
+    assert total.aer == pytest.approx(100 * (1 - 7 / 9))
+    assert total.precision == pytest.approx(100 * 4 / 5)
+    assert total.recall == pytest.approx(100 * 3 / 4)
+
+
+def test_a_possible_link_that_is_missing_costs_nothing():
+    assert score([frozenset({(0, 0)})], [gold({(0, 0)}, {(1, 1)})]).total.aer == 0
+
+
+def test_sure_links_alone_make_it_one_minus_the_f_measure():
+    counts = score([frozenset({(0, 0), (5, 5)})], [gold({(0, 0), (1, 1), (2, 2)})]).total
+    f = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
+    assert counts.aer == pytest.approx(100 - f)
+
+
+def test_what_is_undefined():
+    nothing = score([frozenset()], [gold(())])
+    assert (nothing.total.aer, nothing.total.precision, nothing.total.recall) == (None,) * 3
+    assert nothing.undefined == [0]
+    only_possible = score([frozenset()], [gold((), {(0, 0)})])
+    assert only_possible.total.aer is None and only_possible.undefined == [0]
+    no_gold = score([frozenset({(0, 0)})], [gold(())]).total
+    assert (no_gold.aer, no_gold.precision, no_gold.recall) == (100, 0, None)
+    no_links = score([frozenset()], [gold({(0, 0)})]).total
+    assert (no_links.aer, no_links.precision, no_links.recall) == (100, None, 0)
+    none_at_all = score([], [])
+    assert none_at_all.total.aer is None and none_at_all.undefined == []
+
+
+def test_undefined_sentences_change_nothing():
+    with_empty = score([*ALIGNMENTS, frozenset()], [*GOLD, gold(())])
+    assert with_empty.total == score(ALIGNMENTS, GOLD).total and with_empty.undefined == [2]
+
+
+def test_pharaoh_files(tmp_path):
+    alignments = [frozenset({(10, 2), (2, 10), (2, 3)}), frozenset(), frozenset({(0, 0)})]
+    write_pharaoh(tmp_path / "a", alignments)
+    assert (tmp_path / "a").read_text() == "2-3 2-10 10-2\n\n0-0\n"
+    assert read_pharaoh(tmp_path / "a") == alignments
+    assert read_pharaoh(tmp_path / "a", [(11, 11), (0, 0), (1, 1)]) == alignments
+    assert pharaoh([]) == ""
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [
+        ("0-0 1", "line 2: '1' is no link"),
+        ("0-x", "line 2: '0-x' is no link"),
+        ("-1-0", "line 2: '-1-0' is no link"),
+        ("0p1", "line 2: '0p1' is no link"),
+        ("1-2-3", "line 2: '1-2-3' is no link"),
+        ("٣-0", "line 2: '٣-0' is no link"),
+        ("0-0 3-0", "line 2: link 3-0 is beyond the sentence, which has 3 source and 2 target"),
+        ("0-2", "line 2: link 0-2 is beyond the sentence"),
+    ],
+)
+def test_broken_pharaoh_files(tmp_path, line, problem):
+    path = write(tmp_path / "a", "0-0", line)
+    with pytest.raises(UserError, match=problem):
+        read_pharaoh(path, [(3, 2), (3, 2)])
+
+
+def test_pharaoh_files_of_another_text(tmp_path):
+    path = write(tmp_path / "a", "0-0", "0-0")
+    with pytest.raises(UserError, match="has 2 lines, but the text has 3"):
+        read_pharaoh(path, [(1, 1)] * 3)
+
+
+def test_every_form_of_a_link(tmp_path):
+    path = write(
+        tmp_path / "g",
+        "0-0 1:1 2-2S 3-3-S 4-4:S 5-5/S 6-6/1 7:7/1 8-8s 9:9:1",
+        "0p0 1P1 2?2 3-3P 4-4-P 5-5:P 6-6/P 7-7/0 8:8/0 9-9p 10p10P 11-11:0",
+        "",
+    )
+    first, second, third = read_gold(path, base=0).sentences
+    assert first == gold({(i, i) for i in range(10)})
+    assert second == gold((), {(i, i) for i in range(12)})
+    assert third == gold(())
+
+
+def test_a_link_that_is_sure_and_possible_is_sure(tmp_path):
+    path = write(tmp_path / "g", "0-0 0p0", "0p0 0-0")
+    assert read_gold(path, base=0).sentences == [gold({(0, 0)})] * 2
+
+
+def test_base_and_direction(tmp_path):
+    path = write(tmp_path / "g", "1-2 3p1")
+    assert read_gold(path, base=1).sentences == [gold({(0, 1)}, {(2, 0)})]
+    assert read_gold(path, base=1, reverse=True).sentences == [gold({(1, 0)}, {(0, 2)})]
+    with pytest.raises(UserError, match=r"line 2: link 0-1 has a word 0.*--gold-base 0"):
+        read_gold(write(tmp_path / "h", "1-1", "0-1"), base=1)
+    told = read_gold(path, base=0)
+    assert told.sentences == [gold({(1, 2)}, {(3, 1)})]
+    assert "no link has a word 0" in told.remarks[0]
+
+
+@pytest.mark.parametrize("reverse, lengths", [(False, [(3, 3), (2, 2)]), (True, [(3, 3), (2, 2)])])
+def test_links_beyond_the_sentence_are_told_and_left_out(tmp_path, reverse, lengths):
+    path = write(tmp_path / "g", "0-0 2-2", "1-1 1p2 2-0")
+    found = read_gold(path, base=0, reverse=reverse, lengths=lengths)
+    assert found.sentences == [gold({(0, 0), (2, 2)}), gold({(1, 1)})]
+    assert found.left_out == 2
+    assert f"{path}, line 2: sentence 2, link 1p2 is beyond the sentence" in found.remarks[0]
+    assert "link 2-0" in found.remarks[1] and len(found.remarks) == 2
+
+
+def test_a_last_word_is_not_beyond_the_sentence_counted_from_1(tmp_path):
+    path = write(tmp_path / "g", "2-3 3-3")
+    found = read_gold(path, base=1, lengths=[(2, 3)])
+    assert found.sentences == [gold({(1, 2)})] and found.left_out == 1
+
+
+def test_a_line_for_each_link(tmp_path):
+    path = write(
+        tmp_path / "g", "1 1 1", "0003 2 1 P", "", "1 1 2 S 0.9", "3 1 1 S", "2 0 1", "1 1 0"
+    )
+    found = read_gold(path, base=1, kind="naacl", sentences=4)
+    assert found.sentences == [
+        gold({(0, 0), (0, 1)}),
+        gold(()),
+        gold({(0, 0)}, {(1, 0)}),
+        gold(()),
+    ]
+    assert "2 links with word 0" in found.remarks[0] and found.left_out == 0
+    again = read_gold(path, base=1, kind="naacl", lengths=[(1, 2), (1, 1), (1, 1), (0, 0)])
+    assert again.left_out == 1 and "line 2: sentence 3, link 2-1" in again.remarks[0]
+
+
+@pytest.mark.parametrize(
+    "kind, line, problem",
+    [
+        ("lines", "1-2 x", "line 2: 'x' is no link"),
+        ("lines", "1-2Q", "line 2: '1-2Q' is no link"),
+        ("lines", "1p2S", "line 2: link 1p2S is sure and possible at once"),
+        ("lines", "1 0 0 S", "line 2: '1' is no link"),
+        ("naacl", "1-1", "line 2: '1-1' is not of the form"),
+        ("naacl", "1 1 1 X", "line 2: '1 1 1 X' is not"),
+        ("naacl", "3 1 1", "line 2: sentence 3, but there are 1 to 2"),
+        ("naacl", "0 1 1", "line 2: sentence 0, but"),
+    ],
+)
+def test_broken_gold_files(tmp_path, kind, line, problem):
+    first = {"lines": "1-1", "naacl": "1 1 1"}[kind]
+    path = write(tmp_path / "g", first, line)
+    with pytest.raises(UserError, match=problem):
+        read_gold(path, base=1, kind=kind, sentences=2)
+
+
+def test_gold_of_another_text(tmp_path):
+    path = write(tmp_path / "g", "1-1", "1-1")
+    with pytest.raises(UserError, match="has 2 lines, but there are 3 sentences"):
+        read_gold(path, base=1, sentences=3)
+
+
+def test_words_are_split_at_the_space_alone(tmp_path):
+    source = write(tmp_path / "s", "a \u3000 b", "", " a  b ")
+    target = write(tmp_path / "t", "a", "b c", "")
+    assert read_lengths(source, target) == [(3, 1), (0, 2), (2, 0)]
+    with pytest.raises(UserError, match="has 3 lines, but .* has 2"):
+        read_lengths(source, write(tmp_path / "u", "a", "b"))
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The two sentences above and an empty one, gold from 1."""
+    monkeypatch.chdir(tmp_path)
+    write_pharaoh(tmp_path / "ours", [*ALIGNMENTS, frozenset()])
+    write(tmp_path / "gold", "1-1 2-2 3p2 4-1", "1-2 2-1 1?1", "")
+    write(tmp_path / "text.s", "a b c", "a b", "")
+    write(tmp_path / "text.t", "a b c", "a b", "")
+    return tmp_path
+
+
+def test_the_command(files, capsys):
+    write_pharaoh(files / "other", [frozenset({(0, 0), (1, 1)}), frozenset(), frozenset()])
+    flags = "--gold gold --gold-base 1 --source text.s --target text.t --json result.json"
+    main(["aer", *flags.split(), "ours", "other"])
+    out, err = capsys.readouterr()
+    assert "line 1: sentence 1, link 4-1 is beyond the sentence" in err
+    assert "sentences: 3; gold links: 4 sure, 2 only possible" in out
+    assert "gold links beyond their sentence, left out: 1" in out
+    assert "ours: no AER in 1 sentences" in out and out.rstrip().endswith(": 3")
+    row = next(line for line in out.splitlines() if line.startswith("ours "))
+    assert row.split() == ["ours", "22.22", "80.00", "75.00", "5", "3", "4"]
+    # other: A n S = A n P = 2, |A| = 2, |S| = 4.
+    row = next(line for line in out.splitlines() if line.startswith("other "))
+    assert row.split()[1:4] == ["33.33", "100.00", "50.00"]
+    result = json.loads((files / "result.json").read_text())
+    assert result["gold_left_out"] == 1 and result["sentences"] == 3
+    ours = result["alignments"]["ours"]
+    assert ours["aer"] == pytest.approx(200 / 9) and ours["undefined_sentences"] == [3]
+    assert [sentence["aer"] for sentence in ours["sentences"]] == [pytest.approx(20), 25, None]
+    assert (ours["links"], ours["sure"], ours["possible"]) == (5, 4, 6)
+    assert (ours["sure_found"], ours["possible_found"]) == (3, 4)
+
+
+def test_the_command_against_itself_in_every_base_and_direction(files, capsys):
+    write_pharaoh(files / "turned", [[(j, i) for i, j in links] for links in ALIGNMENTS])
+    write_pharaoh(files / "straight", ALIGNMENTS)
+    write(files / "one", "1-1 2-2 3-3", "1-1 1-2")
+    for flags in (
+        "--gold straight --gold-base 0",
+        "--gold one --gold-base 1",
+        "--gold turned --gold-base 0 --gold-reversed",
+    ):
+        main(["aer", "straight", *flags.split()])
+        row = capsys.readouterr().out.splitlines()[-1].split()
+        assert row == ["straight", "0.00", "100.00", "100.00", "5", "5", "5"]
+
+
+def test_nothing_to_score_is_no_crash(files, capsys):
+    write(files / "empty", "", "", "")
+    main("aer empty --gold empty --gold-base 0".split())
+    out = capsys.readouterr().out
+    assert out.count("undefined") == 3 and "no AER in 3 sentences" in out
+
+
+@pytest.mark.parametrize(
+    "flags, problem",
+    [
+        ("--gold gold --gold-base 1 --source text.s", "both of --source and --target"),
+        ("--gold gold --gold-base 1 --json gold", "one of the inputs"),
+        ("--gold missing --gold-base 1", "missing cannot be read"),
+        ("--gold short --gold-base 1", "has 1 lines, but there are 3 sentences"),
+    ],
+)
+def test_wrong_arguments(files, flags, problem):
+    write(files / "short", "1-1")
+    with pytest.raises(UserError, match=problem):
+        main(["aer", "ours", *flags.split()])
+
+
+def test_the_base_is_never_guessed(files, capsys):
+    with pytest.raises(SystemExit):
+        main("aer ours --gold gold".split())
+    assert "--gold-base" in capsys.readouterr().err
+
+
+def test_alignments_that_do_not_fit_the_text(files):
+    write(files / "long", "0-0", "0-0", "0-0")
+    with pytest.raises(UserError, match="long, line 3: link 0-0 is beyond the sentence"):
+        main("aer long --gold gold --gold-base 1 --source text.s --target text.t".split())
+    write(files / "short", "0-0")
+    with pytest.raises(UserError, match="short has 1 lines, but ours has 3"):
+        main("aer ours short --gold gold --gold-base 1".split())

@@ -1,0 +1,303 @@
+"""Alignments to train on: symmetrisation by hand, subwords, eflomal, fairseq's files."""
+
+import io
+import random
+import sys
+
+import pytest
+from cli import run
+from fairseq.tasks.translation import load_langpair_dataset
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.alignment import training_links
+from fairseq_hybrid_attn.lab.alignment.error_rate import score
+from fairseq_hybrid_attn.lab.alignment.files import GoldSentence, read_pharaoh
+from fairseq_hybrid_attn.lab.alignment.training_links import (
+    SYMMETRISATIONS,
+    Sentence,
+    align_words,
+    read_pairs,
+    symmetrise,
+)
+from fairseq_hybrid_attn.lab.command_line import main
+
+
+def links(text):
+    return frozenset(tuple(map(int, link.split("-"))) for link in text.split())
+
+
+#: forward, backward, grow-diag, grow-diag-final-and
+BY_HAND = {
+    "nothing": ("", "", "", ""),
+    "both agree": ("0-0 1-2", "0-0 1-2", "0-0 1-2", "0-0 1-2"),
+    "neighbours to the side": ("0-0 1-1 2-1", "0-0 1-1 1-2", "0-0 1-1 1-2 2-1", "0-0 1-1 1-2 2-1"),
+    "a diagonal neighbour": ("0-0 1-1", "0-0", "0-0 1-1", "0-0 1-1"),
+    "a chain of neighbours": ("0-0 1-1 3-3", "0-0 2-2", "0-0 1-1 2-2 3-3", "0-0 1-1 2-2 3-3"),
+    "a chain towards the front": ("3-3 1-1", "3-3 2-2 0-0", "0-0 1-1 2-2 3-3", "0-0 1-1 2-2 3-3"),
+    # 0-1 is a neighbour of both, but both of its words have links.
+    "no word needs it": ("0-0 1-1 0-1", "0-0 1-1", "0-0 1-1", "0-0 1-1"),
+    # Each is a neighbour and joins a free word to a taken one.
+    "a word with three links": ("1-1 0-1 2-1", "1-1", "0-1 1-1 2-1", "0-1 1-1 2-1"),
+    # Not neighbours: only links between two free words are final-and.
+    "far away": ("0-0 3-3 4-0", "0-0", "0-0", "0-0 3-3"),
+    # Of 3-3 and 3-5, the forward direction's comes first and takes word 3.
+    "forward first": ("0-0 3-3", "0-0 3-5", "0-0", "0-0 3-3"),
+    # Final-and does not grow: 4-3 is a neighbour of 3-3, which comes too late.
+    "final does not grow": ("0-0 3-3", "0-0 4-3", "0-0", "0-0 3-3"),
+    "they never agree": ("0-1", "1-0", "", "0-1 1-0"),
+    # Sweeps in order: 1-0 comes from 0-0 and takes word 1 of the source; 1-1 then joins two taken
+    # words if 0-1 was added before it, which 0-0, looking sideways first, has done.
+    # In order of the source words: 0-2 joins 0-1 before 1-1 could.
+    "source words in order": ("0-2 1-0 0-1", "0-2 1-0 1-1", "0-1 0-2 1-0", "0-1 0-2 1-0"),
+    "a square": ("0-0 0-1 1-1", "0-0 1-0", "0-0 0-1 1-0", "0-0 0-1 1-0"),
+}
+
+
+@pytest.mark.parametrize("case", BY_HAND)
+def test_symmetrisation_by_hand(case):
+    forward, backward, grown, final = map(links, BY_HAND[case])
+    assert symmetrise(forward, backward, "grow-diag") == grown
+    assert symmetrise(forward, backward, "grow-diag-final-and") == final
+    assert symmetrise(forward, backward, "union") == forward | backward
+    assert symmetrise(forward, backward, "intersection") == forward & backward
+    assert symmetrise(forward, backward, "forward") == forward
+    assert symmetrise(forward, backward, "backward") == backward
+
+
+def test_symmetrisation_in_general():
+    """Of random directions: between intersection and union, and nothing left to be added."""
+    choose = random.Random(0)
+    for _ in range(300):
+        n, m = choose.randint(1, 8), choose.randint(1, 8)
+        forward = frozenset((choose.randrange(n), j) for j in range(m) if choose.random() < 0.8)
+        backward = frozenset((i, choose.randrange(m)) for i in range(n) if choose.random() < 0.8)
+        grown = symmetrise(forward, backward, "grow-diag")
+        final = symmetrise(forward, backward, "grow-diag-final-and")
+        assert forward & backward <= grown <= final <= forward | backward
+        sources, targets = ({link[side] for link in grown} for side in (0, 1))
+        for i, j in (forward | backward) - grown:
+            beside = any(max(abs(i - k), abs(j - o)) == 1 for k, o in grown)
+            assert not beside or (i in sources and j in targets)
+        sources, targets = ({link[side] for link in final} for side in (0, 1))
+        assert all(i in sources or j in targets for i, j in forward | backward)
+        # What final-and adds is all between words that had no link.
+        assert len({i for i, _ in final - grown}) == len({j for _, j in final - grown})
+        assert len(final - grown) == len({i for i, _ in final - grown})
+
+
+def test_the_pieces_of_a_sentence():
+    sentence = Sentence.of("ei@@ n  Hund\u3000 @@ .", "subword-nmt")
+    assert sentence == Sentence(5, [[0, 1], [2], [3, 4]], ["ein", "Hund", "."])
+
+
+# eflomal
+
+GERMAN = {f"de{n}": f"en{n}" for n in range(30)}
+
+
+def bitext(count, seed=0):
+    """Sentences of a made-up language pair, word for word, two by two swapped; with the links."""
+    choose = random.Random(seed)
+    for _ in range(count):
+        words = [choose.choice(list(GERMAN)) for _ in range(choose.randint(2, 8))]
+        order = [i ^ 1 if i ^ 1 < len(words) else i for i in range(len(words))]
+        yield words, [GERMAN[words[i]] for i in order], {(i, j) for j, i in enumerate(order)}
+
+
+def split(word):
+    """Some words have two pieces, some three."""
+    number = int(word[2:])
+    if number % 3 == 0:
+        return [word]
+    return (
+        [f"{word[:2]}@@", word[2:]]
+        if number % 3 == 1
+        else [f"{word[0]}@@", f"{word[1]}@@", word[2:]]
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A training text of 600 pairs and a development text of 20 with empty lines, in subwords."""
+    monkeypatch.chdir(tmp_path)
+    pairs = list(bitext(620))
+    for part, lines in (("train", pairs[:600]), ("valid", pairs[600:])):
+        for side, place in (("de", 0), ("en", 1)):
+            text = [" ".join(p for word in line[place] for p in split(word)) for line in lines]
+            if part == "valid":
+                text[3] = ""
+                text[5] = "" if side == "en" else text[5]
+            (tmp_path / f"{part}.{side}").write_text("".join(f"{line}\n" for line in text))
+    return tmp_path
+
+
+FLAGS = "align-training --source-lang de --target-lang en --subwords subword-nmt".split()
+
+
+def rate(found, expected):
+    gold = [GoldSentence(frozenset(line), frozenset(line)) for line in expected]
+    return score(found, gold).total.aer
+
+
+def test_eflomal_finds_a_known_mapping():
+    pytest.importorskip("eflomal")
+    source, target, gold = map(list, zip(*bitext(600), strict=True))
+    forward, backward = align_words(source, target)
+    # A direction has one link for each word of its own side.
+    assert all(len({j for _, j in line}) == len(line) for line in forward)
+    assert all(len({i for i, _ in line}) == len(line) for line in backward)
+    both = [
+        symmetrise(*pair, "grow-diag-final-and") for pair in zip(forward, backward, strict=True)
+    ]
+    assert rate(both, gold) < 3
+    for found in (forward, backward):
+        assert rate(found, gold) < 5
+
+
+def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
+    """Through fairseq-preprocess to the data set of ``--load-alignments``."""
+    pytest.importorskip("eflomal")
+    main([*FLAGS, "--trainpref", "train", "--validpref", "valid", "--word-suffix", "words"])
+    out = capsys.readouterr().out
+    assert "aligning 620 sentence pairs" in out and "valid.align: 20 sentences" in out
+    pairs = list(bitext(620))
+    words = read_pharaoh(folder / "train.words")
+    assert rate(words, [gold for _, _, gold in pairs[:600]]) < 3
+    valid = read_pharaoh(folder / "valid.words")
+    assert valid[3] == valid[5] == frozenset()
+    # Every piece of a word with every piece of the other.
+    pieces = read_pharaoh(folder / "train.align")
+    for (source, target, _), of_words, of_pieces in zip(pairs, words, pieces, strict=False):
+        starts = [
+            [sum(len(split(word)) for word in line[:n]) for n in range(len(line) + 1)]
+            for line in (source, target)
+        ]
+        assert of_pieces == {
+            (i, j)
+            for k, o in of_words
+            for i in range(starts[0][k], starts[0][k + 1])
+            for j in range(starts[1][o], starts[1][o + 1])
+        }
+    main([*FLAGS, "--trainpref", "train", "--validpref", "valid", "--check"])
+    assert "valid.align: " in capsys.readouterr().out
+
+    run(
+        "fairseq-preprocess",
+        *("-s", "de", "-t", "en", "--destdir", "bin", "--align-suffix", "align"),
+        *("--trainpref", "train", "--validpref", "valid"),
+        cwd=folder,
+    )
+    from fairseq.data import Dictionary
+
+    dictionaries = [Dictionary.load(str(folder / f"bin/dict.{side}.txt")) for side in ("de", "en")]
+    for part, expected in (("train", pieces), ("valid", read_pharaoh(folder / "valid.align"))):
+        dataset = load_langpair_dataset(
+            *(str(folder / "bin"), part, "de", dictionaries[0], "en", dictionaries[1], False),
+            *("mmap", -1, True, False, 1024, 1024),
+            load_alignments=True,
+        )
+        assert len(dataset) == len(expected)
+        for number, of_pieces in enumerate(expected):
+            loaded = dataset[number]["alignment"].view(-1, 2)
+            assert {tuple(link) for link in loaded.tolist()} == of_pieces
+            sizes = len(dataset[number]["source"]) - 1, len(dataset[number]["target"]) - 1
+            assert all(i < sizes[0] and j < sizes[1] for i, j in of_pieces)
+
+
+def test_priors_of_another_text(folder, capsys):
+    """A few sentences alone say little; with the priors of a larger text they are aligned right."""
+    pytest.importorskip("eflomal")
+    main([*FLAGS, "--trainpref", "train", "--priors-out", "priors"])
+    (folder / "few.de").write_text("de1 de2 de3\nde9 de7\n")
+    (folder / "few.en").write_text("en2 en1 en3\nen7 en9\n")
+    main([*FLAGS, "--testpref", "few", "--priors", "priors"])
+    assert (folder / "few.align").read_text() == "0-1 1-0 2-2\n0-1 1-0\n"
+    (folder / "priors").write_text("LEX\tx\n")
+    with pytest.raises(UserError, match="eflomal failed"):
+        main([*FLAGS, "--testpref", "few", "--priors", "priors"])
+
+
+def test_long_sentences_are_told(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("eflomal")
+    monkeypatch.chdir(tmp_path)
+    for side in ("de", "en"):
+        lines = [" ".join(["x"] * n) for n in (2, 1023, 1024)]
+        (tmp_path / f"t.{side}").write_text("".join(f"{line}\n" for line in lines))
+    main([*FLAGS, "--testpref", "t", "--length", "0.001"])
+    assert "1 sentences have more than 1,023 words" in capsys.readouterr().err
+    found = read_pharaoh(tmp_path / "t.align")
+    assert found[1] and not found[2]
+
+
+def test_without_eflomal(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "eflomal", None)
+    with pytest.raises(UserError, match=r"eflomal is not installed .*pip install") as error:
+        main([*FLAGS, "--trainpref", "train"])
+    assert "fairseq-hybrid-attn[alignment]" in str(error.value)
+    assert not (folder / "train.align").exists()
+
+
+@pytest.mark.parametrize(
+    "flags, problem",
+    [
+        ("", "give text to align: --trainpref"),
+        ("--trainpref train --testpref train", "have to differ"),
+        ("--trainpref nowhere", "nowhere.de cannot be read"),
+        ("--trainpref odd", "odd.de has 1 lines, but odd.en has 2"),
+        ("--trainpref train --align-suffix de", "one of the inputs"),
+        ("--trainpref train --word-suffix align", "writes there too"),
+        ("--trainpref train --samplers 0", "--samplers 0"),
+        ("--trainpref train --length 0", "--length 0"),
+        ("--trainpref train --priors-out nowhere/p", "there is no directory nowhere"),
+        ("--trainpref train --priors missing", "missing cannot be read"),
+        ("--trainpref train --check", "train.align cannot be read"),
+    ],
+)
+def test_wrong_arguments(folder, flags, problem, monkeypatch):
+    def aligner():
+        raise AssertionError("eflomal was run")
+
+    monkeypatch.setattr(training_links, "load_eflomal", aligner)
+    (folder / "odd.de").write_text("a\n")
+    (folder / "odd.en").write_text("a\nb\n")
+    with pytest.raises(UserError, match=problem):
+        main([*FLAGS, *flags.split()])
+
+
+@pytest.mark.parametrize(
+    "line, problem",
+    [
+        ("0-0 0-2", r"t.align, line 2: link 0-2 is beyond the sentence, which has 3 source and 2"),
+        ("3-0", "line 2: link 3-0 is beyond"),
+        ("0:0", "line 2: '0:0' is no link"),
+        (None, "t.align has 1 lines, but the text has 2"),
+    ],
+)
+def test_alignment_files_that_do_not_fit(tmp_path, monkeypatch, line, problem):
+    """Subwords are counted, not words."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.de").write_text("a@@ b c\n" * 2)
+    (tmp_path / "t.en").write_text("a@@ b\n" * 2)
+    (tmp_path / "t.align").write_text("2-1\n" + (f"{line}\n" if line else ""))
+    with pytest.raises(UserError, match=problem):
+        main([*FLAGS, "--testpref", "t", "--check"])
+
+
+def test_pairs_count_what_fairseq_counts(tmp_path):
+    """fairseq-preprocess takes any white space for the end of a subword."""
+    (tmp_path / "t.de").write_text("a\u3000b  c\u00a0d \n")
+    (tmp_path / "t.en").write_text("\n")
+    assert read_pairs(tmp_path / "t.de", tmp_path / "t.en", "none").piece_lengths == [(4, 0)]
+
+
+def test_every_symmetrisation_has_a_flag():
+    from argparse import ArgumentParser
+
+    from fairseq_hybrid_attn.lab.alignment.commands import align_training
+
+    parser = ArgumentParser()
+    align_training.add_arguments(parser)
+    for how in SYMMETRISATIONS:
+        parsed = parser.parse_args([*FLAGS[1:], "--symmetrise", how])
+        assert parsed.symmetrise == how
+    parser.print_help(io.StringIO())

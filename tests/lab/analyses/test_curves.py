@@ -1,0 +1,407 @@
+"""Learning curves: logs as fairseq writes them, resumed and diverged ones, scores, figures."""
+
+import csv
+import io
+import json
+import logging
+import math
+
+import pytest
+from fairseq.logging import progress_bar
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.curves import figure
+from fairseq_hybrid_attn.lab.curves.figure import Panel
+from fairseq_hybrid_attn.lab.curves.measure import Curve, curves_of_log, smooth
+from fairseq_hybrid_attn.lab.text.training_log import last_record, parameters, read_log
+
+NAN = math.nan
+FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+HYDRA = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def inner(updates, loss):
+    values = json.dumps({"epoch": 1, "loss": str(loss), "ppl": "3", "num_updates": str(updates)})
+    return f"2024-01-02 03:04:05 | INFO | train_inner | {values}"
+
+
+def valid(updates, loss, name="valid", **more):
+    values = {"loss": loss, "num_updates": updates, **more}
+    values = json.dumps({f"{name}_{key}": str(value) for key, value in values.items()})
+    return f"2024-01-02 03:04:05 | INFO | {name} | {values}"
+
+
+def resumed(updates):
+    text = f"Loaded checkpoint m/checkpoint_last.pt (epoch 3 @ {updates} updates)"
+    return f"2024-01-02 03:04:05 | INFO | fairseq.trainer | {text}"
+
+
+BEGUN = "2024-01-02 03:04:05 | INFO | fairseq.trainer | No existing checkpoint found m/x.pt"
+
+
+def log(folder, *lines, name="train.log"):
+    (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    return folder / name
+
+
+def losses(records):
+    return {updates: values["loss"] for updates, values in records.items()}
+
+
+# --- logs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["json", "simple"])
+@pytest.mark.parametrize("layout", [FAIRSEQ, HYDRA])
+def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
+    handler = logging.FileHandler("train.log")
+    handler.setFormatter(logging.Formatter(layout))
+    logger = logging.getLogger("fairseq.logging.progress_bar")
+    before, logger.level = logger.level, logging.INFO
+    logger.addHandler(handler)
+    try:
+        bar = progress_bar.progress_bar(range(30), form, log_interval=10, epoch=1)
+        for number, _ in enumerate(bar):
+            updates = number + 1
+            stats = {"loss": 9 - updates / 10, "nll_loss": 5, "num_updates": updates, "lr": 1e-3}
+            bar.log(stats, tag="train_inner", step=updates)
+        for subset, loss in (("valid", 4.25), ("valid1", 3.5)):
+            prefix = f"valid on '{subset}' subset"
+            bar = progress_bar.progress_bar(range(2), form, 10, epoch=1, prefix=prefix)
+            stats = {"loss": loss, "bleu": 12.5, "num_updates": 30}
+            bar.print(stats, tag=subset, step=30)
+        bar = progress_bar.progress_bar(range(2), form, 10, epoch=1)
+        bar.print({"loss": 1, "num_updates": 30}, tag="train", step=30)
+    finally:
+        logger.removeHandler(handler)
+        logger.level = before
+        handler.close()
+    found = read_log(folder / "train.log")
+    assert losses(found.training) == {10: 8.0, 20: 7.0, 30: 6.0}
+    assert found.training[20]["lr"] == 1e-3
+    assert {name: losses(records) for name, records in found.validation.items()} == {
+        "valid": {30: 4.25},
+        "valid1": {30: 3.5},
+    }
+    assert found.validation["valid"][30]["bleu"] == 12.5
+
+
+def test_of_a_resumed_training_the_later_records_count(folder):
+    found = read_log(
+        log(
+            folder,
+            BEGUN,
+            *(inner(50, 9), inner(100, 8), valid(100, 7.5), inner(140, 7), inner(180, 6)),
+            # Ended here; its last checkpoint was that of update 100.
+            resumed(100),
+            *(inner(150, 5), inner(200, 4), valid(200, 3.5)),
+        )
+    )
+    assert losses(found.training) == {50: 9, 100: 8, 150: 5, 200: 4}
+    assert losses(found.validation["valid"]) == {100: 7.5, 200: 3.5}
+
+
+def test_going_back_is_seen_without_being_told(folder):
+    found = read_log(
+        log(
+            folder,
+            *(inner(50, 9), inner(100, 8), valid(100, 7.5), inner(150, 7), valid(150, 6)),
+            *(inner(100, 4), valid(100, 3.5)),
+        )
+    )
+    assert losses(found.training) == {50: 9, 100: 4}
+    assert losses(found.validation["valid"]) == {100: 3.5}
+
+
+def test_a_training_begun_anew_replaces_all_of_the_one_before(folder):
+    found = read_log(log(folder, inner(50, 9), inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)))
+    assert losses(found.training) == {100: 7}
+    assert not found.validation["valid"]
+
+
+def test_a_second_validation_at_the_same_update_changes_no_more(folder):
+    found = read_log(log(folder, inner(100, 8), valid(100, 7), inner(150, 6), valid(100, 5)))
+    assert losses(found.training) == {100: 8, 150: 6}
+    assert losses(found.validation["valid"]) == {100: 5}
+
+
+def test_lines_cut_off_or_of_others_are_passed_over(folder):
+    lines = [inner(50, 9), inner(100, 8)[:-20], "Traceback …", '{"loss": 1}', "| train_inner | x"]
+    assert losses(read_log(log(folder, *lines)).training) == {50: 9}
+
+
+def test_a_log_that_was_cut_within_a_character_is_read(folder):
+    """As of a training that is killed while it prints translations, and is gone on with."""
+    path = log(folder, BEGUN, inner(50, 9), inner(100, 8))
+    cut = "2024-01-02 03:04:05 | INFO | fairseq.tasks.translation | example hypothesis: 猫".encode()
+    rest = "\n".join(["2024 | INFO | fairseq_cli.train | x", resumed(50), inner(100, 7), ""])
+    path.write_bytes(path.read_bytes() + cut[:-1] + rest.encode())
+    assert losses(read_log(path).training) == {50: 9, 100: 7}
+
+
+def test_parameters_and_the_last_record(folder):
+    """Of the last start; a record that is not written to its end is none."""
+    shared = "2024-01-02 03:04:05 | INFO | fairseq_cli.train | num. shared model params: "
+    lines = [f"{shared}1,000 (num. trained: 1,000)", inner(50, 9), f"{shared}12,345,678 (num. …)"]
+    path = log(folder, *lines, inner(100, 8))
+    assert parameters(path) == 12_345_678
+    assert last_record(path)["num_updates"] == "100"
+    path.write_bytes(path.read_bytes() + inner(150, 7)[:-9].encode())
+    assert last_record(path)["num_updates"] == "100"
+    path.write_text("".join(f"{inner(n, 5)}\n" for n in range(2000)))  # longer than its end
+    assert last_record(path)["num_updates"] == "1999"
+    assert last_record(log(folder, BEGUN)) is None and last_record(folder / "none") is None
+    for name, said in (("train.log", "does not tell the number"), ("none", "cannot be read")):
+        with pytest.raises(UserError, match=said):
+            parameters(folder / name)
+
+
+# --- curves -------------------------------------------------------------------------------------
+
+
+def curves_of(folder, *lines):
+    return {(c.what, c.source): c for c in curves_of_log("a", read_log(log(folder, *lines)))}
+
+
+def test_a_run_without_numbers_to_the_end_has_diverged(folder):
+    found = curves_of(
+        folder,
+        *(inner(10, 5), inner(20, "inf"), inner(30, 4), valid(30, 3)),
+        *(inner(40, "nan"), inner(50, "inf"), valid(50, "nan")),
+    )
+    training, validation = found["loss", "training"], found["loss", "validation"]
+    assert training.diverged == 40 and validation.diverged == 50
+    assert training.best == (30, 4) and training.last is None
+    assert training.as_dict()["values"] == [5, None, 4, None, None]
+    whole = curves_of(folder, inner(10, 5), inner(20, "nan"), inner(30, 4))["loss", "training"]
+    assert whole.diverged is None and whole.last == 4
+    lost = curves_of(folder, inner(10, "nan"), inner(20, "nan"))["loss", "training"]
+    assert lost.diverged == 10 and lost.best is None
+    from_the_first = curves_of(folder, inner(0, "nan"), inner(5, "nan"))["loss", "training"]
+    assert from_the_first.diverged == 0
+
+
+def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
+    def best(what):
+        return Curve("a", what, "checkpoints", "", (1, 2, 3), (5.0, 9.0, 5.0)).best
+
+    assert [best(w) for w in ("loss", "nll_loss", "valid_loss", "aer", "aer.head1")] == [(1, 5)] * 5
+    assert [best(w) for w in ("bleu", "tokenised_bleu")] == [(2, 9)] * 2
+
+
+def test_smoothing_is_a_mean_over_the_updates_before():
+    updates = (50, 100, 150, 300, 350)
+    values = (8.0, 4.0, NAN, 2.0, 1.0)
+    curve = Curve("a", "loss", "training", "", updates, values)
+    for window in (1, 50, 100, 250, 1000):
+        found = smooth(curve, window)
+        assert found.updates == updates
+        for at, value, smoothed in zip(updates, values, found.values, strict=True):
+            near = [
+                v for u, v in zip(updates, values, strict=True) if at - window < u <= at and v == v
+            ]
+            if value != value:
+                assert smoothed != smoothed
+            else:
+                assert smoothed == pytest.approx(sum(near) / len(near))
+    assert smooth(curve, 50).values[:2] == (8.0, 4.0)  # the record 50 updates before is out
+    assert smooth(curve, 51).values[1] == 6.0
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def scores(folder, name, points, subset="valid"):
+    curve = [
+        {"updates": at, "scores": {n: {"value": v, "signature": f"{n}|x"} for n, v in of.items()}}
+        for at, of in points.items()
+    ]
+    (folder / name).write_text(json.dumps({"curve": curve, "curve_set": subset}))
+
+
+@pytest.fixture
+def runs(folder):
+    """Two runs: one with scored checkpoints, one with BLEU in its log that diverged."""
+    first = [inner(50, 9), inner(100, 8), valid(100, 7.5, bleu=3), inner(150, 6), valid(150, 5)]
+    log(folder, *first, valid(150, 1, "valid1"), name="a.log")
+    log(folder, inner(50, 8), valid(50, 7, bleu=2), inner(100, "nan"), name="b.log")
+    scores(folder, "a.json", {150: {"bleu": 20.5, "aer": 40}, 100: {"bleu": 10, "aer": 30}})
+    return folder
+
+
+RUNS = ["a=a.log", "a=a.json", "b b=b.log"]
+
+
+def curves(*arguments, runs=RUNS):
+    main(["curves", *runs, "--json", "out.json", *arguments])
+    with open("out.json") as file:
+        found = json.load(file)["curves"]
+    return {(c["run"], c["what"], c["source"], c["subset"]): c for c in found}
+
+
+def test_files_of_a_name_are_one_run(runs, capsys):
+    found = curves("--csv", "out.csv")
+    assert set(found) == {
+        ("a", "loss", "training", "train"),
+        ("a", "loss", "validation", "valid"),
+        ("a", "bleu", "validation", "valid"),
+        ("a", "loss", "validation", "valid1"),
+        ("a", "bleu", "checkpoints", "valid"),
+        ("a", "aer", "checkpoints", "valid"),
+        ("b b", "loss", "training", "train"),
+        ("b b", "loss", "validation", "valid"),
+        ("b b", "bleu", "validation", "valid"),
+    }
+    scored = found["a", "bleu", "checkpoints", "valid"]
+    assert (scored["updates"], scored["values"]) == ([100, 150], [10, 20.5])
+    assert scored["signature"] == "bleu|x"
+    assert found["b b", "loss", "training", "train"]["values"] == [8, None]
+    rows = list(csv.DictReader(io.StringIO((runs / "out.csv").read_text())))
+    assert len(rows) == sum(len(curve["updates"]) for curve in found.values())
+    (lost,) = [row for row in rows if row["value"] == ""]
+    assert (lost["run"], lost["updates"]) == ("b b", "100")
+    said = capsys.readouterr().out
+    assert "b b: loss (training): diverged; no number from update 100 on" in said
+    assert "checkpoints: bleu|x" in said and "20.500 at 150" in said
+    assert "1.000 at 150" not in said  # of a second validation set
+
+
+def test_a_folder_of_a_run_is_its_files(runs):
+    (runs / "run/logs").mkdir(parents=True)
+    (runs / "a.log").rename(runs / "run/logs/train.log")
+    (runs / "a.json").rename(runs / "run/curve.json")
+    found = curves(runs=["a=run"])
+    assert ("a", "bleu", "checkpoints", "valid") in found
+    assert ("a", "loss", "training", "train") in found
+
+
+def drawn(monkeypatch, *arguments):
+    """What is drawn: the panels, as figures are given them."""
+    seen = []
+    draw = figure.draw
+    monkeypatch.setattr(figure, "draw", lambda *given: seen.append(given[0]) or draw(*given))
+    curves("--figure", "out.png", *arguments)
+    return seen[0]
+
+
+def test_panels_have_bleu_and_losses(runs, monkeypatch):
+    bleu, loss = drawn(monkeypatch)
+    assert (bleu.label, loss.label) == ("BLEU", "loss")
+    assert [(c.run, c.source) for c in bleu.curves] == [
+        *(("a", "validation"), ("a", "checkpoints"), ("b b", "validation"))
+    ]
+    assert bleu.names["checkpoints"] == "checkpoints, valid set"
+    assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
+    assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
+    (aer,) = drawn(monkeypatch, "--panels", "aer")
+    assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
+
+
+def test_smoothing_is_of_the_training_alone_and_of_the_figure_alone(runs, monkeypatch, capsys):
+    _, loss = drawn(monkeypatch, "--smooth", "100")
+    assert loss.curves[0].values == (9, 8.5, 7) and loss.curves[1].values == (7.5, 5)
+    assert "mean over 100 updates" in capsys.readouterr().out
+    found = json.loads((runs / "out.json").read_text())["curves"]
+    assert found[0]["values"] == [9, 8, 6]
+
+
+def test_checkpoints_scored_on_other_sets_are_told(runs, capsys):
+    scores(runs, "b.json", {100: {"bleu": 12}}, "test")
+    curves(runs=["a=a.json", "b=b.json"])
+    assert "on different sets: test, valid" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["a=a.log", "a=a.log"], "twice"),
+        (["a=nothing.log"], "cannot be read"),
+        (["a=nothing.json"], "cannot be read"),
+        (["a=empty.log"], "is empty"),
+        (["a=other.log"], "--log-format json"),
+        (["a=other.json"], "has no curve"),
+        (["a=list.json"], "has no curve"),
+        (["a=broken.json"], "not as it should be"),
+        (["a=."], "no folder of a run"),
+        (["a=a.log", "--panels", "aer"], "there are loss, bleu"),
+        (["a=a.log", "--figure", "a.txt"], ".png, .pdf, .svg"),
+        (["a=a.log", "--json", "a.log"], "one of the inputs"),
+        (["a=a.log", "--theme", "dark"], "--figure"),
+    ],
+)
+def test_mistakes_are_told(runs, arguments, said):
+    (runs / "empty.log").write_text("")
+    (runs / "other.log").write_text("some text\n")
+    (runs / "other.json").write_text('{"scores": {}}')
+    (runs / "list.json").write_text("[1]")
+    (runs / "broken.json").write_text('{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}')
+    with pytest.raises(UserError) as error:
+        main(["curves", *arguments])
+    assert said in str(error.value)
+
+
+def test_a_log_may_be_called_json(runs):
+    before = curves(runs=["a=a.log"])
+    (runs / "a.log").rename(runs / "train.json")
+    assert curves(runs=["a=train.json"]) == before
+
+
+@pytest.mark.parametrize("arguments", [["a.log"], ["a="], ["a=a.log", "--smooth", "0"]])
+def test_wrong_values_are_refused(runs, arguments):
+    with pytest.raises(SystemExit) as error:
+        main(["curves", *arguments])
+    assert error.value.code == 2
+
+
+# --- the figure ---------------------------------------------------------------------------------
+
+
+def test_figure_shows_curves_gaps_and_where_a_run_diverged():
+    panels = [
+        Panel("BLEU", [Curve("a", "bleu", "checkpoints", "", (100, 200), (5.0, 10.0))]),
+        Panel(
+            "loss",
+            [
+                Curve("a", "loss", "training", "", (50, 100, 150), (9.0, NAN, 7.0)),
+                Curve("b", "loss", "validation", "", (100, 200), (8.0, NAN), diverged=200),
+            ],
+            {"training": "in training", "validation": "in validation"},
+        ),
+    ]
+    bleu, loss = figure.draw(panels, "dark").axes
+    shown = [line for line in loss.lines if len(line.get_xdata())]
+    assert [list(line.get_xdata()) for line in shown] == [[50, 100, 150], [100, 200], [100]]
+    assert shown[2].get_marker() == "x" and list(shown[2].get_ydata()) == [8.0]
+    assert shown[0].get_color() != shown[1].get_color() == shown[2].get_color()
+    assert shown[0].get_color() == bleu.lines[0].get_color()
+    names = [text.get_text() for text in bleu.get_legend().get_texts()]
+    assert names == ["a", "b (diverged at update 200)"]
+    kinds = [text.get_text() for text in loss.get_legend().get_texts()]
+    assert kinds == ["in training", "in validation"]
+    assert loss.get_xlabel() == "updates" and (bleu.get_ylabel(), loss.get_ylabel()) == (
+        *("BLEU", "loss"),
+    )
+
+
+def test_plots_of_one_measure_have_one_scale():
+    def panel(value, measure):
+        return Panel("", [Curve("a", "", "checkpoints", "", (1, 2), (0.0, value))], {}, measure)
+
+    panels = [panel(5.0, "BLEU"), panel(30.0, "BLEU"), panel(7.0, "loss"), panel(2.0, "")]
+    low, high, loss, other = (axes.get_ylim() for axes in figure.draw(panels).axes)
+    assert low == high and high[1] > 30 and loss[1] < 10 and other[1] < 5
+
+
+def test_long_curves_have_no_markers():
+    def marker(points):
+        curve = Curve("a", "loss", "validation", "", tuple(range(points)), (1.0,) * points)
+        return figure.draw([Panel("loss", [curve])]).axes[0].lines[0].get_marker()
+
+    assert marker(10) == "o" and marker(100) == ""

@@ -1,0 +1,411 @@
+"""BLEU by source length: groups, scores against sacrebleu's own, files, and users' mistakes."""
+
+import csv
+import io
+import json
+import random
+import sys
+
+import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.figures import style
+from fairseq_hybrid_attn.lab.lengths import figure
+from fairseq_hybrid_attn.lab.lengths.measure import (
+    BOUNDS,
+    GroupScores,
+    SystemScore,
+    cut_to,
+    groups_of,
+    length_ratio,
+    score_by_length,
+)
+from fairseq_hybrid_attn.lab.scoring.metrics import build_metric
+from fairseq_hybrid_attn.lab.tables.evidence import Translations
+
+CHOOSE = random.Random(7)
+VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()
+
+
+def sentence(words: int) -> str:
+    return " ".join(CHOOSE.choice(VOCABULARY) for _ in range(words))
+
+
+def corrupt(line: str, share: float) -> str:
+    return " ".join(
+        CHOOSE.choice(VOCABULARY) if CHOOSE.random() < share else word for word in line.split()
+    )
+
+
+# Every bound and its neighbours, sentences without words, and none of 31 to 40.
+LENGTHS = [0, 1, 9, 10, 10, 11, 11, 19, 20, 21, 29, 30, 41, 50, 51, 52, 80, 0, 5, 6, 7, 15, 16, 25]
+SOURCE = [" ".join(["wort"] * length) for length in LENGTHS]
+REFERENCE = [sentence(max(4, length)) for length in LENGTHS]
+GOOD = [corrupt(line, 0.2) for line in REFERENCE]
+BAD = [corrupt(line, 0.5) for line in REFERENCE]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder to work in, with a source, a reference and two systems."""
+    monkeypatch.chdir(tmp_path)
+    # A tenth of the resampling, for speed.
+    assert score_by_length.__kwdefaults__["samples"] == 1000
+    monkeypatch.setitem(score_by_length.__kwdefaults__, "samples", 100)
+    for name, lines in {"src": SOURCE, "ref": REFERENCE, "good": GOOD, "bad": BAD}.items():
+        write(tmp_path / name, lines)
+    return tmp_path
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+FILES = "--source src --reference ref --target-lang en".split()
+SYSTEMS = "--hypotheses good=good --hypotheses bad=bad".split()
+
+
+def lengths(*arguments, files=FILES, systems=SYSTEMS):
+    main(["lengths", *files, *systems, "--json", "out.json", *arguments])
+    with open("out.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+# --- groups -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bounds", [BOUNDS, (1,), (3, 4, 100)])
+def test_every_sentence_with_words_is_in_one_group(bounds):
+    groups = groups_of(bounds)
+    for words in range(1, 120):
+        assert sum(words in group for group in groups) == 1
+    assert not any(0 in group for group in groups)
+
+
+def test_groups_are_open_below_and_closed_above():
+    groups = groups_of()
+    assert list(map(str, groups)) == [
+        *("(0,10]", "(10,20]", "(20,30]", "(30,40]", "(40,50]", "(50,∞)")
+    ]
+    places = {words: [words in group for group in groups].index(True) for words in range(1, 60)}
+    for edge, place in {1: 0, 10: 0, 11: 1, 20: 1, 21: 2, 40: 3, 41: 4, 50: 4, 51: 5}.items():
+        assert places[edge] == place
+
+
+@pytest.mark.parametrize("bounds", [(10, 10), (20, 10), (0, 10), (-1,)])
+def test_bounds_have_to_rise_above_0(bounds):
+    with pytest.raises(ValueError, match="rise"):
+        groups_of(bounds)
+
+
+def test_counts_add_up(folder):
+    found = lengths()
+    sizes = [group["sentences"] for group in found["groups"]]
+    assert sizes == [sum(low < n <= high for n in LENGTHS) for low, high in EDGES]
+    assert sum(sizes) + len(found["without_words"]) == found["whole"]["sentences"] == len(LENGTHS)
+    assert found["without_words"] == [1, 18]
+    assert sum(group["words"] for group in found["groups"]) == sum(LENGTHS)
+    assert found["whole"]["words"] == sum(LENGTHS)
+
+
+EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
+
+
+# --- scores, against sacrebleu's own ------------------------------------------------------------
+
+
+def test_a_group_is_scored_as_a_corpus_of_its_own(folder):
+    found = lengths()
+    for (low, high), group in zip(EDGES, found["groups"], strict=True):
+        numbers = [n for n, length in enumerate(LENGTHS) if low < length <= high]
+        if not numbers:
+            assert group["scores"] == {} and low == 30
+            continue
+        for name, lines in {"good": GOOD, "bad": BAD}.items():
+            expected = BLEU().corpus_score(
+                [lines[n] for n in numbers], [[REFERENCE[n] for n in numbers]]
+            )
+            assert group["scores"][name]["value"] == pytest.approx(expected.score, abs=1e-9)
+    assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
+
+
+def test_intervals_and_p_are_sacrebleus(folder, monkeypatch):
+    found = lengths()
+    numbers = [n for n, length in enumerate(LENGTHS) if 0 < length <= 10]
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    named = [(name, [lines[n] for n in numbers]) for name, lines in (("g", GOOD), ("b", BAD))]
+    references = [[REFERENCE[n] for n in numbers]]
+    _, results = PairedTest(named, {"BLEU": BLEU()}, references, "bs", n_samples=100)()
+    good, bad = found["groups"][0]["scores"]["good"], found["groups"][0]["scores"]["bad"]
+    for ours, theirs in zip((good, bad), results["BLEU"], strict=True):
+        assert ours["mean"] == pytest.approx(theirs.mean) and ours["interval"] > 0
+        assert ours["interval"] == pytest.approx(theirs.ci)
+    assert good["p_value"] is None
+    assert bad["p_value"] == pytest.approx(results["BLEU"][1].p_value)
+
+
+@pytest.mark.parametrize("bounds", ["1000", "80"])
+def test_a_corpus_of_one_group_has_its_corpus_bleu(folder, bounds):
+    with_words = [n for n, length in enumerate(LENGTHS) if length]
+    for name, lines in {"src": SOURCE, "ref": REFERENCE, "good": GOOD}.items():
+        write(folder / name, [lines[n] for n in with_words])
+    found = lengths("--bounds", bounds, systems=SYSTEMS[:2])
+    main(["score", *FILES[2:], "--hypotheses", "good", "--scores", "bleu", "--json", "score.json"])
+    bleu = json.loads((folder / "score.json").read_text())["scores"]["bleu"]
+    first, rest = found["groups"]
+    assert first["scores"]["good"]["value"] == bleu["value"]
+    assert found["whole"]["scores"]["good"]["value"] == bleu["value"]
+    assert found["signature"] == bleu["signature"]
+    assert (first["sentences"], rest["sentences"], rest["scores"]) == (len(with_words), 0, {})
+
+
+@pytest.mark.parametrize(
+    "lang, tok, lines",
+    [
+        (
+            "zh",
+            "zh",
+            ["我 喜欢 这 本 书 。", "今天 天气 很 好 ， 我们 去 公园 。", "他 在 看 报纸 。"],
+        ),
+        (
+            "ja",
+            "ja-mecab",
+            ["私は本を読みます。", "今日は天気がとても良いです。", "猫が好きです。"],
+        ),
+    ],
+)
+def test_targets_without_spaces_are_in_sacrebleus_words(folder, lang, tok, lines):
+    if lang == "ja":
+        pytest.importorskip("MeCab")
+        pytest.importorskip("ipadic")
+    wrong = [lines[0], lines[1][:-4] + lines[2][-3:], lines[2]]
+    write(folder / "src", ["a b c", "a b c d", "a b"])
+    write(folder / "ref", lines)
+    write(folder / "good", wrong)
+    files = ["--source", "src", "--reference", "ref", "--target-lang", lang]
+    found = lengths("--bounds", "3", files=files, systems=SYSTEMS[:2])
+    assert f"|tok:{tok}" in found["signature"]
+    scores = [group["scores"]["good"] for group in found["groups"]]
+    assert scores[0]["value"] == pytest.approx(100)
+    expected = BLEU(tokenize=tok).corpus_score(wrong[1:2], [lines[1:2]]).score
+    assert scores[1]["value"] == pytest.approx(expected) and 0 < expected < 100
+
+
+def test_one_sentence_has_a_score_and_no_interval():
+    found = score_by_length("bleu", {"a": GOOD[:3], "b": BAD[:3]}, REFERENCE[:3], [1, 1, 20], "en")
+    assert found.groups[1].scores["b"].value > 0
+    assert found.groups[1].scores["b"].interval is found.groups[1].scores["b"].p_value is None
+    assert found.groups[0].scores["b"].interval is not None
+
+
+# --- what is read and written -------------------------------------------------------------------
+
+
+def test_output_of_generate_is_the_same_as_text(folder):
+    lines = []
+    for number in reversed(range(len(GOOD))):
+        words = GOOD[number].replace("quickly", "quick@@ ly")
+        lines += [f"S-{number}\tx", f"H-{number}\t-0.1\t{words}", f"D-{number}\t-0.1\tother"]
+    write(folder / "out.txt", lines)
+    flags = ["--subwords", "subword-nmt", "--tokenizer", "none"]
+    found = lengths(*flags, systems=["--generated", "made=out.txt", *SYSTEMS[:2]])
+    assert found["systems"] == ["made", "good"]
+    for group in found["groups"]:
+        if group["scores"]:
+            assert group["scores"]["made"]["value"] == group["scores"]["good"]["value"]
+            assert group["scores"]["good"]["p_value"] in (1.0, None)
+
+
+def test_words_are_counted_of_joined_subwords_and_tokenised_text(folder, capsys):
+    plain = lengths()
+    write(folder / "src", [line.replace("wort", "wo@@ rt") for line in SOURCE])
+    sizes = [group["sentences"] for group in plain["groups"]]
+    again = lengths("--source-subwords", "subword-nmt")
+    assert [group["sentences"] for group in again["groups"]] == sizes
+    assert "warning" not in capsys.readouterr().err
+    split = lengths()
+    assert [group["sentences"] for group in split["groups"]] != sizes
+    assert "--source-subwords subword-nmt" in capsys.readouterr().err
+    # "Wort," is two words to Moses.
+    write(folder / "src", ["Wort, " * length for length in LENGTHS])
+    moses = lengths("--source-tokenizer", "moses", "--source-lang", "de")
+    assert moses["whole"]["words"] == 2 * sum(LENGTHS)
+    write(folder / "src", ["Wo@@ rt@@ , " * length for length in LENGTHS])
+    both = "--source-subwords subword-nmt --source-tokenizer moses --source-lang de".split()
+    assert lengths(*both)["whole"]["words"] == 2 * sum(LENGTHS)
+
+
+def test_text_without_spaces_is_warned_of(folder, capsys):
+    write(folder / "src", ["我喜欢这本书" * 5] * len(SOURCE))
+    lengths()
+    assert "--source-tokenizer" in capsys.readouterr().err
+
+
+def test_table_has_empty_groups(folder, capsys):
+    lengths()
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
+    assert lines["(30,40]"] == ["(30,40]", "0"]
+    assert lines["(0,10]"][1] == "7" and lines["(0,10]"][3] == "±"
+    assert lines["all"][1] == str(len(LENGTHS))
+
+
+def test_csv_has_a_line_for_each_group_and_system(folder):
+    found = lengths("--csv", "out.csv")
+    rows = list(csv.DictReader(io.StringIO((folder / "out.csv").read_text(encoding="utf-8"))))
+    assert len(rows) == 7 * 2
+    by_place = {(row["group"], row["system"]): row for row in rows}
+    assert by_place["(30,40]", "bad"]["value"] == ""
+    assert by_place["(30,40]", "bad"]["sentences"] == "0"
+    value = found["groups"][1]["scores"]["bad"]["value"]
+    assert float(by_place["(10,20]", "bad"]["value"]) == value
+    assert by_place["all", "good"]["sentences"] == str(len(LENGTHS))
+
+
+# --- the figure -----------------------------------------------------------------------------------
+
+
+def test_figures_are_written_in_all_formats_the_same_each_time(folder):
+    magic = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
+    for suffix, start in magic.items():
+        name = f"figure.{suffix}"
+        lengths("--figure", name)
+        content = (folder / name).read_bytes()
+        assert content.startswith(start)
+        lengths("--figure", name)
+        assert (folder / name).read_bytes() == content
+    lengths("--figure", "dark.svg", "--theme", "dark")
+    assert style.THEMES["dark"].background in (folder / "dark.svg").read_text()
+    assert style.THEMES["dark"].background not in (folder / "figure.svg").read_text()
+    assert not list(folder.glob(".*.tmp"))
+
+
+def test_figure_shows_the_numbers():
+    groups = [
+        GroupScores("(0,10]", 12, 100, {"a": SystemScore(30.0, 31.0, 4.0), "b": SystemScore(20.0)}),
+        GroupScores("(10,∞)", 0, 0, {}),
+    ]
+    (axes,) = figure.draw(groups, ["a", "b"], "BLEU").axes
+    first, second = (bars.lines for bars in axes.containers)
+    assert list(first[0].get_ydata())[0] == 30.0 and list(second[0].get_ydata())[0] == 20.0
+    assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap
+    # 31 ± 4, whatever the value.
+    assert [tuple(point[1] for point in bar) for bar in first[2][0].get_segments()][0] == (27, 35)
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        "(0,10]\nn = 12",
+        "(10,∞)\nn = 0",
+    ]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+
+
+def test_without_matplotlib_the_extra_is_named(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"fairseq-hybrid-attn\[analysis\]"):
+        lengths("--figure", "figure.png")
+    assert not (folder / "out.json").exists()  # told before the work
+    assert lengths()["whole"]["sentences"] == len(LENGTHS)
+
+
+def test_fonts_are_found_by_their_characters(monkeypatch, capsys):
+    from matplotlib import font_manager
+
+    bundled = ("DejaVu Sans", "DejaVu Serif", "STIXGeneral", "cmr10")
+    files = {name: font_manager.findfont(name) for name in bundled}
+    monkeypatch.setattr(style, "_installed", lambda: files)
+    style._characters.cache_clear()
+    assert style.fonts("plain, Ünïcode") == ["DejaVu Sans"]
+    assert style.fonts("ᶁ") == ["DejaVu Sans", "STIXGeneral"]  # U+1D81
+    assert capsys.readouterr().err == ""
+    assert style.fonts("猫") == ["DejaVu Sans"]
+    message = capsys.readouterr().err
+    assert "no installed font has 猫" in message and "fonts-noto-cjk" in message
+    style._characters.cache_clear()
+
+
+def test_japanese_text_wants_a_japanese_font_first():
+    installed = style._installed()
+    assert not any(name.startswith("Last Resort") for name in installed)
+    families = {"Noto Sans CJK JP": "", "Noto Sans CJK SC": "", "Another": ""}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "_installed", lambda: families)
+        assert style._candidates("猫が")[0] == "Noto Sans CJK JP"
+        assert style._candidates("猫")[0] == "Noto Sans CJK SC"
+        assert style._candidates("猫")[-1] == "Another"
+
+
+def test_a_dollar_in_a_name_is_no_formula(folder):
+    with style.theme("light", ["a$b$"]):
+        shown = style.new_figure(2, 2)
+        shown.subplots().set_title("$\\frac{$ and $x_1$")
+        assert style.render(shown, "svg")  # matplotlib would refuse the formula
+
+
+# --- users' mistakes ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([*FILES], "give a system"),
+        ([*FILES, "--hypotheses", "a=good", "--hypotheses", "a=bad"], "two systems are called a"),
+        ([*FILES, "--generated", "a=good"], "--subwords and --tokenizer"),
+        ([*FILES, "--generated", "a=good", "--subwords", "none"], "needs --tokenizer"),
+        ([*FILES, *SYSTEMS, "--subwords", "subword-nmt"], "goes with --generated"),
+        ([*FILES, *SYSTEMS, "--source-tokenizer", "moses"], "--source-lang"),
+        ([*FILES, *SYSTEMS, "--theme", "dark"], "--figure"),
+        ([*FILES, *SYSTEMS, "--figure", "figure.gif"], ".png, .pdf, .svg"),
+        ([*FILES, *SYSTEMS, "--figure", "none/figure.png"], "no directory"),
+        ([*FILES, *SYSTEMS, "--json", "ref"], "one of the inputs"),
+        ([*FILES, *SYSTEMS, "--json", "x", "--csv", "x"], "writes there too"),
+        ([*FILES, "--hypotheses", "a=short"], "has 3 lines"),
+        ([*FILES, "--hypotheses", "a=missing"], "missing cannot be read"),
+        (["--source", "short", *FILES[2:], *SYSTEMS], "short has 3 lines"),
+        ([*FILES[:4], "--target-lang", "english", *SYSTEMS], "--target-lang"),
+        ([*FILES[:4], "--target-lang", "zh", *SYSTEMS, "--score", "nist_bleu"], "nist_bleu"),
+    ],
+)
+def test_mistakes_are_told(folder, arguments, said):
+    write(folder / "short", GOOD[:3])
+    with pytest.raises(UserError) as error:
+        main(["lengths", *arguments])
+    assert said in str(error.value)
+    assert (folder / "ref").read_text(encoding="utf-8").split("\n")[:-1] == REFERENCE
+
+
+@pytest.mark.parametrize("flag", [["--bounds", "20,10"], ["--bounds", "0"], ["--hypotheses", "x"]])
+def test_wrong_values_are_refused(folder, flag, capsys):
+    with pytest.raises(SystemExit) as error:
+        main(["lengths", *FILES, *SYSTEMS, *flag])
+    assert error.value.code == 2 and flag[0] in capsys.readouterr().err
+
+
+# --- the length of translations -----------------------------------------------------------------
+
+
+def test_length_ratio_is_that_of_the_words_that_bleu_counts():
+    metric = build_metric("bleu", "en")
+    found = length_ratio(metric, ["a cat, it sat", ""], ["a cat", "it sat."])
+    assert found.value == 5 / 5  # the comma and the full stop are words
+    assert "tok:13a" in found.signature
+    with pytest.raises(UserError, match="no words"):
+        length_ratio(metric, ["a", "b"], ["", ""])
+    with pytest.raises(UserError, match="1 lines"):
+        length_ratio(metric, ["a"], ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "translation, reference, cut",
+    [("a b c", "x y", "a b"), ("a", "x y", "a"), ("a b", "", ""), ("", "x", "")],
+)
+def test_a_cut_translation_ends_where_its_reference_does(translation, reference, cut):
+    assert cut_to(translation, reference) == cut
+
+
+def test_text_without_spaces_is_not_cut():
+    """Its words are not what is between spaces."""
+    english, japanese = (Translations("bleu", ["a b"], ["a"], to, False) for to in ("en", "ja"))
+    assert english.cut().translations == ["a"]
+    with pytest.raises(UserError, match="ja has no spaces"):
+        japanese.cut()

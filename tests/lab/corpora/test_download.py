@@ -1,0 +1,220 @@
+"""Downloading, from a server on this machine that behaves and misbehaves like those elsewhere."""
+
+import hashlib
+import http.server
+import threading
+
+import pytest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.corpora import download
+from fairseq_hybrid_attn.lab.corpora.definition import Archive
+
+CONTENT = bytes(range(256)) * 3000
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves ``files``; keeps what it was asked for in ``requests``.
+
+    ``cuts``: of how many bytes an answer consists before the connection breaks, one for each
+    request, then no more.  ``ranges``: whether it knows Range.  ``tag``: its ETag.
+    """
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {"/a.tgz": CONTENT}
+        self.cuts, self.requests = [], []
+        self.ranges, self.tag, self.status = True, '"one"', []
+
+    def url(self, path="/a.tgz"):
+        return f"http://127.0.0.1:{self.server_port}{path}"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        server = self.server
+        asked = self.headers.get("Range")
+        server.requests.append((self.path, asked))
+        if server.status:
+            return self.send_error(server.status.pop(0))
+        content = server.files.get(self.path)
+        if content is None:
+            return self.send_error(404)
+        start = 0
+        if asked and server.ranges and self.headers.get("If-Range") == server.tag:
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        else:
+            self.send_response(200)
+        rest = content[start:]
+        self.send_header("Content-Length", str(len(rest)))
+        if server.tag:
+            self.send_header("ETag", server.tag)
+        self.end_headers()
+        self.wfile.write(rest[: server.cuts.pop(0)] if server.cuts else rest)
+
+    def log_message(self, *details):
+        pass
+
+
+@pytest.fixture
+def server():
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, args=[0.01], daemon=True).start()
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch):
+    monkeypatch.setattr(download, "PAUSE", 0)
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def fetch(folder, *urls, sha256=None, file="a.tgz"):
+    said = []
+    archive = Archive(file=file, urls=urls, sha256=sha256)
+    return download.fetch(archive, folder, said.append), said
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def test_checksum_is_recorded_in_the_format_of_sha256sum(server, tmp_path):
+    found, _ = fetch(tmp_path, server.url())
+    assert found == SHA256
+    assert (tmp_path / "a.tgz").read_bytes() == CONTENT
+    assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
+    assert (tmp_path / "a.tgz.sha256").read_text() == f"{SHA256}  a.tgz\n"
+
+
+def test_file_that_is_there_needs_no_network(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.tgz").write_bytes(CONTENT)
+    found, said = fetch(tmp_path, "http://127.0.0.1:1/a.tgz", file="sub/a.tgz")
+    assert (found, said) == (SHA256, [])
+
+
+def test_broken_download_goes_on_where_it_stopped(server, tmp_path):
+    server.cuts = [300_000]
+    found, said = fetch(tmp_path, server.url(), sha256=SHA256)
+    assert found == SHA256
+    assert server.requests == [("/a.tgz", None), ("/a.tgz", "bytes=300000-")]
+    assert "broken off after 300,000 of 768,000 bytes" in said[1]
+    assert names(tmp_path) == ["a.tgz"]
+
+
+def test_next_run_goes_on_as_well(server, tmp_path):
+    server.cuts = [1000] * download.ATTEMPTS
+    with pytest.raises(UserError, match="broken off"):
+        fetch(tmp_path, server.url())
+    # Each attempt went on from the one before.
+    size = 1000 * download.ATTEMPTS
+    assert (tmp_path / "a.tgz.partial").stat().st_size == size
+    assert not (tmp_path / "a.tgz").exists()
+    assert fetch(tmp_path, server.url())[0] == SHA256
+    assert server.requests[-1] == ("/a.tgz", f"bytes={size}-")
+
+
+@pytest.mark.parametrize("lacking", ["ranges", "tag", "same file"])
+def test_starts_again_where_going_on_is_impossible(lacking, server, tmp_path):
+    server.ranges = lacking != "ranges"
+    server.tag = None if lacking == "tag" else '"one"'
+    server.cuts = [5000] * download.ATTEMPTS
+    with pytest.raises(UserError):
+        fetch(tmp_path, server.url())
+    if lacking == "same file":
+        server.files["/a.tgz"], server.tag = CONTENT[::-1], '"two"'
+    found, _ = fetch(tmp_path, server.url())
+    assert found == hashlib.sha256(server.files["/a.tgz"]).hexdigest()
+    assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
+
+
+def test_partial_file_of_unknown_origin_is_not_gone_on_with(server, tmp_path):
+    (tmp_path / "a.tgz.partial").write_bytes(b"something else")
+    assert fetch(tmp_path, server.url())[0] == SHA256
+    assert server.requests == [("/a.tgz", None)]
+
+
+def test_second_place_if_the_first_has_no_such_file(server, tmp_path):
+    found, said = fetch(tmp_path, server.url("/gone.tgz"), server.url())
+    assert found == SHA256
+    assert any("404" in line for line in said)
+    assert [path for path, _ in server.requests] == ["/gone.tgz", "/a.tgz"]
+
+
+def test_second_place_if_the_first_cannot_be_reached(server, tmp_path):
+    assert fetch(tmp_path, "http://127.0.0.1:1/a.tgz", server.url())[0] == SHA256
+
+
+def test_busy_server_is_asked_again(server, tmp_path):
+    server.status = [503, 429]
+    assert fetch(tmp_path, server.url())[0] == SHA256
+    assert len(server.requests) == 3
+
+
+def test_second_place_if_the_first_has_another_file(server, tmp_path):
+    server.files["/wrong.tgz"] = b"<html>please log in</html>"
+    found, said = fetch(tmp_path, server.url("/wrong.tgz"), server.url(), sha256=SHA256)
+    assert found == SHA256
+    assert any("another file" in line for line in said)
+
+
+def test_no_place_has_it(server, tmp_path):
+    server.files["/wrong.tgz"] = b"<html>please log in</html>"
+    with pytest.raises(UserError) as caught:
+        fetch(tmp_path, server.url("/gone.tgz"), server.url("/wrong.tgz"), sha256=SHA256)
+    message = str(caught.value)
+    assert "404" in message and "another file" in message
+    assert f"put it at {tmp_path / 'a.tgz'}" in message
+    assert not (tmp_path / "a.tgz").exists()
+    assert not (tmp_path / "a.tgz.partial").exists()
+
+
+def test_wrong_file_in_the_folder_is_refused_and_kept(server, tmp_path):
+    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
+    with pytest.raises(UserError, match="damaged or another file.*Delete it"):
+        fetch(tmp_path, server.url(), sha256=SHA256)
+    assert (tmp_path / "a.tgz").read_bytes() == CONTENT[:-1]
+    assert not server.requests
+
+
+def test_recorded_checksum_is_held_to(server, tmp_path):
+    fetch(tmp_path, server.url())
+    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
+    with pytest.raises(UserError, match="is not what it was.*a.tgz.sha256"):
+        fetch(tmp_path, server.url())
+    # The archive deleted, another file under its name at the server:
+    (tmp_path / "a.tgz").unlink()
+    server.files["/a.tgz"] = CONTENT[:-1]
+    with pytest.raises(UserError, match="another file"):
+        fetch(tmp_path, server.url())
+    # Deleting the record accepts it.
+    (tmp_path / "a.tgz.sha256").unlink()
+    assert fetch(tmp_path, server.url())[0] == hashlib.sha256(CONTENT[:-1]).hexdigest()
+
+
+def test_full_disk(server, tmp_path, monkeypatch):
+    def full(*details):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(download, "_copy", full)
+    with pytest.raises(UserError, match="a.tgz.partial cannot be written: No space left"):
+        fetch(tmp_path, server.url())
+    assert len(server.requests) == 1  # asking again would not help
+
+
+def test_folder_that_cannot_be_made(server, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot be made"):
+        fetch(tmp_path / "file", server.url())
+
+
+def test_what_is_not_public_says_where_to_get_it(tmp_path):
+    archive = Archive(file="x.xml", obtain="Ask at the library.")
+    with pytest.raises(UserError, match="x.xml is missing.*Ask at the library"):
+        download.fetch(archive, tmp_path, print)

@@ -1,0 +1,275 @@
+"""Hand-aligned sentences of a corpus, and word alignments of its training text."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.data import data_utils
+from test_prepare import lines, parts, recipe, remade
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.alignment.files import read_gold
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.corpora import aligned, load_corpus, own_corpus, pipeline, prepare
+from fairseq_hybrid_attn.lab.corpora.definition import GoldSet, parse
+from fairseq_hybrid_attn.lab.text.tokenisers import spelling
+from fairseq_hybrid_attn.lab.text.words import words_of
+
+CONFIGS = Path(__file__).parents[3] / "configs"
+
+#: German, English, and links English-German from 1: one is beyond its sentence.
+GOLD = [
+    ("Der Hund & die Katze", "the dog & the cat", "1-1 2-2 3-3 4-4 5-5"),
+    ("Das Wasser's", "water 's", "1-2 2p2"),
+    ("Feuer", "fire", "1-1 1-2"),
+    ("Ein\u3000Haus groß", "a_house large", "1-1 2-2"),
+]
+
+
+def write_gold(folder, about="base: 1\nfirst: en\n", gold=GOLD):
+    for number, name in enumerate(("de", "en", "align")):
+        (folder / f"gold.{name}").write_text("".join(f"{row[number]}\n" for row in gold))
+    (folder / "gold.yaml").write_text(about)
+    return folder
+
+
+@pytest.fixture
+def no_fairseq(monkeypatch):
+    """Without fairseq-preprocess, which takes seconds to start."""
+
+    def binarise(corpus, subwords, output, workers):
+        for language in corpus.languages:
+            (output / f"dict.{language}.txt").write_text("a 1\n")
+        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
+
+    monkeypatch.setattr(pipeline, "binarise", binarise)
+
+
+def made(folder, output, kind="subword-nmt", lowercase=False, **options):
+    corpus = own_corpus(recipe(kind=kind, size=60), folder)
+    return prepare(replace(corpus, lowercase=lowercase), output, workers=1, **options)
+
+
+@pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-unigram"])
+def test_words_stay_those_that_were_aligned(kind, no_fairseq, tmp_path, capsys):
+    manifest = made(write_gold(parts(tmp_path / "text")), tmp_path / "out", kind)
+    gold = tmp_path / "out/gold"
+    assert lines(gold / "words.de") == [row[0] for row in GOLD]
+    family = kind.partition("-unigram")[0]
+    for language, side in (("de", 0), ("en", 1)):
+        for row, line in zip(GOLD, lines(gold / f"subwords.{language}"), strict=True):
+            assert len(words_of(line.split(" "), family)) == len(row[side].split(" "))
+    # In the tokeniser's spelling, and no white space within a word.
+    text = "".join(lines(gold / "subwords.de")).replace("@@ ", "").replace(" ", "")
+    assert "&amp;" in text and "&apos;s" in text and "Ein_Haus" in text.replace("▁", "")
+    # Source first, from 0; the possible link is one still, and the impossible one is told.
+    found = read_gold(gold / "links", base=0)
+    assert [sorted(s.possible) for s in found.sentences] == [
+        [(i, i) for i in range(5)],
+        [(1, 0), (1, 1)],
+        [(0, 0)],
+        [(0, 0), (1, 1)],
+    ]
+    assert sorted(found.sentences[1].sure) == [(1, 0)]
+    said = "sentence 3, link 1-2 is beyond the sentence"
+    assert said in capsys.readouterr().err
+    assert manifest.gold["remarks"][0].count(said) == 1
+    counts = {key: value for key, value in manifest.gold.items() if key != "remarks"}
+    assert counts == {
+        "sentences": 4,
+        "sentences_left_out": 0,
+        "sure": 9,
+        "possible": 10,
+        "links_left_out": 1,
+    }
+
+
+def test_lower_case_is_for_the_model_alone(no_fairseq, tmp_path):
+    made(write_gold(parts(tmp_path / "text")), tmp_path / "out", lowercase=True)
+    gold = tmp_path / "out/gold"
+    assert lines(gold / "words.de")[0].startswith("Der ")
+    assert lines(gold / "subwords.de")[0][0] == "d"
+
+
+def test_which_sentences_are_scored(no_fairseq, tmp_path):
+    about = "base: 1\nfirst: en\nsure-alone: true\nfewest-links: 2\n"
+    manifest = made(write_gold(parts(tmp_path / "text"), about), tmp_path / "out")
+    assert lines(tmp_path / "out/gold/words.en") == [GOLD[0][1], GOLD[3][1]]
+    assert len(lines(tmp_path / "out/gold/links")) == 2
+    assert manifest.gold["sentences_left_out"] == 2
+    write_gold(tmp_path / "text", about.replace("2", "9"))
+    with pytest.raises(UserError, match="no sentence is left"):
+        made(tmp_path / "text", tmp_path / "out")
+
+
+def test_a_changed_gold_set_makes_nothing_else_anew(no_fairseq, tmp_path):
+    folder = write_gold(parts(tmp_path / "text"))
+    before = made(folder, tmp_path / "out")
+    write_gold(folder, gold=GOLD[:3])
+    made_again = remade(own_corpus(recipe(size=60), folder), tmp_path / "out")
+    assert made_again == ["hand-aligned"]
+    assert made(folder, tmp_path / "out").digest != before.digest
+
+
+def test_a_corpus_without_has_the_digest_it_had(tmp_path):
+    corpus = own_corpus(recipe(), parts(tmp_path / "text"))
+    assert corpus.gold is None and "gold" not in corpus.treatment
+    assert own_corpus(recipe(), write_gold(tmp_path / "text")).digest != corpus.digest
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"gold.yaml": None}, "gold.yaml"),
+        ({"gold.en": None, "gold.align": None}, "gold.en, gold.align"),
+        ({"gold.yaml": "first: en\n"}, "no base"),
+        ({"gold.yaml": "base: 2\nfirst: en\n"}, "0 or 1"),
+        ({"gold.yaml": "base: true\nfirst: en\n"}, "0 or 1"),
+        ({"gold.yaml": "base: 0\nfirst: fr\n"}, "which language comes first"),
+        ({"gold.yaml": "base: 0\nfirst: en\nformat: pairs\n"}, "use lines or naacl"),
+        ({"gold.yaml": "base: 0\nfirst: en\nfewest-links: -1\n"}, "a number from 0"),
+        ({"gold.yaml": "base: 0\nfirst: en\nsure-alone: 1\n"}, "true or false"),
+        ({"gold.yaml": "base: 0\nfrist: en\n"}, "unknown frist"),
+    ],
+)
+def test_incomplete_or_wrong_gold_sets_are_refused(change, said, tmp_path):
+    folder = write_gold(parts(tmp_path / "text"))
+    for name, content in change.items():
+        (folder / name).unlink() if content is None else (folder / name).write_text(content)
+    with pytest.raises(UserError, match=said):
+        own_corpus(recipe(), folder)
+
+
+def test_gold_files_that_do_not_fit_are_refused(no_fairseq, tmp_path):
+    folder = write_gold(parts(tmp_path / "text"))
+    (folder / "gold.align").write_text("1-1\n")
+    with pytest.raises(UserError, match=r"1 lines, but there are 4 sentences"):
+        made(folder, tmp_path / "out")
+    (folder / "gold.align").write_text("1-1\n1+1\n\n\n")
+    with pytest.raises(UserError, match=r"line 2: '1\+1' is no link"):
+        made(folder, tmp_path / "out")
+    write_gold(folder, gold=[*GOLD, ("eins", "", "")])
+    (folder / "gold.en").write_text("one\n")
+    with pytest.raises(UserError, match="has 5 lines, but .* has 1"):
+        made(folder, tmp_path / "out")
+
+
+def test_all_faults_of_a_recipe_s_gold_set_at_once():
+    content = {
+        "source": "de",
+        "target": "en",
+        "reader": "own",
+        "tokenizer": {"de": "none", "en": "none"},
+        "subwords": {"kind": "subword-nmt", "size": 5},
+        "gold": {"text": {"de": "a", "en": "b"}, "links": "c", "base": 3, "first": "de"},
+    }
+    with pytest.raises(UserError) as refused:
+        parse(content, Path("r.yaml"))
+    assert "a, b, c: name the file under archives" in str(refused.value)
+    assert "base: 3" in str(refused.value)
+    content["gold"] = {"links": "c"}
+    with pytest.raises(UserError, match="gold: missing .*'text', 'base', and 'first'"):
+        parse(content, Path("r.yaml"))
+
+
+def test_the_paper_s_corpus_scores_what_the_paper_scores():
+    gold = load_corpus("ldc.en-zh", CONFIGS).gold
+    assert (gold.base, gold.first, gold.sure_alone, gold.fewest_links) == (1, "zh", True, 10)
+
+
+@pytest.mark.parametrize(
+    "kind, language, word, spelt",
+    [
+        ("moses", "en", "'s", "&apos;s"),
+        ("moses", "de", "a|b", "a&#124;b"),
+        ("jieba", "zh", "AT&T", "AT&T"),
+        ("none", "de", "a\u3000b\u00a0c", "a_b_c"),
+    ],
+)
+def test_spelling(kind, language, word, spelt):
+    assert spelling(kind, language)(word) == spelt
+
+
+# --- word alignments of the training text -----------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_alignments(tmp_path_factory):
+    pytest.importorskip("eflomal")
+    folder = tmp_path_factory.mktemp("aligned")
+    return folder, made(parts(folder / "text"), folder / "out", alignments=True)
+
+
+def test_alignments_are_fairseq_s_and_fit_the_text(with_alignments):
+    folder, manifest = with_alignments
+    out = folder / "out"
+    path = str(out / "aligned/train.align.de-en")
+    links = data_utils.load_indexed_dataset(path, None, "mmap")
+    text = [lines(out / f"subwords/train.{language}") for language in ("de", "en")]
+    written = lines(out / "aligned/train.align")
+    assert len(links) == len(written) == len(text[0])
+    for found, line, *pair in zip(links, written, *text, strict=True):
+        assert found.tolist() == [int(n) for link in line.split() for n in link.split("-")]
+        lengths = torch.tensor([len(side.split()) for side in pair])
+        assert (found.view(-1, 2) < lengths).all()
+    assert sum(map(len, links)) > 2 * len(links)
+    # All that is in bin is there too, and there once.
+    for file in (out / "bin").iterdir():
+        assert (out / "aligned" / file.name).samefile(file)
+    assert manifest.alignments and manifest.versions["eflomal"]
+
+
+def test_asked_for_or_not_the_data_are_the_same(with_alignments, tmp_path):
+    folder, manifest = with_alignments
+    before = (folder / "out/aligned/train.align").read_bytes()
+    again = made(folder / "text", folder / "out")
+    assert again == manifest  # neither forgotten nor made again
+    assert (folder / "out/aligned/train.align").read_bytes() == before
+    without = made(folder / "text", tmp_path / "out")
+    assert without.alignments is None and not (tmp_path / "out/aligned").exists()
+    assert without.digest == manifest.digest
+
+
+def test_a_failing_aligner_leaves_nothing_half_made(no_fairseq, tmp_path, monkeypatch):
+    pytest.importorskip("eflomal")
+    folder = parts(tmp_path / "text")
+
+    def fail(command, log):
+        log.write_text("something\nout of memory\n")
+        return 3
+
+    monkeypatch.setattr(aligned, "run_program", fail)
+    with pytest.raises(UserError, match=r"status 3; it said:\n.*something\n.*out of memory"):
+        made(folder, tmp_path / "out", alignments=True)
+    assert not (tmp_path / "out/aligned").exists()
+    assert not (tmp_path / "out/manifest.json").exists()
+    monkeypatch.undo()
+
+
+def test_without_eflomal_it_is_said_before_the_work(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "eflomal", None)
+    with pytest.raises(UserError, match="pip install"):
+        made(parts(tmp_path / "text"), tmp_path / "out", alignments=True)
+    assert not (tmp_path / "out/subwords").exists()
+
+
+def test_the_command_says_what_there_is(with_alignments, capsys):
+    folder, _ = with_alignments
+    own, output = folder / "text", folder / "by command"
+    main(["prepare", "own", "--own", str(write_gold(own)), "--output", str(output)])
+    assert "hand-aligned: 4 sentences" in capsys.readouterr().out
+    assert not (output / "aligned").exists()
+    for name in ("de", "en", "align", "yaml"):
+        (own / f"gold.{name}").unlink()
+    main(["prepare", "own", "--own", str(own), "--output", str(output), "--alignments"])
+    assert f"--load-alignments: {output / 'aligned'}" in capsys.readouterr().out
+
+
+def test_manifest_is_plain_data(with_alignments):
+    folder, manifest = with_alignments
+    written = json.loads((folder / "out/manifest.json").read_text())
+    assert written["alignments"] == manifest.alignments and written["gold"] is None
+    assert GoldSet({}, "", 0, "de").files == ("",)

@@ -1,0 +1,153 @@
+"""The scripts of scripts/prepare, with stand-ins for Python and the virtual environment."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+NAMES = sorted(path.name for path in (REPOSITORY / "scripts/prepare").glob("*.sh"))
+
+PYTHON = """#!/bin/sh
+# Fit for choose_python, and gives the stamp that the virtual environment has.
+[ "$1" = - ] && echo fresh
+exit 0
+"""
+HYBRID = """#!/bin/sh
+printf '%s\\n' "$@" > "$RECORD"
+echo "threads $OMP_NUM_THREADS"
+exit "${STATUS:-0}"
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A copy of the scripts, whose environment seems to be there."""
+    root = tmp_path / "check out"
+    shutil.copytree(REPOSITORY / "scripts", root / "scripts")
+    (root / ".venv/bin").mkdir(parents=True)
+    (root / ".venv/fairseq-hybrid-attn.stamp").write_text("fresh\n")
+    for path, text in ((root / "python", PYTHON), (root / ".venv/bin/fairseq-hybrid", HYBRID)):
+        path.write_text(text)
+        path.chmod(0o755)
+    return root
+
+
+def run(checkout, script, *arguments, **variables):
+    """Run a script; what it gives to fairseq-hybrid is in ``given``, None if nothing."""
+    record = checkout / "record"
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("DATA", "DOWNLOADS", "WORKERS", "RECIPE", "PYTHON")
+    }
+    done = subprocess.run(
+        [checkout / "scripts/prepare" / script, *arguments],
+        cwd=checkout,
+        env={
+            **environment,
+            "PYTHON": str(checkout / "python"),
+            "RECORD": str(record),
+            **variables,
+        },
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    done.given = record.read_text().splitlines() if record.exists() else None
+    return done
+
+
+@pytest.mark.parametrize("script", NAMES)
+def test_help_does_nothing_else(script, checkout):
+    done = run(checkout, script, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"scripts/prepare/{script}: ")
+    for name in ("DATA", "DOWNLOADS", "WORKERS", "PYTHON"):
+        assert f"\n  {name} " in done.stdout
+    assert done.given is None
+    assert not (checkout / "build").exists()
+
+
+@pytest.mark.parametrize(
+    "script, arguments, recipe",
+    [
+        ("iwslt14_de-en.sh", [], "iwslt14.de-en.fairseq"),
+        ("iwslt14_de-en.sh", ["hysan"], "iwslt14.de-en.hysan"),
+        ("iwslt14_de-en.sh", ["mma"], "iwslt14.de-en.mma"),
+        ("wmt14_en-de.sh", [], "wmt14.en-de.hysan"),
+        ("wmt14_en-de.sh", ["hybrid_gate"], "wmt14.en-de.hybrid_gate"),
+        ("wmt17_zh-en.sh", [], "wmt17.zh-en"),
+        ("aspec_ja-en.sh", [], "wat17.ja-en.hybrid_gate"),
+        ("aspec_ja-en.sh", ["mma"], "wat17.ja-en.mma"),
+        ("aspec_ja-en.sh", ["mma_en-ja"], "wat17.en-ja.mma"),
+    ],
+)
+def test_recipe_and_folders(script, arguments, recipe, checkout):
+    assert (REPOSITORY / f"configs/corpora/{recipe}.yaml").is_file()
+    done = run(checkout, script, *arguments, "--pairs", "9")
+    assert done.returncode == 0, done.stderr
+    output, downloads = checkout / "data" / recipe, checkout / "data/downloads"
+    folders = ["--output", str(output), "--downloads", str(downloads)]
+    assert done.given == ["prepare", recipe, *folders, "--pairs", "9"]
+    assert "threads 1" in done.stdout
+
+
+def test_settings(checkout):
+    places = {"DATA": "/my data", "DOWNLOADS": "/arch ives", "WORKERS": "3"}
+    done = run(checkout, "iwslt14_de-en.sh", **places)
+    folders = ["--output", "/my data/iwslt14.de-en.fairseq", "--downloads", "/arch ives"]
+    assert done.given == ["prepare", "iwslt14.de-en.fairseq", *folders, "--workers", "3"]
+
+
+def test_own_folder_and_files(checkout):
+    (checkout / "my text").mkdir()
+    done = run(checkout, "own.sh", "my text", "--source-lang", "de")
+    assert done.returncode == 0, done.stderr
+    assert done.given[:4] == ["prepare", "own", "--output", str(checkout / "data/own/my text")]
+    assert done.given[6:] == ["--own", "my text", "--source-lang", "de"]
+    for language in ("de", "en"):
+        (checkout / f"my text/x.{language}.gz").write_text("")
+    files = ["my text/x.de.gz", "my text/x.en.gz"]
+    done = run(checkout, "own.sh", *files, RECIPE="iwslt14.de-en.mma")
+    assert done.given[:4] == [
+        *("prepare", "iwslt14.de-en.mma", "--output"),
+        str(checkout / "data/own/x"),
+    ]
+    assert done.given[6:] == ["--own", *files]
+
+
+@pytest.mark.parametrize(
+    "script, arguments, variables, said",
+    [
+        ("iwslt14_de-en.sh", ["fairsek"], {}, "fairsek: use one of fairseq hysan mma"),
+        ("iwslt14_de-en.sh", [], {"WORKERS": "many"}, "WORKERS=many"),
+        ("iwslt14_de-en.sh", [], {"WORKERS": "0"}, "WORKERS=0"),
+        ("own.sh", [], {}, "name a folder or two files"),
+        ("own.sh", ["missing"], {}, "missing does not exist"),
+        ("own.sh", ["a", "b", "c"], {}, "name a folder or two files"),
+    ],
+)
+def test_mistakes_are_refused_before_anything_is_made(script, arguments, variables, said, checkout):
+    done = run(checkout, script, *arguments, **variables)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.given is None
+    assert not (checkout / "build").exists()
+
+
+def test_failure_is_passed_on(checkout):
+    done = run(checkout, "wmt17_zh-en.sh", STATUS="3")
+    assert done.returncode == 3
+    assert "done in" not in done.stdout.split("wmt17.zh-en, to")[1]
+
+
+@pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")
+def test_shellcheck(checkout):
+    scripts = [f"scripts/prepare/{name}" for name in NAMES] + ["scripts/lib/prepare.sh"]
+    done = subprocess.run(
+        ["shellcheck", "-x", *scripts], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout

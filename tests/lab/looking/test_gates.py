@@ -1,0 +1,352 @@
+"""Gates: forced ones are read back; means against loops over the modules' own gates; tags."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+import torch
+from analysed import make_data
+from models import build_tiny
+from test_observing import SOURCES, TARGETS, sample
+
+from fairseq_hybrid_attn import UserError, record_attention
+from fairseq_hybrid_attn.attention import PatternedSelfAttention
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.gates import figure as figures
+from fairseq_hybrid_attn.lab.gates import tags
+from fairseq_hybrid_attn.lab.gates.measure import Gates, Place
+from fairseq_hybrid_attn.lab.inference.observing import DECODER, ENCODER, SHARE, SQUEEZE, Attentions
+from fairseq_hybrid_attn.lab.inference.tally import Tally
+
+
+def gated(model):
+    return [
+        module
+        for module in model.modules()
+        if isinstance(module, PatternedSelfAttention) and list(module.fusion.parameters())
+    ]
+
+
+def force(model, value):
+    """Weights with which every gate is exactly 0 or 1, whatever the sentence."""
+    far = 1e6 if value else -1e6
+    with torch.no_grad():
+        # A first number of each hidden vector and query that is always positive.
+        model.encoder.embed_tokens.weight[4:, 0] = 9
+        model.encoder.embed_tokens.weight[2, 0] = 9
+        for layer in model.encoder.layers:
+            layer.final_layer_norm.weight[0], layer.final_layer_norm.bias[0] = 0, 9
+        for module in gated(model):
+            for parameter in module.fusion.parameters():
+                parameter.zero_()
+            if hasattr(module.fusion, "gate"):
+                module.q_proj.weight[0], module.q_proj.bias[0] = 0, 9
+                module.fusion.gate.weight[:, 0] = far
+            else:  # |x_1| is positive; x_1 is what the first two inner numbers see
+                module.fusion.squeeze.weight[0, 0] = 1e6
+                module.fusion.squeeze.weight[1, 0] = -1e6
+                module.fusion.expand.weight[:, :2] = far
+    return model
+
+
+def observed(model):
+    attentions = Attentions(model, [ENCODER, DECODER])
+    gates = Gates(attentions.layers)
+    for one in attentions.observe(sample()):
+        gates.add(one)
+    return gates
+
+
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("name", ["gate-hidden", "gate-query", "hysan-gated", "hysan-prenorm"])
+def test_forced_gates_are_read_back(name, value):
+    gates = observed(force(build_tiny(name), value))
+    rows = gates.rows()
+    shape = {"gate-hidden": 2, "gate-query": 2 * 5}.get(name, 3 * 4 + 2 * 2)
+    assert len(rows) == shape
+    assert all(row["mean"] == value and row["deviation"] == 0 for row in rows)
+    assert gates.share() == (value if name.startswith("gate") else None)
+
+
+@pytest.mark.parametrize("name", ["gate-hidden", "gate-query"])
+def test_a_gate_of_1_is_the_share_of_the_local_branch(name):
+    """So that model is the one with the local pattern alone; that of 0, with the global alone."""
+    for value, plain in (
+        (1, build_tiny("gate-local")),
+        (0, build_tiny("mma", head_patterns="global")),
+    ):
+        model = force(build_tiny(name), value)
+        weights = {key: w for key, w in model.state_dict().items() if "fusion" not in key}
+        plain.load_state_dict(weights)
+        inputs = sample()["net_input"]
+        with torch.no_grad():
+            ours, theirs = model(**inputs)[0], plain(**inputs)[0]
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["gate-hidden", "gate-query", "hysan-gated"])
+def test_means_are_those_of_the_modules_gates(name):
+    """Sentence by sentence, position by position, out of what the attention itself records."""
+    model = build_tiny(name)
+    gates = observed(model)
+    expected = {}
+    for source, target in zip(SOURCES, TARGETS, strict=True):
+        with record_attention(model) as records, torch.no_grad():
+            model(**sample([source], [target])["net_input"])
+        for module, (record,) in records.items():
+            if record.gates is None:
+                continue
+            kind, layer = module.split(".")[0], int(module.split(".")[2]) + 1
+            if name.startswith("gate"):
+                values = record.gates[:, 0]
+                expected.setdefault((kind, layer, "local", None), []).extend(values.mean(-1))
+                for head in range(values.shape[-1] if values.shape[-1] > 1 else 0):
+                    key = (kind, layer, "local", head + 1)
+                    expected.setdefault(key, []).extend(values[:, head])
+            else:
+                words = ("global", "fw", "bw", "l5") if kind == ENCODER else ("fw", "l5")
+                for branch, values in zip(words, record.gates[:, :, 0], strict=True):
+                    expected.setdefault((kind, layer, branch, None), []).extend(values.mean(-1))
+    rows = gates.rows()
+    assert len(rows) == len(expected)
+    for row in rows:
+        values = np.array(expected[row["kind"], row["layer"], row["branch"], row["head"]])
+        assert row["positions"] == len(values)
+        assert row["gate"] == (SHARE if name.startswith("gate") else SQUEEZE)
+        np.testing.assert_allclose(row["mean"], values.mean(), atol=1e-6)
+        np.testing.assert_allclose(row["deviation"], values.std(), atol=1e-5)
+    order = [(row["kind"] != ENCODER, row["layer"], row["head"] or 0) for row in rows]
+    assert order == sorted(order)
+    if name.startswith("gate"):
+        both = [v for key, found in expected.items() if key[3] is None for v in found]
+        np.testing.assert_allclose(gates.share(), np.mean(both), atol=1e-6)
+
+
+def test_windows():
+    assert observed(build_tiny("gate-hidden")).window() == 3
+    assert observed(build_tiny("gate-query", local_window=5)).window() == 11
+    assert observed(build_tiny("hysan-gated")).window() is None
+
+
+def test_models_without_gates():
+    for name in ("mma", "hysan-sum", "gate-concat", "gate-local", "past-only"):
+        assert not Gates(Attentions(build_tiny(name)).layers).layers
+
+
+def test_a_word_counts_once_as_the_mean_of_its_subwords():
+    attentions = Attentions(build_tiny("gate-hidden"), [ENCODER])
+    (one,) = attentions.observe(sample(SOURCES[:1], TARGETS[:1]))
+    gates = Gates(attentions.layers)
+    words = [[0], [1, 2, 3], [4], [5, 6], [7]]  # the end symbol is of none
+    gates.add(one, words, ["A", "B", "A", "A", "C"])
+    for layer in (1, 2):
+        values = one[ENCODER][layer - 1].gates[:, 0].double()
+        expected = {
+            "A": torch.stack([values[0], values[4], values[5:7].mean()]).mean(),
+            "B": values[1:4].mean(),
+            "C": values[7],
+        }
+        found = {r["tag"]: r for r in gates.tag_rows() if r["layer"] == layer}
+        assert {tag: row["words"] for tag, row in found.items()} == {"A": 3, "B": 1, "C": 1}
+        for tag, mean in expected.items():
+            np.testing.assert_allclose(found[tag]["mean"], mean, rtol=1e-9)
+        place = Place(ENCODER, layer, SHARE, "local")
+        assert gates.places[place].count == 9
+
+
+@pytest.mark.parametrize("name, places", [("hysan-gated", 3 * 4), ("gate-query", 2)])
+def test_parts_of_speech_are_of_the_encoder_and_of_all_heads(name, places):
+    attentions = Attentions(build_tiny(name), [ENCODER, DECODER])
+    (one,) = attentions.observe(sample(SOURCES[:1], TARGETS[:1]))
+    gates = Gates(attentions.layers)
+    gates.add(one, [[0], [1, 2, 3], [4], [5, 6], [7]], ["A", "B", "A", "A", "C"])
+    rows = gates.tag_rows()
+    assert len(rows) == 3 * places
+    assert {row["kind"] for row in rows} == {ENCODER} and {row["head"] for row in rows} == {None}
+    first = next(row for row in rows if row["tag"] == "B")
+    values = one[ENCODER][0].gates.double()  # [l, n, d], or [n, h] of the local branch
+    expected = (values[0] if name == "hysan-gated" else values)[1:4].mean()
+    np.testing.assert_allclose(first["mean"], expected, rtol=1e-9)
+
+
+def test_tallies_are_numpys():
+    """Of numbers that hardly differ, too, as gates do that have learned nothing."""
+    random = np.random.default_rng(0)
+    parts = [0.3 + 1e-9 * random.standard_normal(size) for size in (5, 0, 1, (20, 20))]
+    tally, constant = Tally(), Tally()
+    for part in parts:
+        tally.add(part)
+        constant.add(np.full(7, 0.3))
+    numbers = np.concatenate([part.ravel() for part in parts])
+    assert tally.count == len(numbers)
+    np.testing.assert_allclose(tally.mean, numbers.mean(), rtol=1e-14)
+    np.testing.assert_allclose(tally.deviation, numbers.std(), rtol=1e-6)
+    assert constant.deviation < 1e-15
+    assert Tally().mean is None and Tally().deviation is None
+
+
+# Parts of speech
+
+
+def test_tags_of_a_file(tmp_path):
+    path = tmp_path / "tags"
+    words = [["ein", "Haus"], [], ["ja"]]
+    path.write_text("DET NOUN\n\nX\n")
+    assert tags.read_tags(path, words) == [["DET", "NOUN"], [], ["X"]]
+    path.write_text("DET NOUN X\n\n\n")
+    with pytest.raises(UserError, match="line 1 has 3 tags, its sentence 2 words; line 3 has 0"):
+        tags.read_tags(path, words)
+    path.write_text("DET NOUN\nX\n")
+    with pytest.raises(UserError, match="has 2 lines, but there are 3 sentences"):
+        tags.read_tags(path, words)
+    path.write_text("A\n" * 10)
+    with pytest.raises(UserError, match="line 5 .*; and 5 more lines"):
+        tags.read_tags(path, [["a", "b"]] * 10)
+
+
+TAGGED = {
+    ("de", "HanTa"): "Der/DET Mann/NOUN sieht/VERB zwei/NUM alte/ADJ Katzen/NOUN &quot;/SYM !/SYM",
+    ("en", "HanTa"): "The/DET old/ADJ man/NOUN saw/VERB her/PRON and/CONJ 3/NUM dogs/NOUN ./SYM",
+    # Words that the tagger would split otherwise.
+    ("ja", "MeCab"): "私/PRON は/ADP 昨/NOUN 日/NOUN 東京/NOUN で/ADP 会っ/VERB た/VERB 。/SYM",
+    ("zh", "rjieba"): "我们/PRON 今天/NOUN 在/ADP 北京/NOUN 大学/NOUN 看书/VERB 。/SYM",
+}
+
+
+@pytest.mark.parametrize("language, package", TAGGED)
+def test_taggers(language, package):
+    pytest.importorskip(package)
+    pairs = [word.split("/") for word in TAGGED[language, package].split()]
+    words, expected = map(list, zip(*pairs, strict=True))
+    told = []
+    assert tags.tag_all(language, [words, []], told.append) == [expected, []]
+    assert sum(told) == 2 and set(expected) <= set(tags.UNIVERSAL)
+
+
+def test_tags_by_characters():
+    tokens = [("ab", "NOUN"), ("cde", "VERB"), ("f", "X")]
+    assert tags.by_characters(["a", "bcd", "e", "f"], tokens) == ["NOUN", "VERB", "VERB", "X"]
+    assert tags.by_characters(["abcd", "ef"], tokens) == ["VERB", "X"]  # of two, the last
+    with pytest.raises(UserError, match="changed the text"):
+        tags.by_characters(["ab", "cd"], tokens)
+
+
+def test_tags_are_translated_by_the_longest_beginning():
+    table = {"P": "PRON", "PTK": "PRT", "PTKNEG": "ADV"}
+    assert [tags.universal(t, table) for t in ("PPER", "PTKZU", "PTKNEG", "Q")] == [
+        *("PRON", "PRT", "ADV", "X")
+    ]
+    for each in (tags._STTS, tags._C5, tags._IPA, tags._ICTCLAS):
+        assert set(each.values()) <= set(tags.UNIVERSAL)
+
+
+# The command
+
+
+@pytest.fixture
+def in_data(data, monkeypatch):
+    monkeypatch.chdir(data)
+    return data
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data(tmp_path_factory.mktemp("gates"), ["gate1", "gate2", "mma", "lstm"])
+
+
+def gates_command(*flags):
+    main(["gates", "bin", "--subwords", "subword-nmt", "--cpu", "--source", "text.de", "--target",
+          "text.en", *map(str, flags)])  # fmt: skip
+
+
+def test_command(in_data, capsys):
+    (in_data / "tags").write_text("A B\nB\n\nA A B\n")
+    gates_command(
+        *("--path", "gate1.pt", "gate2.pt", "--bleu", 10, 12, "--tags", "tags"),
+        *("--json", "gates.json", "--csv", "gates.csv", "--figure", "gates.png"),
+    )
+    said = capsys.readouterr()
+    assert "left out: sentence 3" in said.err
+    assert "window 3" in said.out and "window 5" in said.out
+    written = json.loads((in_data / "gates.json").read_text())
+    assert written["tags"] == "tags"
+    first, second = written["models"]
+    assert (first["name"], first["window"], first["bleu"]) == ("gate1", 3, 10)
+    assert (second["name"], second["window"], second["bleu"]) == ("gate2", 5, 12)
+    counts = {row["tag"]: row["words"] for row in first["tag_rows"] if row["layer"] == 1}
+    assert counts == {"A": 3, "B": 3}
+    rows = list(csv.DictReader((in_data / "gates.csv").open()))
+    layer1 = [r for r in rows if r["model"] == "gate1" and r["layer"] == "1" and not r["tag"]]
+    assert [float(r["mean"]) for r in layer1] == [first["rows"][0]["mean"]]
+    # Subwords of the three sentences, and their end symbols.
+    assert layer1[0]["count"] == "12"
+    assert (in_data / "gates.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_show_the_numbers():
+    of = {"kind": "encoder", "branch": "local"}
+    model = figures.ModelGates(
+        name="a",
+        rows=[
+            {**of, "layer": n, "head": None, "mean": mean, "deviation": 0.1}
+            for n, mean in ((1, 0.4), (2, 0.3))
+        ],
+        tag_rows=[
+            {**of, "layer": 1, "tag": tag, "mean": mean}
+            for tag, mean in (("zz", 0.2), ("X", 0.3), ("NOUN", 0.5))
+        ],
+        share=0.35,
+        window=3,
+        bleu=20.0,
+    )
+    other = figures.ModelGates("b", model.rows, [], 0.45, 5, 21.0)
+    by_layer, by_tag, by_window, bars = figures.draw([other, model]).axes
+    assert list(by_layer.lines[0].get_ydata()) == [0.4, 0.3]
+    assert [text.get_text() for text in by_tag.get_xticklabels()] == ["NOUN", "X", "zz"]
+    assert [bar.get_height() for bar in by_tag.patches] == [0.5, 0.3, 0.2]
+    assert [list(axis) for axis in by_window.lines[-1].get_data()] == [[3, 5], [0.35, 0.45]]
+    assert [bar.get_height() for bar in bars.patches] == [20, 21]
+    assert len(figures.draw([other]).axes) == 1
+    # Lines of a layer are side by side, in its order.
+    places = [list(container.lines[0].get_xdata()) for container in by_layer.containers]
+    assert [[round(x) for x in line] for line in places] == [[1, 2], [1, 2]]
+    assert places[0][0] < 1 < places[1][0]
+
+
+@pytest.mark.parametrize(
+    "flags, problem",
+    [
+        (["--path", "gate1.pt", "--tags", "short.tags"], "has 1 lines, but there are 4"),
+        (["--path", "gate1.pt", "--tags", "wrong.tags"], "line 2 has 2 tags, its sentence 1 words"),
+        (["--path", "gate1.pt", "--tags", "no.tags"], "cannot be read"),
+        (["--path", "gate1.pt", "--tags", "text.de", "--tagger", "de"], "one of --tags"),
+        (["--path", "gate1.pt", "--write-tags", "t"], "give both"),
+        (
+            ["--path", "gate1.pt", "--tagger", "de", "--write-tags", "t", "--csv", "t"],
+            "--write-tags t: --csv writes there too",
+        ),
+        (["--path", "gate1.pt", "--bleu", 1, 2], "2 numbers for 1 models"),
+        (["--path", "mma.pt"], "has no gates"),
+        (["--path", "lstm.pt"], "no attention of encoder or decoder"),
+        (["--path", "gate1.pt", "--json", "text.de"], "one of the inputs"),
+        (["--path", "gate1.pt", "gate1.pt"], "two models are called"),
+        (["--path", "gate1.pt", "--names", "a", "b"], "2 names for 1 models"),
+        (["--path", "gate1.pt", "--sentences", "3"], "none of the sentences"),
+        (["--path", "gate1.pt", "--sentences", "5"], "5 is not within 1 to 4"),
+        (["--path", "gate1.pt", "--sentences", "one"], "use numbers and ranges"),
+    ],
+)
+def test_mistakes(in_data, flags, problem):
+    (in_data / "short.tags").write_text("A B\n")
+    (in_data / "wrong.tags").write_text("A B\nA B\n\nA A A\n")
+    with pytest.raises(UserError, match=problem):
+        gates_command(*flags)
+
+
+def test_tagger_writes_what_it_says(in_data):
+    pytest.importorskip("HanTa")
+    gates_command("--path", "gate1.pt", "--tagger", "de", "--write-tags", "own.tags")
+    lines = (in_data / "own.tags").read_text().split("\n")
+    assert [len(line.split()) for line in lines] == [2, 1, 0, 3, 0]
+    gates_command("--path", "gate1.pt", "--tags", "own.tags")

@@ -1,0 +1,273 @@
+"""Where heads look: against loops in plain Python, and against what is known beforehand."""
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from analysed import make_data
+from models import build_tiny
+from scipy.spatial.distance import jensenshannon
+from test_observing import SOURCES, TARGETS, sample
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.heads import figure as figures
+from fairseq_hybrid_attn.lab.heads.measure import MEASURES, Heads, by_pattern, divergences, measures
+from fairseq_hybrid_attn.lab.inference.observing import CROSS, DECODER, ENCODER, Attentions
+from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
+
+
+def maps_of(name, **settings):
+    """Of the model, what was seen of each sentence as maps between subwords."""
+    attentions = Attentions(build_tiny(name, **settings))
+    found = []
+    for number, one in enumerate(attentions.observe(sample())):
+        source, target = ([str(n) for n in side[number][:-1]] for side in (SOURCES, TARGETS))
+        maps = sentence_maps(attentions, number, one, source, target, "none")
+        found.append(maps.units["subwords"])
+    return found
+
+
+def by_loops(kind, rows, allowed):
+    """The measures of a head in a sentence, query by query."""
+    found = {name: [] for name in MEASURES}
+    for i, row in enumerate(rows):
+        entropy = -sum(w * math.log(w) for w in row if w > 0)
+        keys = sum(map(bool, allowed[i]))
+        found["entropy"].append(entropy)
+        found["symbol"].append(row[0] if kind == DECODER else row[-1])
+        if keys > 1:
+            found["relative_entropy"].append(entropy / math.log(keys))
+        if kind != CROSS:
+            found["distance"].append(sum(w * abs(i - j) for j, w in enumerate(row)))
+            found["signed_distance"].append(sum(w * (j - i) for j, w in enumerate(row)))
+            found["self"].append(row[i])
+    return found
+
+
+@pytest.mark.parametrize("name", ["mma", "hysan-gated"])
+def test_measures_are_those_of_loops(name):
+    heads, maps = Heads(), maps_of(name)
+    for one in maps:
+        for each in one.values():
+            heads.add(each)
+    rows = heads.rows()
+    assert len(rows) == {"mma": 3 * 4 + 2 * 4 + 2 * 4, "hysan-gated": 3 * 16 + 2 * 8 + 2 * 4}[name]
+    for row in rows:
+        branch, head, layer = None, row["head"] - 1, row["layer"] - 1
+        expected = {measure: [] for measure in MEASURES}
+        for one in maps:
+            each = one[row["kind"]]
+            branch = each.layers[layer].branches.index(row["branch"])
+            weights, allowed = (x[layer][branch, head] for x in (each.weights, each.allowed))
+            for measure, values in by_loops(row["kind"], weights.tolist(), allowed).items():
+                expected[measure] += values
+        assert row["pattern"] == maps[0][row["kind"]].layers[layer].heads[branch][head]
+        assert row["queries"] == len(expected["entropy"])
+        for measure, values in expected.items():
+            if values:
+                assert row[measure] == pytest.approx(np.mean(values), abs=1e-6)
+            else:
+                assert row[measure] is None and row["kind"] == CROSS
+
+
+def test_what_patterns_imply():
+    """The past is to the left, the future to the right, the neighbourhood near."""
+    heads = Heads()
+    for one in maps_of("mma"):
+        heads.add(one[ENCODER])
+    rows = {row["pattern"]: row for row in heads.rows() if row["layer"] == 1}
+    assert rows["backward"]["signed_distance"] == pytest.approx(-rows["backward"]["distance"])
+    assert rows["forward"]["signed_distance"] == pytest.approx(rows["forward"]["distance"])
+    assert rows["local"]["distance"] < 1 < rows["global"]["distance"]
+    assert all(0 < row["relative_entropy"] <= 1 for row in rows.values())
+
+
+def test_known_distributions():
+    """Uniform: all of the entropy there is; one key: none; no key at all: no number."""
+    uniform = np.full((1, 1, 4, 4), 0.25)
+    found = measures(ENCODER, uniform, np.ones((1, 1, 4, 4), bool))
+    np.testing.assert_allclose(found["entropy"], math.log(4))
+    np.testing.assert_allclose(found["relative_entropy"], 1)
+    np.testing.assert_allclose(found["distance"][0, 0], [1.5, 1, 1, 1.5])
+    np.testing.assert_allclose(found["signed_distance"][0, 0], [1.5, 0.5, -0.5, -1.5])
+    one = np.eye(4)[None, None]
+    alone = measures(ENCODER, one, one > 0)
+    assert (alone["entropy"] == 0).all() and np.isnan(alone["relative_entropy"]).all()
+    nothing = measures(ENCODER, np.zeros((1, 1, 2, 2)), np.zeros((1, 1, 2, 2), bool))
+    assert all(np.isnan(values).all() for values in nothing.values())
+
+
+def test_divergences_are_scipys():
+    random = np.random.default_rng(0)
+    weights = random.dirichlet(np.ones(6) / 3, size=(5, 4))  # 5 heads, 4 queries, 6 keys
+    weights[0, :, :3] = 0
+    weights /= weights.sum(-1, keepdims=True)
+    weights[3] = weights[4]
+    found = divergences(weights)
+    for a in range(5):
+        for b in range(5):
+            expected = sum(
+                jensenshannon(weights[a, q], weights[b, q], base=2) ** 2 for q in range(4)
+            )
+            assert found[a, b] == pytest.approx(expected, abs=1e-7)
+    apart = np.eye(2)[:, None]  # two heads that attend to one key each
+    np.testing.assert_allclose(divergences(apart), 1 - np.eye(2))
+
+
+@pytest.mark.parametrize("name, kind", [("mma", ENCODER), ("mma", CROSS), ("hysan-gated", ENCODER)])
+def test_differences_are_means_over_pairs(name, kind):
+    heads, maps = Heads(), maps_of(name)
+    for one in maps:
+        heads.add(one[kind])
+    for found in heads.differences():
+        layer = found["layer"] - 1
+        weights = [one[kind].weights[layer] for one in maps]  # [l, h, n, m]
+        l, h = weights[0].shape[:2]  # noqa: E741
+        queries = sum(w.shape[2] for w in weights)
+
+        def divergence(one, other, weights=weights, queries=queries):
+            pairs = (
+                jensenshannon(w[one][q], w[other][q], base=2) ** 2
+                for w in weights
+                for q in range(w.shape[2])
+            )
+            return sum(np.nan_to_num(list(pairs))) / queries
+
+        within = [divergence((b, i), (b, j)) for b in range(l) for i in range(h) for j in range(i)]
+        assert found["divergence_of_heads"] == pytest.approx(np.mean(within), abs=1e-5)
+        if l > 1:
+            across = [
+                divergence((a, i), (b, i)) for a in range(l) for b in range(a) for i in range(h)
+            ]
+            assert found["divergence_of_branches"] == pytest.approx(np.mean(across), abs=1e-5)
+        else:
+            assert found["divergence_of_branches"] is None
+        overlap = sum(
+            (w[b, i] * w[b, j]).sum()
+            for w in weights
+            for b in range(l)
+            for i in range(h)
+            for j in range(h)
+        )
+        expected = -overlap / (l * h * h * queries)
+        assert found["position_disagreement"] == pytest.approx(expected, rel=1e-5)
+        assert found["queries"] == queries and len(found["units"]) == l * h
+        matrix = np.array(found["divergences"])
+        assert matrix.shape == (l * h, l * h) and (matrix == matrix.T).all()
+        assert matrix[0, 1] == pytest.approx(divergence((0, 0), (0, 1)), abs=1e-5)
+
+
+def test_heads_with_the_same_pattern_together():
+    rows = [
+        {"kind": "encoder", "layer": 1, "branch": "b", "pattern": p, "head": n}
+        | dict.fromkeys(MEASURES, value)
+        for n, (p, value) in enumerate((("x", 1.0), ("x", 3.0), ("y", None)))
+    ]
+    first, second = by_pattern(rows)
+    assert (first["heads"], first["distance"], second["distance"]) == (2, 2.0, None)
+
+
+# The command
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return make_data(tmp_path_factory.mktemp("heads"), ["mma", "hysan", "lstm"])
+
+
+def heads_command(folder, monkeypatch, *flags):
+    monkeypatch.chdir(folder)
+    main(["heads", "bin", "--subwords", "subword-nmt", "--cpu", "--source", "text.de", "--target",
+          "text.en", *map(str, flags)])  # fmt: skip
+
+
+def test_command(data, monkeypatch, capsys):
+    heads_command(
+        *(data, monkeypatch, "--path", "mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
+        *("--json", "heads.json", "--csv", "heads.csv", "--figure", "heads.pdf"),
+    )
+    said = capsys.readouterr()
+    assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
+    assert "M (transformer_mma; with positions)" in said.out
+    written = json.loads((data / "heads.json").read_text())
+    rows = list(csv.DictReader((data / "heads.csv").open()))
+    assert {row["model"] for row in rows} == {"M", "H", "L"}
+    assert len(rows) == sum(len(model["heads"]) for model in written["models"])
+    lstm = [row for row in rows if row["model"] == "L"]
+    assert [(row["kind"], row["distance"]) for row in lstm] == [("cross", "")]
+    # Three subwords, one and five, and the end symbols.
+    assert rows[0]["queries"] == "12"
+    assert (data / "heads.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_words_are_other_tokens_than_subwords(data, monkeypatch, capsys):
+    found = {}
+    for unit in ("words", "subwords"):
+        heads_command(
+            *(data, monkeypatch, "--path", "mma.pt", "--unit", unit, "--json", "unit.json"),
+            *("--kinds", "encoder", "--sentences", "4"),
+        )
+        found[unit] = json.loads((data / "unit.json").read_text())["models"][0]["heads"][0]
+    assert (found["words"]["queries"], found["subwords"]["queries"]) == (4, 6)
+    assert found["words"]["distance"] < found["subwords"]["distance"]
+
+
+@pytest.mark.parametrize(
+    "flags, problem",
+    [
+        (["--path", "mma.pt", "--figure", "f.xyz"], "ends in one of"),
+        (["--path", "lstm.pt", "--kinds", "encoder"], "no attention of encoder"),
+        (["--path", "none.pt"], "no such file"),
+        (["--path", "mma.pt", "--max-tokens", 0], "use 1 or more"),
+    ],
+)
+def test_mistakes(data, monkeypatch, flags, problem):
+    with pytest.raises(UserError, match=problem):
+        heads_command(data, monkeypatch, *flags)
+
+
+def test_too_long_sentences(data, monkeypatch, capsys):
+    (data / "long.de").write_text("ja " * 50 + "\nja\n")
+    (data / "long.en").write_text("so\nso\n")
+    flags = ["bin", "--path", "mma.pt", "--subwords", "none", "--cpu"]
+    flags += ["--source", "long.de", "--target", "long.en"]
+    monkeypatch.chdir(data)
+    with pytest.raises(UserError, match=r"1 sentences are longer .*: sentence 1; --too-long skip"):
+        main(["heads", *flags])
+    main(["heads", *flags, "--too-long", "skip", "--json", "long.json"])
+    (model,) = json.loads((data / "long.json").read_text())["models"]
+    assert model["heads"][0]["queries"] == 2
+    assert "longer than the model takes and are left out" in capsys.readouterr().err
+
+
+def rows_of(distances):
+    """Of an encoder with a layer for each list of distances, a number for each head."""
+    return [
+        {
+            **{"kind": "encoder", "layer": layer, "branch": "global", "pattern": "global"},
+            **{"head": head, "distance": distance, "relative_entropy": 0.5},
+        }
+        for layer, numbers in enumerate(distances, start=1)
+        for head, distance in enumerate(numbers, start=1)
+    ]
+
+
+def test_colours_of_distances_mean_the_same_for_all_models():
+    models = {"near": (rows_of([[1.0, 2.0]]), []), "far": (rows_of([[4.0, 8.0]]), [])}
+    figure = figures.draw(models)
+    ends = [axes.images[0].get_clim() for axes in figure.axes if axes.images]
+    assert ends == [(0, 8), (0, 1), (0, 8), (0, 1)]
+    alone = figures.draw({"near": models["near"]}, top=figures.longest(models))
+    assert alone.axes[0].images[0].get_clim() == (0, 8)
+    assert figures.draw({"near": models["near"]}).axes[0].images[0].get_clim() == (0, 2)
+    cross = [{**row, "kind": "cross", "distance": None} for row in rows_of([[1, 2]])]
+    assert len(figures.draw({"c": (cross, [])}).axes) == 3
+
+
+def test_many_heads_have_a_scale_in_place_of_numbers():
+    few, many = (figures.draw({"m": (rows_of([[1.0] * heads]), [])}) for heads in (16, 17))
+    assert [len(axes.texts) for axes in few.axes] == [16, 16, 0]
+    assert [len(axes.texts) for axes in many.axes] == [0] * 5  # two of them scales

@@ -1,0 +1,495 @@
+"""Attention maps: words of subwords, data, figures, and the page in a real browser."""
+
+import base64
+import csv
+import json
+import shutil
+import struct
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from analysed import make_data
+from models import build_tiny
+from test_observing import sample
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.inference.observing import (
+    CROSS,
+    DECODER,
+    ENCODER,
+    Attentions,
+    Layer,
+    Seen,
+)
+from fairseq_hybrid_attn.lab.maps import figure as figures
+from fairseq_hybrid_attn.lab.maps import page
+from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST
+
+
+def a_sentence(name="hysan-gated"):
+    """What was seen of a sentence of three words in five subwords, and its translation."""
+    attentions = Attentions(build_tiny(name))
+    (seen,) = attentions.observe(sample([[4, 5, 6, 7, 8, 2]], [[6, 5, 9, 2]]))
+    pieces = (["a@@", "b", "c", "d@@", "e"], ["x", "y@@", "z"])
+    return attentions, seen, pieces
+
+
+def test_tokens_and_weights_between_words():
+    """Attention is summed over the pieces of a key and averaged over those of a query."""
+    attentions, seen, pieces = a_sentence()
+    maps = sentence_maps(attentions, 0, seen, *pieces, "subword-nmt")
+    assert (maps.source, maps.target) == (["ab", "c", "de"], ["x", "yz"])
+    source, read, predicted = (
+        ["ab", "c", "de", "</s>"],
+        ["<s>", "x", "yz"],
+        ["x", "yz", "</s>"],
+    )
+    axes = {ENCODER: (source, source), DECODER: (read, read), CROSS: (predicted, source)}
+    words_of_source = [[0, 1], [2], [3, 4], [5]]
+    groups = {
+        ENCODER: (words_of_source, words_of_source),
+        DECODER: ([[0], [1], [2, 3]], [[0], [1], [2, 3]]),
+        CROSS: ([[0], [1, 2], [3]], words_of_source),
+    }
+    for kind, (queries, keys) in axes.items():
+        one, whole = maps.units["words"][kind], maps.units["subwords"][kind]
+        assert (one.queries, one.keys) == (queries, keys)
+        assert whole.weights[0] is not None and len(whole.queries) == seen[kind][0].weights.size(2)
+        for layer, (weights, allowed) in enumerate(zip(one.weights, one.allowed, strict=True)):
+            pieces_weights = seen[kind][layer].weights.numpy()
+            np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
+            for i, rows in enumerate(groups[kind][0]):
+                for j, columns in enumerate(groups[kind][1]):
+                    block = pieces_weights[:, :, rows][..., columns]
+                    expected = block.sum(-1).mean(-1)
+                    np.testing.assert_allclose(weights[:, :, i, j], expected, atol=1e-6)
+                    assert (allowed[:, :, i, j] == (block > 0).any((-2, -1))).all()
+    assert maps.units["subwords"][DECODER].queries == ["<s>", "x", "y@@", "z"]
+    assert maps.units["subwords"][CROSS].queries == ["x", "y@@", "z", "</s>"]
+    assert list(sentence_maps(attentions, 0, seen, *pieces, "none", ["words"]).units) == ["words"]
+
+
+def test_a_sentence_of_marks_alone_is_a_word():
+    attentions, seen, (_, target) = a_sentence()
+    maps = sentence_maps(attentions, 0, seen, ["@@"] * 5, target, "subword-nmt")
+    assert maps.units["words"][ENCODER].keys == ["@@", "</s>"]
+    np.testing.assert_allclose(maps.units["words"][ENCODER].weights[0].sum(-1), 1, atol=1e-5)
+
+
+def test_other_tokens_than_the_text_has_are_refused():
+    attentions, seen, (source, target) = a_sentence()
+    with pytest.raises(UserError, match="sentence 8: the model attends from 6 to 6 tokens"):
+        sentence_maps(attentions, 7, seen, source[1:], target, "none")
+
+
+# The page
+
+
+def by_hand(weights, allowed=None, queries=None, keys=None):
+    """A model's maps of one sentence with the weights ``[branches, heads, n, m]`` of a layer."""
+    weights = np.asarray(weights, np.float32)
+    branches, heads, n, m = weights.shape
+    layer = Layer(
+        kind=ENCODER,
+        number=1,
+        heads=tuple((f"branch{b}",) * heads for b in range(branches)),
+        patterns=((PAST if allowed == "past" else GLOBAL,) * heads,) * branches,
+        gate=None,
+    )
+    tokens = queries or [f"w{i}" for i in range(n - 1)]
+    attentions = SimpleNamespace(layers={ENCODER: [layer]})
+    seen = {ENCODER: [Seen(weights=torch.from_numpy(weights))]}
+    return sentence_maps(attentions, 0, seen, tokens, ["t"], "none")
+
+
+def test_numbers_are_packed_to_five_digits():
+    weights = np.random.default_rng(0).random((2, 3, 4, 5))
+    allowed = weights > 0.2
+    bytes_ = page.packed(weights, allowed)
+    numbers = np.array(struct.unpack("<120H", bytes_)).reshape(weights.shape)
+    assert ((numbers == 0) == ~allowed).all()
+    error = np.abs((numbers - 1) / page.STEPS - weights)[allowed]
+    assert error.max() < 1e-5
+    assert struct.unpack("<3H", page.packed(np.array([0, 1, 1.00001]), np.ones(3, bool))) == (
+        *(1, 65535, 65535),
+    )
+
+
+def test_page_is_one_file_that_text_cannot_break():
+    nasty = ["</script>", "<b>x</b>", "&lt;", "{{ x }}", '"', "\u2028"]
+    size = len(nasty) + 1
+    maps = by_hand(np.full((1, 1, size, size), 1 / size), queries=nasty)
+    text = page.page("<title> & more", [page.ModelMaps("<i>m</i>", "d", [maps])])
+    assert "<title>&lt;title&gt; &amp; more</title>" in text
+    start = text.index('class="maps-data">') + len('class="maps-data">')
+    data = json.loads(text[start : text.index("</script>", start)])
+    assert data["models"][0]["name"] == "<i>m</i>"
+    shown = data["models"][0]["sentences"][0]["subwords"]["encoder"]
+    assert shown["keys"] == [*nasty, "</s>"]
+    assert len(base64.b64decode(shown["weights"])) == 2 * size * size
+    beside_plotly = text.replace(page.plotly_script(), "")
+    assert "http://" not in beside_plotly and "https://" not in beside_plotly
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium that is installed, without network; the tests are skipped if there is none."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("there is no Chromium to try the page in (Debian: apt install chromium)")
+    flags = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
+    flags += "--disable-background-networking --disable-component-update"
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=flags.split())
+        yield browser
+        browser.close()
+
+
+class Shown:
+    """A page in the browser, and its faults."""
+
+    def __init__(self, browser, path, scheme="light"):
+        size = {"width": 1300, "height": 900}
+        self.context = browser.new_context(color_scheme=scheme, viewport=size, offline=True)
+        self.page = self.context.new_page()
+        self.faults, self.asked = [], []
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector(".maps-plot .plot-container")
+
+    def choose(self, name, label):
+        self.page.locator(f'[data-choice="{name}"]').select_option(label=label)
+
+    def plot(self, panel=0):
+        """Weights, and the tokens of rows and columns, as plotly has them."""
+        return self.page.evaluate(
+            """(n) => {
+                const plot = document.querySelectorAll(".maps-plot")[n];
+                const { z, zmax } = plot.data[0];
+                return { z, zmax, keys: plot.layout.xaxis.ticktext,
+                         queries: plot.layout.yaxis.ticktext };
+            }""",
+            panel,
+        )
+
+    def hover(self, row, column, panel=0):
+        """What the page says when one points at a cell."""
+        shown = self.plot(panel)
+        box = self.page.locator(".maps-plot").nth(panel).locator(".nsewdrag").bounding_box()
+        self.page.mouse.move(1, 1)
+        self.page.wait_for_function("!document.querySelector('.hovertext')")
+        self.page.mouse.move(
+            box["x"] + box["width"] * (column + 0.5) / len(shown["keys"]),
+            box["y"] + box["height"] * (row + 0.5) / len(shown["queries"]),
+        )
+        self.page.wait_for_selector(".hovertext")
+        return self.page.locator(".hovertext").first.text_content()
+
+    def colours(self):
+        """Of the page's background, and of the plot's."""
+        return self.page.evaluate(
+            """() => [getComputedStyle(document.body).backgroundColor,
+                      document.querySelector(".maps-plot").layout.paper_bgcolor]"""
+        )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("maps")
+    return make_data(folder, ["hysan", "nopos", "mma", "stock", "lstm"])
+
+
+@pytest.fixture
+def in_data(data, monkeypatch):
+    monkeypatch.chdir(data)
+    return data
+
+
+def maps_command(*flags, subwords="subword-nmt"):
+    text = ["--source", "text.de", "--target", "text.en"]
+    main(["maps", "bin", "--subwords", subwords, "--cpu", *text, *map(str, flags)])
+
+
+def expected(folder, unit, *flags):
+    """What the command writes as JSON."""
+    maps_command(*flags, "--json", "expected.json", "--unit", unit)
+    return json.loads((folder / "expected.json").read_text())
+
+
+def close(shown, weights):
+    """The page's numbers are these; where it has none, they are 0."""
+    numbers = np.array([[w or 0 for w in row] for row in shown["z"]])
+    np.testing.assert_allclose(numbers, weights, atol=2e-5)
+
+
+def test_page_in_a_browser(in_data, browser):
+    """Every choice shows the numbers that the command writes as JSON; pointing says them."""
+    paths = ("--path", "hysan.pt", "nopos.pt", "mma.pt")
+    maps_command(*paths, "--page", "maps.html")
+    words, subwords = (expected(in_data, unit, *paths) for unit in ("words", "subwords"))
+    shown = Shown(browser, in_data / "maps.html")
+    first = words["models"][0]["sentences"][0]["maps"]["encoder"]
+    assert shown.plot()["keys"] == ["Das", "Haus", "&lt;/s&gt;"] and first["keys"][2] == "</s>"
+    close(shown.plot(), np.mean(first["layers"][0]["weights"][0], axis=0))
+    second = words["models"][1]["sentences"][0]["maps"]["encoder"]
+    close(shown.plot(1), np.mean(second["layers"][0]["weights"][0], axis=0))
+    assert shown.page.get_by_text("no positions in the encoder and decoder").is_visible()
+
+    shown.choose("layer-0", "2")
+    shown.choose("branch-0", "fw")
+    shown.choose("head-0", "3")
+    weights = first["layers"][1]["weights"][1][2]
+    close(shown.plot(), weights)
+    assert shown.plot()["z"][0][1] is None  # fw: no key after the query
+    assert shown.hover(1, 0) == f"Haus → Das{weights[1][0]:.4f}"
+    assert shown.hover(0, 2) == "Das → </s>not allowed"
+
+    shown.choose("unit", "subwords")
+    first = subwords["models"][0]["sentences"][0]["maps"]["encoder"]
+    close(shown.plot(), first["layers"][1]["weights"][1][2])
+    shown.choose("sentence", "4: 猫が 好き です")
+    assert shown.page.locator('[data-text="source"]').text_content() == "猫が 好き です"
+    third = subwords["models"][0]["sentences"][2]["maps"]
+    close(shown.plot(), third["encoder"]["layers"][1]["weights"][1][2])
+    assert "好@@ → 猫@@" in shown.hover(2, 0)
+    for kind, label in (("decoder", "decoder self-attention"), ("cross", "cross-attention")):
+        shown.choose("kind", label)
+        layer = third[kind]["layers"][1]
+        branch = int(shown.page.locator('[data-choice="branch-0"]').input_value())
+        close(shown.plot(), layer["weights"][branch][2])
+        assert shown.plot()["queries"][0] == ("&lt;s&gt;" if kind == "decoder" else "I")
+
+    shown.choose("kind", "encoder self-attention")
+    shown.choose("model-0", "mma")
+    assert shown.page.locator('[data-choice="branch-0"]').is_hidden()
+    texts = shown.page.locator('[data-choice="head-0"] option').all_text_contents()
+    assert texts == ["mean of 4", "1 (global)", "2 (local)", "3 (forward)", "4 (backward)"]
+    shown.choose("head-0", "2 (local)")
+    mma = subwords["models"][2]["sentences"][2]["maps"]["encoder"]
+    close(shown.plot(), mma["layers"][1]["weights"][0][1])
+    assert not shown.faults
+    assert all(url.startswith("file:") for url in shown.asked)
+
+
+def test_colours_and_the_second_map(in_data, browser):
+    maps_command("--path", "stock.pt", "--page", "one.html", "--sentences", "1")
+    light, dark = ["rgb(255, 255, 255)", "#ffffff"], ["rgb(21, 24, 28)", "#15181c"]
+    for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
+        shown = Shown(browser, in_data / "one.html", scheme)
+        assert shown.colours() == first
+        shown.page.click("#theme")
+        shown.page.wait_for_function(
+            "(c) => document.querySelector('.maps-plot').layout.paper_bgcolor === c", arg=other[1]
+        )
+        assert shown.colours() == other
+        shown.page.click("#theme")
+        assert shown.page.evaluate("document.documentElement.dataset.theme") == scheme
+    panels = shown.page.locator(".maps-panel")
+    assert panels.nth(1).is_hidden()
+    shown.page.check('[data-choice="second"]')
+    shown.choose("head-1", "4")
+    assert panels.nth(1).is_visible()
+    close(shown.plot(1), expected(in_data, "words", "--path", "stock.pt", "--sentences", "1")[
+        "models"][0]["sentences"][0]["maps"]["encoder"]["layers"][0]["weights"][0][3])  # fmt: skip
+    both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
+    assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both))
+    shown.choose("scale", "1")
+    assert shown.plot(0)["zmax"] == 1
+    assert not shown.faults
+
+
+def test_a_model_without_such_attention(in_data, browser):
+    maps_command("--path", "lstm.pt", "stock.pt", "--page", "lstm.html", "--sentences", "1")
+    shown = Shown(browser, in_data / "lstm.html")
+    assert "no such attention" in shown.page.locator(".maps-plot").first.text_content()
+    shown.choose("kind", "cross-attention")
+    assert shown.plot()["queries"] == ["the", "house", "&lt;/s&gt;"]
+    shown.choose("kind", "encoder self-attention")
+    assert "no such attention" in shown.page.locator(".maps-plot").first.text_content()
+    assert not shown.faults
+
+
+def test_nasty_tokens_in_a_browser(tmp_path, browser):
+    nasty = ["</script>", "<b>x</b>", "&amp;", "$x$", "<br>"]
+    maps = by_hand(np.full((1, 1, 6, 6), 1 / 6), queries=nasty)
+    (tmp_path / "nasty.html").write_text(page.page("t", [page.ModelMaps("<u>", "", [maps])]))
+    shown = Shown(browser, tmp_path / "nasty.html")
+    assert shown.hover(0, 1) == "</script> → <b>x</b>0.1667"
+    assert shown.hover(2, 4) == "&amp; → <br>0.1667"
+    labels = shown.page.locator(".xtick text").all_text_contents()
+    assert labels == [*nasty, "</s>"]
+    assert not shown.faults
+
+
+def test_a_long_sentence_in_a_browser(tmp_path, browser):
+    """Cells stay large enough to point at; the map scrolls within its panel."""
+    size = 120
+    maps = by_hand(np.tril(np.full((1, 2, size, size), 1 / size)), "past")
+    (tmp_path / "long.html").write_text(page.page("t", [page.ModelMaps("m", "", [maps])]))
+    shown = Shown(browser, tmp_path / "long.html")
+    box = shown.page.locator(".nsewdrag").first.bounding_box()
+    assert box["width"] >= 13 * size
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert shown.hover(1, 0) == "w1 → w00.0083"
+    assert not shown.faults
+
+
+# Figures and data
+
+
+def test_figures_show_the_weights():
+    random = np.random.default_rng(0)
+    weights = random.dirichlet(np.ones(4), size=(2, 3, 4)).astype("float32")
+    one = by_hand(weights, "past").units["words"][ENCODER]
+    (row,) = figures.heads_of_layers(one, branch=1)
+    assert [panel.title for panel in row.panels] == [f"head {h}\nbranch1" for h in (1, 2, 3)]
+    drawn = figures.draw([row], one.queries, one.keys).axes
+    for axes, head in zip(drawn, range(3), strict=False):
+        (image,) = axes.images
+        mask = np.triu(np.ones((4, 4), bool), 1)
+        assert (image.get_array().mask == mask).all()
+        np.testing.assert_array_equal(image.get_array().data[~mask], weights[1, head][~mask])
+        assert image.norm.vmax == pytest.approx(weights[1].max())
+    assert [t.get_text() for t in drawn[0].get_yticklabels()] == ["w0", "w1", "w2", "</s>"]
+    (row,) = figures.branches_of_layers(one)
+    np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
+
+
+def test_figures_and_data_of_the_command(in_data, capsys):
+    maps_command(
+        *("--path", "hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
+        *("--csv", "maps.csv", "--json", "maps.json", "--kinds", "encoder"),
+    )
+    names = {path.name for path in (in_data / "figures").iterdir()}
+    stems = ("encoder.model1", "encoder.model2", "compare")
+    assert names == {f"sentence4.{stem}.{form}" for stem in stems for form in ("png", "pdf")}
+    assert "no installed font" not in capsys.readouterr().err or not shutil.which("fc-list")
+    written = json.loads((in_data / "maps.json").read_text())
+    rows = list(csv.DictReader((in_data / "maps.csv").open()))
+    count = 0
+    for row in rows:
+        model = next(m for m in written["models"] if m["name"] == row["model"])
+        one = model["sentences"][0]["maps"][row["kind"]]
+        layer = one["layers"][int(row["layer"]) - 1]
+        branch = layer["branches"].index(row["branch"])
+        i, j = int(row["query"]) - 1, int(row["key"]) - 1
+        weight = layer["weights"][branch][int(row["head"]) - 1][i][j]
+        assert float(row["weight"]) == pytest.approx(weight, abs=1e-6)
+        assert (row["query_token"], row["key_token"]) == (one["queries"][i], one["keys"][j])
+        count += weight > 0
+    assert count == sum(
+        (np.array(layer["weights"]) > 0).sum()
+        for model in written["models"]
+        for layer in model["sentences"][0]["maps"]["encoder"]["layers"]
+    )
+
+
+def test_sentences_are_numbered_as_in_the_text(in_data):
+    found = expected(in_data, "words", "--path", "stock.pt", "--kinds", "encoder")
+    (model,) = found["models"]
+    assert [one["sentence"] for one in model["sentences"]] == [1, 2, 4]
+    assert model["sentences"][2]["source"] == ["猫が", "好き", "です"]
+    assert model["description"] == "transformer; with positions"
+
+
+@pytest.mark.parametrize(
+    "flags, problem",
+    [
+        (["--path", "stock.pt"], "nothing to do"),
+        (["--path", "stock.pt", "--page", "p.html", "--sentences", "3"], "1 sentences are empty"),
+        (["--path", "stock.pt", "--page", "p.html", "--sentences", "2-9"], "not within 1 to 4"),
+        (["--path", "stock.pt", "--page", "p.html", "--layer", 1], "is for --figures"),
+        (["--path", "stock.pt", "--figures", "f", "--layer", 1], "name two models"),
+        (["--path", "stock.pt", "--figures", "link"], "--figures link cannot be made"),
+        (["--path", "stock.pt", "--page", "text.de"], "one of the inputs"),
+        (["--path", "stock.pt", "--figures", "text.de"], "is a file"),
+        (["--path", "stock.pt", "--figures", "no/where"], "there is no directory"),
+        (
+            ["--path", "stock.pt", "--page", "p.html", "--source-lang", "xx"],
+            "no dictionary bin/dict.xx",
+        ),
+        (["--path", "text.de", "--page", "p.html"], "cannot be loaded"),
+        (
+            ["--path", "lstm.pt", "--page", "p.html", "--kinds", "decoder"],
+            "no attention of decoder",
+        ),
+        (
+            ["--path", "mma.pt", "stock.pt", "--figures", "f", "--layer", 3, "--sentences", 2],
+            "has 2 encoder layers",
+        ),
+    ],
+)
+def test_mistakes(in_data, flags, problem):
+    if not (in_data / "link").is_symlink():
+        (in_data / "link").symlink_to("no/where")
+    with pytest.raises(UserError, match=problem):
+        maps_command(*flags)
+    assert not (in_data / "p.html").exists() and not (in_data / "f").exists()
+
+
+def test_a_sentence_that_is_too_long(in_data):
+    (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
+    (in_data / "long.en").write_text("so\nso\n")
+    flags = ["bin", "--path", "mma.pt", "--subwords", "none", "--cpu", "--page", "p.html"]
+    flags += ["--source", "long.de", "--target", "long.en", "--sentences"]
+    with pytest.raises(UserError, match="1 sentences are longer than the model takes"):
+        main(["maps", *flags, "1"])
+
+
+@pytest.mark.parametrize(
+    "package, flags", [("plotly", ["--page", "p.html"]), ("matplotlib", ["--figures", "f"])]
+)
+def test_missing_packages(in_data, monkeypatch, package, flags):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=r"pip install \"fairseq-hybrid-attn\[analysis\]\""):
+        maps_command("--path", "mma.pt", *flags)
+
+
+def test_missing_dictionary(in_data, tmp_path):
+    with pytest.raises(UserError, match="there is no dictionary"):
+        main(["maps", str(tmp_path), "--path", "mma.pt", "--subwords", "none", "--json", "x.json"])
+
+
+def changed(folder, name, change):
+    """``foreign.pt``: a checkpoint whose content was changed."""
+    state = torch.load(folder / f"{name}.pt", weights_only=True)
+    change(state)
+    torch.save(state, folder / "foreign.pt")
+
+
+def test_what_is_wrong_with_a_checkpoint_is_told(in_data, tmp_path):
+    """Not in the words of fairseq and torch, which are for programmers."""
+
+    def told(problem, data="bin", path="foreign.pt"):
+        with pytest.raises(UserError, match=problem):
+            main(["maps", data, "--path", path, "--subwords", "none", "--json", "x.json"])
+
+    told(
+        "text.de cannot be loaded as a checkpoint: the file is damaged or of another",
+        path="text.de",
+    )
+    torch.save({"state_dict": {}}, "foreign.pt")
+    told("is not a fairseq checkpoint: it holds no model")
+    torch.save({"model": {"w": torch.zeros(1)}}, "foreign.pt")
+    told("it has weights, but no settings of its model")
+    torch.save(torch.nn.Linear(1, 1), "foreign.pt")
+    told("it refers to torch.nn.modules.linear.Linear, which might run code")
+    changed(in_data, "mma", lambda state: state["cfg"]["model"].update(_name="transformer_x"))
+    told("its architecture transformer_x is registered neither by fairseq nor by")
+    changed(in_data, "mma", lambda state: state["model"].pop("decoder.embed_tokens.weight"))
+    told("cannot be loaded: Error")  # not foreseen: then what fairseq says
+    told("there is no folder nowhere", data="nowhere", path="mma.pt")
+    told(r"there is no dictionary .*dict.de.txt \(there: none\)", str(tmp_path), "mma.pt")
+    dictionary = (in_data / "bin/dict.de.txt").read_text()
+    (tmp_path / "dict.de.txt").write_text(dictionary)
+    told(r"there is no dictionary .*dict.en.txt \(there: dict.de.txt\)", str(tmp_path), "mma.pt")
+    (tmp_path / "dict.en.txt").write_text("a 1\n")
+    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", str(tmp_path), "mma.pt")

@@ -1,0 +1,350 @@
+"""What a model's attention does, seen from outside: against its modules' own numbers."""
+
+import pytest
+import torch
+from brute_force import CONDITIONS
+from fairseq.models import FairseqLanguageModel
+from models import CONFIGURATIONS, build_tiny, pad
+from test_align import MODELS, build, stock, task_of
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.attention import PatternedSelfAttention
+from fairseq_hybrid_attn.attention.recording import record_modules
+from fairseq_hybrid_attn.lab.inference.observing import (
+    CROSS,
+    DECODER,
+    ENCODER,
+    KINDS,
+    Attentions,
+    watch,
+)
+from fairseq_hybrid_attn.lab.inference.sentences import Sentences
+
+#: The longest first, which fairseq's LSTM wants.
+SOURCES = [[4, 5, 6, 7, 8, 9, 10, 11, 2], [4, 4, 4, 6, 12, 2], [9, 8, 7, 2], [5, 2]]
+TARGETS = [[6, 5, 2], [4, 5, 6, 7, 8, 9, 2], [7, 2], [12, 5, 2]]
+#: Every model of this package, and fairseq's own with attention throughout.
+NAMES = [*CONFIGURATIONS, "stock", "stock-prenorm", "stock-checkpointed"]
+#: The papers' words, as the conditions of ``brute_force.py``.
+MEANING = {
+    **{"fw": "past", "bw": "future", "l5": "local5", "local": "local1"},
+    **{"forward": "future", "backward": "past", "neighbor": "global"},
+    **{"local-h": "global", "local-s": "global"},
+}
+
+
+def made(name):
+    return build(name) if name in MODELS and name not in CONFIGURATIONS else build_tiny(name)
+
+
+def sample(sources=SOURCES, targets=TARGETS, left=True):
+    before = [[2, *target[:-1]] for target in targets]
+    return {
+        "id": torch.arange(len(sources)),
+        "target": pad(targets, 1, left=False),
+        "net_input": {
+            "src_tokens": pad(sources, 1, left=left),
+            "src_lengths": torch.tensor(list(map(len, sources))),
+            "prev_output_tokens": pad(before, 1, left=False),
+        },
+    }
+
+
+def observe(model, *args, **kwargs):
+    return Attentions(model).observe(sample(*args, **kwargs))
+
+
+def condition(kind, word):
+    if kind == DECODER and word == "l5":
+        return CONDITIONS["local_past5"]
+    return CONDITIONS[MEANING.get(word, word)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_sum_to_1_over_the_allowed_keys_and_are_0_elsewhere(name):
+    """Of every branch and head, by the paper's word for its pattern, spelled out again."""
+    attentions = Attentions(made(name))
+    for number, one in enumerate(attentions.observe(sample())):
+        lengths = {"source": len(SOURCES[number]), "target": len(TARGETS[number])}
+        for kind, sides in (
+            (ENCODER, ("source", "source")),
+            (DECODER, ("target", "target")),
+            (CROSS, ("target", "source")),
+        ):
+            assert len(one[kind]) == (3 if kind == ENCODER else 2)
+            for seen, layer in zip(one[kind], attentions.layers[kind], strict=True):
+                n, m = (lengths[side] for side in sides)
+                assert seen.weights.shape == (len(layer.heads), 4, n, m)
+                for branch, words in enumerate(layer.heads):
+                    for head, word in enumerate(words):
+                        allows = condition(kind, word)
+                        mask = torch.tensor([[allows(i, j) for j in range(m)] for i in range(n)])
+                        weights = seen.weights[branch, head]
+                        assert layer.allowed(n, m)[branch, head].equal(mask)
+                        assert weights[~mask].eq(0).all() and weights[mask].gt(0).all()
+                        torch.testing.assert_close(weights.sum(-1), torch.ones(n))
+
+
+def test_branches_and_heads_have_their_papers_words():
+    def words(name, kind=ENCODER, **settings):
+        return [layer.heads for layer in Attentions(build_tiny(name, **settings)).layers[kind]]
+
+    branches = tuple((word,) * 4 for word in ("global", "fw", "bw", "l5"))
+    assert words("hysan-gated") == [branches] * 3
+    assert words("hysan-gated", DECODER) == [(("fw",) * 4, ("l5",) * 4)] * 2
+    assert words("hysan-sum", encoder_branches="l2,bw") == [(("l2",) * 4, ("bw",) * 4)] * 3
+    assert words("mma") == [(("global", "local", "forward", "backward"),)] * 3
+    assert words("mma", local_window=3) == words("mma")
+    assert words("mma", DECODER) == [(("past",) * 4,)] * 2
+    plain = (("global",) * 4,)
+    assert words("gate-query", local_window=2) == [(*plain, ("local",) * 4)] * 2 + [plain]
+    assert words("local-s") == [(("local-s",) * 4,)] * 2 + [plain]
+    assert words("past-only") == [(("fw",) * 4,)] * 3
+    assert words("mma", CROSS) == [plain] * 2
+    (first, *_) = Attentions(build_tiny("mma")).layers[ENCODER]
+    assert first.branches == ("mixed heads",) and first.number == 1
+    assert Attentions(build_tiny("hysan-gated")).layers[ENCODER][2].branches[3] == "l5"
+
+
+def outputs_of(model, batch, run):
+    """What each attention module is given and gives while ``run`` runs the model."""
+    seen = {}
+
+    def keep(module, args, kwargs, output):
+        query = args[0] if args else kwargs["query"]
+        key = args[1] if len(args) > 1 else kwargs["key"]
+        seen[module] = (query, key, output[0])
+
+    modules = [m for found in Attentions(model).modules.values() for m in found]
+    hooks = [m.register_forward_hook(keep, with_kwargs=True) for m in modules]
+    with torch.no_grad():
+        result = run(batch)
+    for hook in hooks:
+        hook.remove()
+    return result, seen
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_times_values_are_the_output(name):
+    """Of each layer: the weights with the module's own values, fused by its own gates."""
+    attentions = Attentions(made(name))
+    found, seen = outputs_of(attentions.model, sample(), attentions.observe)
+    for kind, modules in attentions.modules.items():
+        for layer, module in enumerate(modules):
+            query, key, output = seen[module]
+            values = module.v_proj(key).unflatten(-1, (4, 4)).permute(1, 2, 0, 3)  # [b, h, m, 4]
+            for number, one in enumerate(found):
+                source, target = len(SOURCES[number]), len(TARGETS[number])
+                # The source is padded on the left, the target on the right.
+                keys = slice(None, target) if kind == DECODER else slice(-source, None)
+                queries = slice(-source, None) if kind == ENCODER else slice(None, target)
+                branches = one[kind][layer].weights @ values[number][:, keys]  # [l, h, n, 4]
+                branches = branches.permute(0, 2, 1, 3).flatten(2)  # [l, n, d]
+                if isinstance(module, PatternedSelfAttention):
+                    hidden = query[queries, number, None]
+                    scaled = module.q_proj(hidden) * module.scaling
+                    fused = module.fusion(branches[:, :, None], hidden, scaled)[0][:, 0]
+                else:
+                    fused = branches[0]
+                torch.testing.assert_close(
+                    module.out_proj(fused), output[queries, number], rtol=0, atol=2e-6
+                )
+
+
+@pytest.mark.parametrize("name", [*NAMES, "lstm", "lightconv", "fconv"])
+def test_looking_leaves_nothing(name):
+    """Afterwards outputs are the same bits as before, and there is no hook."""
+    model = made(name)
+    inputs = sample()["net_input"]
+    hooks = hooks_of(model)
+    with torch.no_grad():
+        before = model(**inputs)[0]
+        Attentions(model).observe(sample())
+        assert before.equal(model(**inputs)[0])
+    assert hooks_of(model) == hooks
+
+
+def hooks_of(model):
+    """All that is asked of its modules from outside; fconv has hooks of its own."""
+    return [
+        (
+            *(len(module._forward_hooks), len(module._forward_pre_hooks)),
+            *(getattr(module, "listeners", None), getattr(module, "skip_embed_dim_check", None)),
+        )
+        for module in model.modules()
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_while_looking(name):
+    """They are those without, but for the rounding of another way of computing them."""
+    model = made(name)
+    attentions = Attentions(model)
+    _, watched = outputs_of(model, sample(), attentions.observe)
+    _, plain = outputs_of(model, sample(), lambda batch: model(**batch["net_input"]))
+    for module, (_, _, output) in plain.items():
+        torch.testing.assert_close(watched[module][2], output, rtol=1e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "lstm", "lstm-bidirectional", "lightconv", "fconv"])
+def test_a_sentence_alone_and_in_any_batch(name):
+    model = made(name)
+    together = {left: observe(model, left=left) for left in (True, False)}
+    for number, pair in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        (alone,) = observe(model, *([side] for side in pair))
+        for batched in (together[True][number], together[False][number]):
+            assert list(batched) == list(alone)
+            for kind, layers in alone.items():
+                for one, other in zip(layers, batched[kind], strict=True):
+                    torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=2e-6)
+                    if one.gates is not None:
+                        torch.testing.assert_close(one.gates, other.gates, rtol=0, atol=2e-6)
+
+
+def test_models_give_what_they_have():
+    for name, shape in (
+        ("lstm", (1, 1, 3, 9)),
+        ("fconv", (1, 1, 3, 9)),
+        ("lightconv", (1, 4, 3, 9)),
+    ):
+        attentions = Attentions(build(name))
+        (first, *_) = attentions.observe(sample())
+        assert list(first) == list(attentions.layers) == [CROSS]
+        assert first[CROSS][0].weights.shape == shape
+        missing = attentions.missing()
+        assert set(missing) == {ENCODER, DECODER}
+        assert all("no self-attention modules" in reason for reason in missing.values())
+    both = Attentions(stock(cross_self_attention=True, no_cross_attention=True))
+    assert "source as well" in both.missing()[DECODER] and ENCODER in both.observe(sample())[0]
+    silent = build("lstm")
+    silent.decoder.need_attn = False
+    assert Attentions(silent).observe(sample()) == [{}] * len(SOURCES)
+
+
+def test_only_the_kinds_that_are_wanted():
+    (first, *_) = Attentions(build_tiny("mma"), [ENCODER]).observe(sample())
+    assert list(first) == [ENCODER]
+
+
+def test_a_language_model_is_refused():
+    model = FairseqLanguageModel(build("stock").decoder)
+    with pytest.raises(UserError, match="no encoder-decoder"):
+        Attentions(model)
+
+
+@pytest.mark.parametrize("kind", [ENCODER, DECODER, CROSS])
+def test_attention_that_is_none_is_refused(kind):
+    model = build("stock")
+    with torch.no_grad():
+        Attentions(model).modules[kind][0].q_proj.weight.fill_(float("nan"))
+    with pytest.raises(UserError, match="does not add up to 1"):
+        Attentions(model, [kind]).observe(sample())
+
+
+def test_gates_that_are_no_numbers_are_refused():
+    """Of the last layer, so that no attention after it shows it."""
+    model = build_tiny("hysan-gated")
+    with torch.no_grad():
+        model.decoder.layers[-1].self_attn.fusion.expand.weight.fill_(float("nan"))
+    with pytest.raises(UserError, match="gates of this model are not finite"):
+        Attentions(model, [DECODER]).observe(sample())
+
+
+@pytest.mark.parametrize(
+    "name, kind",
+    [("stock", ENCODER), ("stock", CROSS), ("stock-checkpointed", DECODER), ("lightconv", CROSS)],
+)
+def test_recordings_of_stock_attention_nest(name, kind):
+    """Both have the weights; hooks of others, before and after, see what they see without them."""
+    model = build(name)
+    modules = dict(enumerate(Attentions(model).modules[kind]))
+    alone = [one[kind] for one in Attentions(model).observe(sample())]
+    seen = []
+
+    def listen():
+        for module in modules.values():
+            module.register_forward_hook(lambda module, given, out: seen.append(out[1]))
+
+    def run():
+        seen.clear()
+        with torch.no_grad():
+            model(**sample()["net_input"])
+        return list(seen)
+
+    listen()
+    plain = run()
+    with record_modules(modules) as outer:
+        listen()
+        with record_modules(modules) as inner:
+            watched = run()
+    for number, expected in enumerate(plain):
+        for found in watched[2 * number : 2 * number + 2]:
+            if expected is None:  # the layer wants none
+                assert found is None
+            else:
+                torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
+    assert len(watched) == 2 * len(plain) and (kind != ENCODER or plain == [None] * 3)
+    for layer in modules:
+        (one,), (other,) = outer[layer], inner[layer]
+        assert one.weights.equal(other.weights)
+        for number, layers in enumerate(alone):
+            n, m = layers[layer].weights.shape[-2:]
+            # The source is padded on the left, the target on the right.
+            rows = slice(-n, None) if kind == ENCODER else slice(n)
+            columns = slice(m) if kind == DECODER else slice(-m, None)
+            found = other.weights[:, number, :, rows, columns]
+            torch.testing.assert_close(found, layers[layer].weights, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "wanted", [{}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True}]
+)
+def test_who_calls_stock_attention_gets_what_they_ask_for(wanted):
+    (module, *_) = Attentions(build("stock")).modules[ENCODER]
+    x = torch.randn(5, 2, 16, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        plain = module(x, x, x, **wanted)
+        with record_modules({0: module}) as records:
+            watched = module(x, x, x, **wanted)
+    torch.testing.assert_close(watched, plain, rtol=0, atol=2e-6)
+    assert records[0][0].weights.shape == (1, 2, 4, 5, 5)
+
+
+def test_sentences_are_looked_at_without_dropout():
+    """Whatever the mode of the model."""
+    model = build_tiny("hysan-gated", dropout=0.5)
+    source, target = "w1 w2 w3", "w4 w5"
+    sentences = Sentences.of_text(task_of(), [source] * 2, [target] * 2)
+
+    def look(training):
+        model.train(training)
+        return list(watch(Attentions(model), sentences, lambda number, seen: seen))
+
+    for one, other in zip(look(True), look(False), strict=True):
+        for kind in KINDS:
+            for layer, expected in zip(one[kind], other[kind], strict=True):
+                assert layer.weights.equal(expected.weights)
+
+
+@pytest.mark.parametrize("share, good", [(0.9, False), (1.1, False), (1.001, True)])
+def test_returned_attention_is_attention(share, good):
+    """But for the rounding of half precision."""
+    model = build("lstm")
+    model.decoder.attention.register_forward_hook(
+        lambda module, given, out: (out[0], share * out[1])
+    )
+    if good:
+        assert len(observe(model)) == len(SOURCES)
+    else:
+        with pytest.raises(UserError, match="does not add up to 1"):
+            observe(model)
+
+
+def test_nothing_is_left_when_the_model_fails(monkeypatch):
+    for name in ("stock", "hysan-gated"):
+        model = made(name)
+        monkeypatch.setattr(model.decoder.layers[1], "fc1", None)
+        hooks = hooks_of(model)
+        with pytest.raises(TypeError):
+            observe(model)
+        assert hooks_of(model) == hooks

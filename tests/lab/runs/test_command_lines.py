@@ -1,0 +1,188 @@
+"""The commands of a run, word for word."""
+
+from pathlib import Path
+
+import pytest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.configuration.settings import resolve
+from fairseq_hybrid_attn.lab.runs.command_lines import (
+    RunFolder,
+    Treatment,
+    aer_command,
+    align_command,
+    align_training_command,
+    average_command,
+    generate_command,
+    score_command,
+    train_command,
+)
+from fairseq_hybrid_attn.lab.runs.devices import Devices
+
+RAW = {
+    "corpus": "toy",
+    "train": {"arch": "transformer", "max-update": 100, "share-all-embeddings": True},
+    "batch": {"tokens": 4096},
+    "checkpoints": {"unit": "update", "every": 10, "average": 5},
+    "generate": {"beam": 4, "gnmt-lenpen": 0.6},
+}
+FOLDER = RunFolder(Path("/run"))
+CPU = Devices("cpu")
+
+
+def settings(**changed):
+    return resolve({**RAW, **changed}, "here")
+
+
+def treatment(**changed):
+    fields = {
+        "folder": Path("/corpus"),
+        "source": "de",
+        "target": "en",
+        "subwords": "subword-nmt",
+        "tokenizer": "moses",
+        "lowercase": False,
+        "scores": ("bleu", "tokenised_bleu"),
+    }
+    return Treatment(**{**fields, **changed})
+
+
+def train(devices=CPU, corpus=None, seed=1, **changed):
+    command = train_command(settings(**changed), corpus or treatment(), FOLDER, devices, seed)
+    return " ".join(command)
+
+
+@pytest.mark.parametrize(
+    "checkpoints, chosen",
+    [
+        ({"unit": "update", "every": 10, "average": 5}, "--last-updates 5 /run/checkpoints"),
+        ({"unit": "epoch", "every": 1, "average": 20}, "--last-epochs 20 /run/checkpoints"),
+        ({"unit": "best", "every": 10}, "/run/checkpoints/checkpoint_best.pt"),
+    ],
+)
+def test_average(checkpoints, chosen):
+    command = average_command(settings(checkpoints=checkpoints), FOLDER)
+    assert " ".join(command) == f"fairseq-hybrid average --output /run/model.pt {chosen}"
+
+
+def test_generate_by_gnmts_penalty():
+    command = generate_command(settings(), treatment(), FOLDER, CPU, Path("/run/out"))
+    assert " ".join(command[4:]) == (
+        "--source-lang de --target-lang en --path /run/model.pt --gen-subset test "
+        "--task translation_gnmt --beam 4 --gnmt-lenpen 0.6 --max-tokens 4000 "
+        "--required-batch-size-multiple 1 --results-path /run/out --cpu"
+    )
+
+
+def test_generate_by_fairseqs_penalty():
+    made = settings(generate={"beam": 5, "lenpen": 1})
+    command = generate_command(made, treatment(), FOLDER, Devices("cuda"), Path("/run/out"))
+    assert "--beam 5 --lenpen 1 --max-tokens 12000" in " ".join(command)
+    assert "--task" not in command and "--cpu" not in command
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_score(lowercase):
+    command = score_command(treatment(lowercase=lowercase), FOLDER)
+    assert " ".join(command) == (
+        "fairseq-hybrid score --generated /run/translation/generate-test.txt "
+        "--reference /corpus/raw/test.en --target-lang en --subwords subword-nmt "
+        f"--tokenizer moses --scores bleu,tokenised_bleu {'--lowercase ' * lowercase}"
+        "--json /run/score.json --hypotheses-out /run/hypotheses.txt"
+    )
+
+
+def test_train_on_a_cpu():
+    assert train(seed=7).endswith(
+        "--arch transformer --max-update 100 --share-all-embeddings --max-tokens 4096 "
+        "--update-freq 1 --seed 7 --save-interval-updates 10 --keep-interval-updates 5 "
+        "--no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 "
+        "--save-dir /run/checkpoints --tensorboard-logdir /run/tensorboard --log-format json "
+        "--log-interval 50 --distributed-world-size 1 --cpu --num-workers 0"
+    )
+
+
+def test_train_by_epochs_keeps_the_last():
+    made = train(train={"max-epoch": 45}, checkpoints={"unit": "epoch", "every": 1, "average": 5})
+    assert "--save-interval 1 --keep-last-epochs 5 --save-dir" in made
+    # The best by updates, in a training of epochs: the end of the last counts as well.
+    made = train(train={"max-epoch": 45}, checkpoints={"unit": "best", "every": 10})
+    assert "--save-interval 45 --validate-interval 45" in made
+
+
+def test_train_on_several_gpus():
+    made = train(Devices("cuda", 4, precision="bf16"))
+    assert "--max-tokens 1024 --update-freq 1" in made
+    assert "--distributed-world-size 4 --bf16 --load-checkpoint-on-all-dp-ranks" in made
+    assert "--cpu" not in made
+
+
+def test_bleu_during_training_undoes_tokens_and_subwords():
+    flags = {"train": {"max-update": 100, "eval-bleu": True}}
+    assert "--eval-bleu-detok moses --eval-bleu-remove-bpe @@ " in train(**flags)
+    pieces = treatment(subwords="sentencepiece", tokenizer="none")
+    made = train(corpus=pieces, **flags)
+    assert "--eval-bleu-remove-bpe sentencepiece" in made and "--eval-bleu-detok" not in made
+    with pytest.raises(UserError, match="mecab"):
+        train(corpus=treatment(tokenizer="mecab"), **flags)
+
+
+GOLD = "--gold /corpus/gold/links --gold-base 0 "
+
+
+def test_align():
+    made = settings(align={"layer": "last", "head": 3})
+    assert " ".join(align_command(made, treatment(gold=True), FOLDER, CPU)) == (
+        "fairseq-hybrid align /corpus/bin --path /run/model.pt "
+        "--source /corpus/gold/subwords.de --target /corpus/gold/subwords.en "
+        f"--subwords subword-nmt --layer last --head 3 {GOLD}--table --output /run/gold.align "
+        "--json /run/alignment.json --by-sentence --max-tokens 4000 --cpu"
+    )
+    on_gpu = align_command(made, treatment(gold=True), FOLDER, Devices("cuda"))
+    assert on_gpu[-2:] == ["--max-tokens", "12000"]
+
+
+def test_a_statistical_aligner():
+    assert " ".join(align_training_command(treatment(), FOLDER)) == (
+        "fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt "
+        "--trainpref /run/text/train --testpref /run/text/gold --word-suffix words"
+    )
+    assert " ".join(aer_command(treatment(), FOLDER)) == (
+        f"fairseq-hybrid aer /run/text/gold.words {GOLD}--source /corpus/gold/words.de "
+        "--target /corpus/gold/words.en --json /run/alignment.json"
+    )
+    assert settings(aligner="eflomal").aligner == "eflomal"
+    with pytest.raises(UserError, match="aligner: giza; use eflomal"):
+        settings(aligner="giza")
+
+
+def test_training_alignments_are_beside_the_data():
+    flags = {**RAW["train"], "load-alignments": True}
+    assert train(train=flags).startswith("fairseq-train /corpus/aligned ")
+    assert train().startswith("fairseq-train /corpus/bin ")
+
+
+@pytest.mark.parametrize("unit", [{"unit": "update", "average": 2}, {"unit": "best"}])
+def test_checkpoints_of_a_curve_are_kept(unit):
+    made = train(checkpoints={**unit, "every": 10, "curve": 5})
+    assert "--keep-interval-updates-pattern 20 " in made
+    assert "pattern" not in train(checkpoints={**unit, "every": 10})
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"unit": "best", "every": 10, "curve": 3}, "not among"),  # 100 / 3
+        ({"unit": "best", "every": 20, "curve": 10}, "not among"),  # each 10
+        ({"unit": "epoch", "every": 1, "curve": 5}, "curve wants updates"),
+        ({"unit": "best", "every": 10, "curve": 0}, "no whole number above 0"),
+    ],
+)
+def test_a_curve_of_checkpoints_that_are_not_saved_is_refused(changed, said):
+    with pytest.raises(UserError, match=said):
+        settings(checkpoints=changed)
+
+
+def test_more_checkpoints_than_there_will_be_are_refused():
+    with pytest.raises(UserError, match="more than there will be by 100"):
+        settings(checkpoints={"unit": "update", "every": 30, "average": 4})

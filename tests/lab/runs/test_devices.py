@@ -1,0 +1,96 @@
+"""An update's batch is one number, whatever shares it out."""
+
+import pytest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.configuration.settings import Batch
+from fairseq_hybrid_attn.lab.runs.devices import (
+    Devices,
+    of_environment,
+    share_out,
+    slots,
+    without_launcher,
+)
+
+
+@pytest.mark.parametrize(
+    "tokens, per_device, world, expected",
+    [
+        (4096, 8192, 1, (4096, 1)),
+        (32768, 8192, 1, (8192, 4)),
+        (32768, 8192, 8, (4096, 1)),
+        (32768, 8192, 16, (2048, 1)),
+        (25000, 8192, 1, (6250, 4)),
+        (25000, 8192, 2, (6250, 2)),
+        (25000, 4096, 4, (3125, 2)),
+        (1000, 300, 3, (166, 2)),
+    ],
+)
+def test_shares_of_a_batch(tokens, per_device, world, expected):
+    assert share_out(Batch(tokens, per_device), world) == expected
+
+
+def test_shares_make_the_batch_within_one_token_a_share():
+    for tokens in (1000, 4096, 25000, 32768):
+        for per_device in (512, 1024, 8192):
+            for world in range(1, 1 + tokens // 512):
+                at_once, times = share_out(Batch(tokens, per_device), world)
+                assert at_once <= per_device
+                assert tokens - world * times < at_once * times * world <= tokens
+
+
+def test_so_many_devices_that_a_sentence_would_not_fit_are_refused():
+    assert share_out(Batch(4096), 8) == (512, 1)
+    with pytest.raises(UserError, match="8 devices at most"):
+        share_out(Batch(4096), 9)
+    assert share_out(Batch(400), 2) == (200, 1)  # toys are let pass
+
+
+def test_half_precision_is_refused_on_cpu():
+    with pytest.raises(UserError, match="fp32 only"):
+        slots("cpu", 1, None, 1, "fp16")
+
+
+def test_gpus_that_are_not_there_are_refused():
+    with pytest.raises(UserError, match="1000 GPUs"):
+        slots("cuda", 1000, None, 1, "auto")
+
+
+def test_jobs_limits_the_slots():
+    assert len(slots("cpu", 1, 1, 1, "auto")) == 1
+    assert slots("cpu", 1, 1000, 1, "auto") == slots("cpu", 1, None, 1, "auto")
+
+
+@pytest.mark.parametrize(
+    "variables, world",
+    [
+        ({}, None),
+        ({"WORLD_SIZE": "1"}, None),
+        ({"WORLD_SIZE": "2", "RANK": "0"}, 2),
+        ({"SLURM_NTASKS": "16", "SLURM_PROCID": "3"}, 16),
+    ],
+)
+def test_world_of_torchrun_and_slurm(variables, world):
+    devices = of_environment(variables, "cpu", "auto")
+    assert (devices and devices.world) == world
+
+
+@pytest.mark.parametrize("variables", [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}])
+def test_half_a_launchers_environment_is_refused(variables):
+    with pytest.raises(UserError, match="WORLD_SIZE"):
+        of_environment(variables, "cpu", "auto")
+
+
+def test_runs_do_not_take_themselves_for_a_launchers_processes():
+    theirs = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1", "SLURM_NTASKS": "2"}
+    assert without_launcher({**theirs, "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_environment_of_a_run():
+    cpu = Devices("cpu", threads=2).environment({"PATH": "/bin"})
+    assert cpu["OMP_NUM_THREADS"] == "2" and cpu["PATH"] == "/bin"
+    gpus = Devices("cuda", 2, (4, 5)).environment({"PATH": "/bin"})
+    assert gpus == {"PATH": "/bin", "CUDA_VISIBLE_DEVICES": "4,5"}
+    # A cluster gave us these four; ours are the second and third of them.
+    given = Devices("cuda", 2, (1, 2)).environment({"CUDA_VISIBLE_DEVICES": "4,5,GPU-ab,7"})
+    assert given["CUDA_VISIBLE_DEVICES"] == "5,GPU-ab"

@@ -1,0 +1,110 @@
+"""What a run was begun with is known as long as anything of it is there."""
+
+import shutil
+
+import pytest
+import torch
+from rows import CONFIGS, FULL, TABLES
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.runs.planning import State, status
+from fairseq_hybrid_attn.lab.runs.results import training_summary
+from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, forget
+from fairseq_hybrid_attn.lab.runs.workspace import Workspace
+
+
+@pytest.fixture
+def run(tmp_path):
+    found = Workspace(tmp_path, CONFIGS, FULL).run(TABLES["hysan/table1"].cells()[0], 1)
+    found.folder.path.mkdir(parents=True)
+    return found
+
+
+def test_a_run_that_was_begun_is_gone_on_with(run):
+    begin(run, 1)
+    run.folder.model.write_text("weights")
+    begin(run, 1)
+    check_begun(run, 1)
+
+
+@pytest.mark.parametrize("left", ["model.pt", "gates.json", "curve/500/score.json", "result.json"])
+def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(left, run):
+    """An old measurement would be joined with a new training's."""
+    path = run.folder.path / left
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("{}")
+    for ask in (begin, check_begun):
+        with pytest.raises(UserError, match="is there, but not begun.json"):
+            ask(run, 1)
+    assert not run.folder.begun.exists()
+    if left != "result.json":
+        assert status(run).state is State.STALE
+        forget(run)
+        assert status(run).state is State.NOT_BEGUN
+
+
+def test_logs_of_other_processes_may_be_there_before_a_run_is_begun(run):
+    for name in ("logs/train-rank1.log", "tensorboard/x", ".lock", ".begun.json.1234.tmp"):
+        path = run.folder.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    assert status(run).state is State.NOT_BEGUN
+    begin(run, 1)
+
+
+def test_a_run_that_is_forgotten_by_half_is_no_result_and_no_beginning(run, monkeypatch):
+    """Gone on with, its training would be the new one and its translation the old one's."""
+    begin(run, 1)
+    run.folder.result.write_text("{}")
+    run.folder.translation.mkdir()
+    run.folder.trained.write_text("{}")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda path: (_ for _ in ()).throw(OSError("busy")))
+        with pytest.raises(OSError, match="busy"):
+            forget(run)
+    assert not run.folder.result.exists() and run.folder.begun.exists()
+    assert status(run).state is State.STALE
+    with pytest.raises(UserError, match="--redo-stale"):
+        begin(run, 1)
+    forget(run)
+    assert status(run).state is State.NOT_BEGUN
+    begin(run, 1)
+
+
+def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
+    for content in ('{"x": 1}', "[]", "3"):
+        run.folder.begun.write_text(content)
+        for ask in (status, lambda run: begin(run, 1)):
+            with pytest.raises(UserError, match="does not say what a run was begun with"):
+                ask(run)
+
+
+def test_a_place_for_checkpoints_may_be_a_link(run, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    run.folder.checkpoints.symlink_to(disk)
+    begin(run, 1)
+    (disk / "checkpoint_last.pt").touch()
+    run.folder.begun.unlink()
+    assert status(run).state is State.STALE
+    forget(run)
+    assert status(run).state is State.NOT_BEGUN and disk.is_dir()
+    assert not any(disk.iterdir())
+    begin(run, 1)
+
+
+@pytest.mark.parametrize(
+    "within, epoch", [({"iterations_in_epoch": 7}, 3), ({}, 3), ({"iterations_in_epoch": 0}, 2)]
+)
+def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
+    """At the end of an epoch, fairseq's checkpoint names the next one."""
+    run.folder.checkpoints.mkdir()
+    state = {
+        "optimizer_history": [{"num_updates": 12}],
+        "extra_state": {
+            "train_iterator": {"epoch": 3, **within},
+            "previous_training_time": 1.0,
+        },
+    }
+    torch.save(state, run.folder.checkpoints / "checkpoint_last.pt")
+    assert training_summary(run.folder)["epoch"] == epoch

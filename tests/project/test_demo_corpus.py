@@ -1,0 +1,398 @@
+"""The demo's text: reading catalogues, cleaning, splitting.  No network is used."""
+
+import hashlib
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import polib
+import pytest
+from catalogues import CorpusError, catalogue_names, english_text, read_catalogue, read_wheel
+from cleaning import CleanPair, clean, corresponding_paragraphs, is_translation, name_placeholders
+from make_corpus import clean_all, make_corpus
+from progress import Progress
+from report import report
+from splitting import deduplicate, sentences, split
+from wheels import holds_all
+
+DEMO = Path(__file__).parents[2] / "scripts" / "demo"
+HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+
+
+def catalogue(text: str) -> list[tuple[str, str]]:
+    return read_catalogue("de.po", (HEADER + text).encode())
+
+
+def wheel(path: Path, **files: bytes) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def pairs(*texts: tuple[str, str]) -> list[CleanPair]:
+    return [CleanPair(german, english, untouched=True) for german, english in texts]
+
+
+def many_pairs(number: int) -> list[CleanPair]:
+    """Different in words, since numbers do not count."""
+    letters = [chr(97 + i // 26 % 26) + chr(97 + i % 26) for i in range(number)]
+    return pairs(*((f"Das ist Haus {x}x", f"This is house {x}x") for x in letters))
+
+
+# Reading.
+
+
+def test_translated_messages_are_read():
+    assert catalogue('msgid "Save changes"\nmsgstr "Änderungen speichern"\n') == [
+        ("Änderungen speichern", "Save changes")
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        '#, fuzzy\nmsgid "Save"\nmsgstr "Sichern"\n',
+        '#~ msgid "Save"\n#~ msgstr "Sichern"\n',
+        'msgid "Save"\nmsgstr ""\n',
+    ],
+    ids=["fuzzy", "obsolete", "untranslated"],
+)
+def test_messages_that_do_not_count(entry):
+    assert catalogue(entry + '\nmsgid "Open"\nmsgstr "Öffnen"\n') == [("Öffnen", "Open")]
+
+
+def test_plurals_give_a_pair_per_form():
+    entry = (
+        'msgid "%d page"\nmsgid_plural "%d pages"\nmsgstr[0] "%d Seite"\nmsgstr[1] "%d Seiten"\n'
+    )
+    assert catalogue(entry) == [("%d Seite", "%d page"), ("%d Seiten", "%d pages")]
+
+
+def test_a_plural_half_translated_gives_one_pair():
+    entry = 'msgid "a page"\nmsgid_plural "pages"\nmsgstr[0] ""\nmsgstr[1] "Seiten"\n'
+    assert catalogue(entry) == [("Seiten", "pages")]
+
+
+def test_a_catalogue_with_one_plural_form():
+    entry = 'msgid "%d page"\nmsgid_plural "%d pages"\nmsgstr[0] "%d Seiten"\n'
+    assert catalogue(entry) == [("%d Seiten", "%d pages")]
+
+
+def test_keys_are_replaced_by_their_default_text():
+    entry = '#. Default: "Purge the \\"old\\" ones"\nmsgid "label_purge"\nmsgstr "Leeren"\n'
+    assert catalogue(entry) == [("Leeren", 'Purge the "old" ones')]
+
+
+def test_a_default_text_over_several_lines():
+    assert english_text("key_x", 'Default: "One line"\n"and another"') == "One line\nand another"
+
+
+@pytest.mark.parametrize("key", ["label_purge", "front-description", "help.text", "7days_events"])
+def test_keys_without_default_text_are_left_out(key):
+    assert catalogue(f'msgid "{key}"\nmsgstr "Leeren"\n') == []
+
+
+@pytest.mark.parametrize("english", ["Save", "save", "Check-in", "Sign in.", "Name:"])
+def test_words_are_no_keys(english):
+    assert english_text(english, "") == english
+
+
+def test_compiled_catalogues_are_read(tmp_path):
+    compiled = polib.POFile()
+    compiled.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
+    compiled.append(polib.POEntry(msgid="Open", msgstr="Öffnen"))
+    compiled.append(
+        polib.POEntry(
+            msgid="a page", msgid_plural="pages", msgstr_plural={0: "eine Seite", 1: "Seiten"}
+        )
+    )
+    compiled.save_as_mofile(str(tmp_path / "de.mo"))
+    assert read_catalogue("de.mo", (tmp_path / "de.mo").read_bytes()) == [
+        ("Öffnen", "Open"),
+        ("eine Seite", "a page"),
+        ("Seiten", "pages"),
+    ]
+
+
+def test_only_plain_german_and_a_compiled_one_only_without_its_source():
+    names = [
+        "a/locale/de/LC_MESSAGES/django.po",
+        "a/locale/de/LC_MESSAGES/django.mo",
+        "a/locale/de_AT/LC_MESSAGES/django.po",
+        "a/locale/de_Informal/LC_MESSAGES/django.po",
+        "a/locale/fr/LC_MESSAGES/django.po",
+        "b/de/LC_MESSAGES/only.mo",
+        "b/de/LC_MESSAGES/notes.txt",
+    ]
+    assert catalogue_names(names) == [names[0], names[5]]
+
+
+def test_a_broken_archive_is_told(tmp_path):
+    whole = wheel(tmp_path / "a.whl", **{"x/de/LC_MESSAGES/x.po": HEADER.encode() * 99})
+    broken = tmp_path / "b.whl"
+    broken.write_bytes(whole.read_bytes()[:200])
+    with pytest.raises(CorpusError, match=r"b\.whl is no readable wheel .*delete it"):
+        read_wheel(broken)
+
+
+def test_a_broken_catalogue_is_told(tmp_path):
+    path = wheel(tmp_path / "a.whl", **{"x/de/LC_MESSAGES/x.po": b'msgid "a\nnonsense'})
+    with pytest.raises(CorpusError, match=r"a\.whl: x/de/LC_MESSAGES/x\.po is no readable"):
+        read_wheel(path)
+
+
+def test_a_wheel_without_german_is_told(tmp_path):
+    path = wheel(tmp_path / "a.whl", **{"x/fr/LC_MESSAGES/x.po": HEADER.encode()})
+    with pytest.raises(CorpusError, match="holds no German catalogue"):
+        read_wheel(path)
+
+
+def test_the_command_tells_mistakes_without_a_traceback(tmp_path):
+    (tmp_path / "a.whl").write_bytes(b"no archive")
+    command = [sys.executable, DEMO / "make_corpus.py", "--wheels", tmp_path, "--output", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert "a.whl is no readable wheel" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+# Cleaning.
+
+
+@pytest.mark.parametrize(
+    ("german", "english", "expected"),
+    [
+        ("<b>Neue</b> Seite", "<b>New</b> page", ("Neue Seite", "New page")),
+        ("Alt<br/>und neu", "Old<br/>and new", ("Alt und neu", "Old and new")),
+        (
+            "Suchen &amp; ersetzen",
+            "Search &amp; replace",
+            ("Suchen & ersetzen", "Search & replace"),
+        ),
+        ("Neue\n   Seite ", "New\tpage", ("Neue Seite", "New page")),
+        ("100%% sicher sein", "To be 100%% sure", ("100% sicher sein", "To be 100% sure")),
+    ],
+)
+def test_markup_goes(german, english, expected):
+    (pair,) = clean(german, english)
+    assert (pair.german, pair.english) == expected
+
+
+def test_white_space_alone_leaves_a_pair_untouched():
+    assert clean("Neue\nSeite", "New  page")[0].untouched
+    assert not clean("<b>Neue</b> Seite", "<b>New</b> page")[0].untouched
+    assert not clean("Seite %s", "Page %s")[0].untouched
+
+
+@pytest.mark.parametrize(
+    "placeholder", ["%s", "%d", "%(name)s", "%(n)d", "{}", "{name}", "{0}", "${name}", "$name"]
+)
+def test_placeholders_get_a_name(placeholder):
+    named = name_placeholders(f"Seite {placeholder} löschen", f"Delete page {placeholder}")
+    assert named == ("Seite X löschen", "Delete page X")
+
+
+def test_placeholders_keep_their_names_in_another_order():
+    assert name_placeholders("In {b} ist {a} und {a}", "{a} and {a} is in {b}") == (
+        "In Y ist X und X",
+        "X and X is in Y",
+    )
+
+
+@pytest.mark.parametrize(
+    ("german", "english"),
+    [("Seite", "Page {name}"), ("{b}", "{a}"), ("{a}{b}{c}{d}", "{a}{b}{c}{d}")],
+    ids=["lacking", "different", "too many"],
+)
+def test_placeholders_that_cannot_be_named(german, english):
+    assert name_placeholders(german, english) is None
+
+
+def test_paragraphs_are_paired_where_they_correspond():
+    assert corresponding_paragraphs("Eins\n\nZwei", "One\n \nTwo") == (
+        ["Eins", "Zwei"],
+        ["One", "Two"],
+    )
+    assert corresponding_paragraphs("Eins, zwei", "One\n\nTwo") == (["Eins, zwei"], ["One\n\nTwo"])
+
+
+@pytest.mark.parametrize(
+    ("german", "english"),
+    [
+        ("", "Page"),
+        ("Server", "server"),
+        ("42 %", "43 %"),
+        ("Seite " * 61, "Page " * 61),
+        ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one"),
+        ("The name of the page", "The title of the page"),
+        ("Der Name der Seite", "Der Titel der Seite"),
+        ("Страница", "Page"),
+        ("Siehe https://example.org", "See https://example.org"),
+        ("Ruft name() auf", "Calls name()"),
+    ],
+)
+def test_what_is_no_translation(german, english):
+    assert not is_translation(german, english)
+
+
+@pytest.mark.parametrize(
+    ("german", "english"),
+    [
+        ("Ja", "Yes"),
+        ("Passworteinstellungen", "Password settings"),
+        ("Der Name der Seite fehlt.", "The name of the page is missing."),
+    ],
+)
+def test_what_is_a_translation(german, english):
+    assert is_translation(german, english)
+
+
+# Splitting.
+
+
+def test_equal_pairs_are_kept_once_and_untouched_if_one_is():
+    once = CleanPair("Seite X löschen", "Delete page X", untouched=True)
+    again = CleanPair("Seite X löschen", "Delete page X", untouched=False)
+    other = CleanPair("Lösche Seite X", "Delete page X", untouched=False)
+    assert deduplicate([again, once, other]) == [other, once]
+
+
+def test_the_parts_have_their_sizes_and_share_nothing():
+    parts = split(many_pairs(100), valid_size=10, test_size=20)
+    assert [len(part) for part in vars(parts).values()] == [70, 10, 20]
+    for one, other in ((parts.train, parts.test), (parts.train, parts.valid)):
+        assert not set(one) & set(other)
+    assert not set(parts.valid) & set(parts.test)
+
+
+@pytest.mark.parametrize(
+    ("german", "english"),
+    [
+        ("Etwas anderes", "{english}"),
+        ("{german}", "Something else"),
+        ("Etwas anderes", "„{ENGLISH}“!"),
+        ("Etwas anderes", "{english} 7"),
+        ("Etwas anderes", "Look here. {english}. And go on."),
+        ("Sieh hier: {german}!", "Something else"),
+    ],
+    ids=["English", "German", "case and punctuation", "number", "inner English", "inner German"],
+)
+def test_no_sentence_is_on_two_sides(german, english):
+    """Of each pair there is a variant that must not lie in another part than the pair."""
+    originals = many_pairs(60)
+    variants = []
+    for pair in originals:
+        texts = {
+            "german": pair.german,
+            "english": pair.english,
+            "ENGLISH": pair.english.upper(),
+        }
+        variants.append(CleanPair(german.format(**texts), english.format(**texts), untouched=False))
+    parts = split(originals + variants, valid_size=10, test_size=10)
+    test, valid, train = (
+        set().union(*map(sentences, part)) for part in (parts.test, parts.valid, parts.train)
+    )
+    assert not test & valid
+    assert not test & train
+    assert not valid & train
+    assert len(parts.train) == 2 * 40
+
+
+def test_held_out_strings_are_untouched_and_of_some_length():
+    short = pairs(*((f"Wort {x}", f"word {x}") for x in "abcdefghij"))
+    changed = [CleanPair(f"Das ist {x}", f"This is so {x}", untouched=False) for x in "abcdefghij"]
+    with pytest.raises(ValueError, match="0 pairs can be held out, too few for 1 \\+ 1"):
+        split(short + changed, valid_size=1, test_size=1)
+
+
+def test_the_draw_depends_on_nothing_but_the_text():
+    """Expected: computed once; another process has another hash()."""
+    texts = many_pairs(50)
+    parts = split(reversed(texts), valid_size=5, test_size=5)
+    assert parts == split(texts, valid_size=5, test_size=5)
+    drawn = "\n".join(pair.english for pair in parts.test + parts.valid)
+    assert hashlib.sha256(drawn.encode()).hexdigest()[:16] == "186e81417b9e153d"
+
+
+def test_a_corpus_from_wheels(tmp_path, monkeypatch):
+    monkeypatch.setattr("make_corpus.VALID_SIZE", 3)
+    monkeypatch.setattr("make_corpus.TEST_SIZE", 4)
+    entries = "".join(
+        f'msgid "{pair.english}"\nmsgstr "{pair.german}"\n\n' for pair in many_pairs(20)
+    )
+    wheels, output = tmp_path / "wheels", tmp_path / "text"
+    wheels.mkdir()
+    output.mkdir()
+    wheel(wheels / "a.whl", **{"a/de/LC_MESSAGES/a.po": (HEADER + entries).encode()})
+    counts = make_corpus(wheels, output)
+    assert "train 13 pairs (52 English words), valid 3, test 4" in counts
+    for part, size in (("train", 13), ("valid", 3), ("test", 4)):
+        german = (output / f"{part}.de").read_text().splitlines()
+        english = (output / f"{part}.en").read_text().splitlines()
+        assert len(german) == len(english) == size
+        assert all(
+            de.removeprefix("Das ist Haus ") == en.removeprefix("This is house ")
+            for de, en in zip(german, english, strict=True)
+        )
+
+
+def test_a_corpus_from_nothing(tmp_path):
+    with pytest.raises(CorpusError, match="holds no wheels"):
+        make_corpus(tmp_path, tmp_path)
+
+
+def test_a_corpus_from_too_little(tmp_path):
+    entry = 'msgid "This is it"\nmsgstr "Das ist es"\n'
+    wheel(tmp_path / "a.whl", **{"a/de/LC_MESSAGES/a.po": (HEADER + entry).encode()})
+    with pytest.raises(CorpusError, match="too few"):
+        make_corpus(tmp_path, tmp_path)
+
+
+def test_clean_all_keeps_each_pair_once():
+    assert len(clean_all([("Neue Seite", "New page"), ("Neue  Seite", "<b>New page</b>")])) == 1
+
+
+# The rest of the demo's programs.
+
+
+def test_wheels_are_told_by_their_hash(tmp_path):
+    requirements = tmp_path / "requirements.txt"
+    requirements.write_text(f"a==1 \\\n    --hash=sha256:{hashlib.sha256(b'one').hexdigest()}\n")
+    folder = tmp_path / "wheels"
+    assert not holds_all(requirements, folder)
+    folder.mkdir()
+    (folder / "a.whl").write_bytes(b"on")
+    assert not holds_all(requirements, folder)
+    (folder / "a.whl").write_bytes(b"one")
+    assert holds_all(requirements, folder)
+
+
+def test_the_demo_pins_every_wheel_by_hash():
+    lines = (DEMO.parent.parent / "requirements-demo.txt").read_text().splitlines()
+    pins = [line for line in lines if "==" in line]
+    assert len(pins) == 5
+    assert sum("--hash=sha256:" in line for line in lines) == len(pins)
+
+
+def test_progress_shows_training_and_the_last_validation():
+    progress = Progress(updates=100)
+    stamp = "2026-01-01 00:00:00 | INFO"
+    train = f'{stamp} | train_inner | {{"loss": "5.5", "num_updates": "40", "ups": "0.5"}}'
+    assert progress.line(f"{stamp} | fairseq_cli.train | loaded checkpoint") is None
+    assert progress.line(train) == (
+        "   update    40/100   training loss  5.500   validation loss      -   2:00 min left"
+    )
+    assert progress.line(f'{stamp} | valid | {{"valid_loss": "4.321"}}') is None
+    assert "validation loss  4.321" in progress.line(train)
+
+
+def test_the_report_shows_some_translations_and_the_signature():
+    bleu = {"value": 12.34, "signature": "nrefs:1|case:mixed"}
+    score = {"scores": {"bleu": bleu}, "sentences": 1000}
+    source = ["zu kurz", *(f"das hat genug Worte für ein Beispiel {i}" for i in range(9))]
+    text = report(score, source, ["t"] * 10, ["r"] * 10)
+    assert text.count("  German     ") == 6
+    assert "zu kurz" not in text
+    assert text.endswith("BLEU 12.3 on 1,000 strings\n  sacrebleu signature nrefs:1|case:mixed")

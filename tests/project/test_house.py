@@ -1,0 +1,92 @@
+"""How the house is built: two parts, floors without circles, names that stand for one thing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "fairseq_hybrid_attn"
+#: What only the laboratory imports.  fairseq itself brings sacrebleu, numpy and omegaconf.
+LABORATORY_NEEDS = (
+    "eflomal hanta jinja2 matplotlib MeCab plotly rjieba sacremoses scipy sentencepiece "
+    "subword_nmt tabulate"
+).split()
+
+
+def sources() -> dict[tuple[str, ...], ast.Module]:
+    """Every module of the package by its path; but the command line's door, which has no importer."""
+    return {
+        path.relative_to(PACKAGE).with_suffix("").parts: ast.parse(path.read_text())
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if path != PACKAGE / "__main__.py"
+    }
+
+
+def imported(module: tuple[str, ...], tree: ast.Module) -> list[tuple[str, ...]]:
+    """The modules of this package that a module imports."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            named = tuple((node.module or "").split(".")) if node.module else ()
+            if node.level:
+                base = (*module[: len(module) - node.level], *named)
+            elif named[:1] == (PACKAGE.name,):
+                base = named[1:]
+            else:
+                continue
+            found += [(*base, alias.name) for alias in node.names]
+    return found
+
+
+def room(module: tuple[str, ...]) -> str:
+    """``plugin``, or the room of the laboratory."""
+    return "/".join(module[:2]) if module[0] == "lab" else "plugin"
+
+
+def test_plugin_imports_nothing_of_the_laboratory():
+    wrong = [
+        (module, name)
+        for module, tree in sources().items()
+        if module[0] != "lab"
+        for name in imported(module, tree)
+        if name[0] == "lab"
+    ]
+    assert not wrong
+
+
+def test_plugin_needs_nothing_that_only_the_laboratory_needs():
+    program = "import fairseq.tasks, fairseq.models, sys; before = set(sys.modules)\n"
+    program += (
+        "import fairseq_hybrid_attn; print(*{m.split('.')[0] for m in set(sys.modules) - before})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "fairseq_hybrid_attn" in done.stdout.split()
+    assert not set(done.stdout.split()) & set(LABORATORY_NEEDS)
+
+
+def test_rooms_stand_on_floors():
+    below = defaultdict(set)
+    for module, tree in sources().items():
+        for name in imported(module, tree):
+            below[room(module)] |= {room(name)} - {room(module)}
+    built: set[str] = set()
+    rooms = set(below) | {name for names in below.values() for name in names}
+    while floor := {name for name in rooms - built if below[name] <= built}:
+        built |= floor
+    circles = {name: sorted(below[name] - built) for name in sorted(rooms - built)}
+    assert not circles
+
+
+def test_no_class_name_stands_for_two_things():
+    names = Counter(
+        node.name
+        for tree in sources().values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, times in names.items() if times > 1] == []

@@ -17,7 +17,7 @@ LABORATORY_NEEDS = (
 
 
 def sources() -> dict[tuple[str, ...], ast.Module]:
-    """Every module of the package by its path; but the command line's door, which has no importer."""
+    """Every module of the package by its path, except the door to the command line."""
     return {
         path.relative_to(PACKAGE).with_suffix("").parts: ast.parse(path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))

@@ -1,5 +1,14 @@
-"""The models, a file for each paper; importing this package registers them with fairseq."""
+"""The models, a file for each paper; importing this package registers them with fairseq.
 
-from . import hybrid_gate, hysan, localness, lstm_on_top, mma
+Read ``transformer.py`` (what all models share) and then ``mma.py`` (the shortest model).  Each
+class loads a checkpoint of any architecture with ``from_pretrained``, as fairseq's
+``TransformerModel`` does.
+"""
 
-__all__ = ["hybrid_gate", "hysan", "localness", "lstm_on_top", "mma"]
+from .hybrid_gate import HybridGate
+from .hysan import HySAN
+from .localness import Localness
+from .lstm_on_top import LSTMOnTop
+from .mma import MMA
+
+__all__ = ["MMA", "HySAN", "HybridGate", "LSTMOnTop", "Localness"]

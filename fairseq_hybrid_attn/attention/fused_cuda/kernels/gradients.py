@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from .blocks import (
+from .memory import (
     HEADER,
     INFINITY,
     OPEN,

@@ -3,7 +3,6 @@
 import json
 import random
 import re
-from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 from cli import binarise, run, train, write_corpus
+from every_model import MODELS, SHAPES, SYMBOLS, build, task_of
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
-from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
-from models import TINY, build_tiny, dictionary
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.files import read_pharaoh
@@ -33,99 +30,6 @@ from fairseq_hybrid_attn.lab.text.words import (
     word_attention,
     words_of,
 )
-
-SYMBOLS = 12
-
-
-def task_of(left_pad_source=True, limits=(64, 64)):
-    words = dictionary(SYMBOLS)
-    return SimpleNamespace(
-        source_dictionary=words,
-        target_dictionary=words,
-        cfg=SimpleNamespace(left_pad_source=left_pad_source),
-        max_positions=lambda: limits,
-    )
-
-
-def stock(**settings):
-    """fairseq's own transformer."""
-    torch.manual_seed(0)
-    settings = {**TINY, **settings}
-    cfg = TransformerConfig.from_namespace(
-        Namespace(**{"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 32, **settings})
-    )
-    return TransformerModelBase.build_model(cfg, task_of()).eval()
-
-
-def legacy(arch, **settings):
-    """A model of fairseq's that takes a namespace."""
-    torch.manual_seed(0)
-    limits = {"max_source_positions": 64, "max_target_positions": 64}
-    args = Namespace(criterion="cross_entropy", weight_softmax=True, **limits, **settings)
-    ARCH_CONFIG_REGISTRY[arch](args)
-    return ARCH_MODEL_REGISTRY[arch].build_model(args, task_of()).eval()
-
-
-_LSTM = dict.fromkeys(
-    ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_out_embed_dim"), 16
-)
-_LIGHT = {
-    f"{side}_{name}": size
-    for side in ("encoder", "decoder")
-    for name, size in {
-        "embed_dim": 16,
-        "conv_dim": 16,
-        "ffn_embed_dim": 32,
-        "attention_heads": 4,
-        "conv_type": "lightweight",
-        "kernel_size_list": [3, 3],
-        "layers": 2,
-    }.items()
-}
-PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
-MODELS = {
-    "stock": (stock, {}),
-    "stock-prenorm": (stock, PRENORM),
-    "stock-checkpointed": (stock, {"checkpoint_activations": True}),
-    "hysan": (build_tiny, {"name": "hysan-gated"}),
-    "hysan-prenorm": (build_tiny, {"name": "hysan-prenorm"}),
-    "hysan-checkpointed": (build_tiny, {"name": "hysan-gated", "checkpoint_activations": True}),
-    "past-only": (build_tiny, {"name": "past-only"}),
-    "mma": (build_tiny, {"name": "mma"}),
-    "gate": (build_tiny, {"name": "gate-hidden"}),
-    "lstm-on-top": (build_tiny, {"name": "lstm-on-top"}),
-    "lstm": (legacy, {"arch": "lstm", **_LSTM, "decoder_hidden_size": 24}),
-    "lstm-bidirectional": (
-        legacy,
-        {
-            "arch": "lstm",
-            **_LSTM,
-            "decoder_hidden_size": 24,
-            "encoder_bidirectional": True,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-        },
-    ),
-    "lightconv": (legacy, {"arch": "lightconv", **_LIGHT}),
-    "fconv": (
-        legacy,
-        {
-            "arch": "fconv",
-            "encoder_embed_dim": 16,
-            "decoder_embed_dim": 16,
-            "decoder_out_embed_dim": 16,
-            "encoder_layers": "[(16, 3)] * 2",
-            "decoder_layers": "[(16, 3)] * 2",
-        },
-    ),
-}
-#: Layers and heads of each.
-SHAPES = {"lstm": (1, 1), "lstm-bidirectional": (1, 1), "fconv": (1, 1)}
-
-
-def build(name):
-    function, settings = MODELS[name]
-    return function(**settings)
 
 
 def sentences(count, seed=0, longest=9):

@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 from cli import train
+from every_model import MODELS, build, task_of
 from models import build_tiny, pad
-from test_align import MODELS, build, task_of
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main

@@ -9,7 +9,7 @@ import pytest
 import torch
 from analysed import make_data, save
 from models import build_tiny
-from test_maps import Shown, browser  # noqa: F401  (a fixture)
+from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
@@ -282,7 +282,7 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     assert "http://" not in rest and "https://" not in rest
 
 
-def test_the_page_in_a_browser(data, whole, browser):  # noqa: F811
+def test_the_page_in_a_browser(data, whole, browser):
     shown = Shown(browser, data / "whole.html", "dark")
     for theme in ("dark", "light", "dark"):
         visible = [one for one in shown.page.locator("figure img").all() if one.is_visible()]

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 from analysed import make_data
+from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
-from test_observing import SOURCES, TARGETS, sample
 
 from fairseq_hybrid_attn import UserError, record_attention
 from fairseq_hybrid_attn.attention import PatternedSelfAttention

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 from analysed import make_data
+from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
 from scipy.spatial.distance import jensenshannon
-from test_observing import SOURCES, TARGETS, sample
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main

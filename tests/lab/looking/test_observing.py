@@ -3,9 +3,9 @@
 import pytest
 import torch
 from brute_force import CONDITIONS
+from every_model import MODELS, SOURCES, TARGETS, build, sample, stock, task_of
 from fairseq.models import FairseqLanguageModel
-from models import CONFIGURATIONS, build_tiny, pad
-from test_align import MODELS, build, stock, task_of
+from models import CONFIGURATIONS, build_tiny
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
@@ -20,9 +20,6 @@ from fairseq_hybrid_attn.lab.inference.observing import (
 )
 from fairseq_hybrid_attn.lab.inference.sentences import Sentences
 
-#: The longest first, which fairseq's LSTM wants.
-SOURCES = [[4, 5, 6, 7, 8, 9, 10, 11, 2], [4, 4, 4, 6, 12, 2], [9, 8, 7, 2], [5, 2]]
-TARGETS = [[6, 5, 2], [4, 5, 6, 7, 8, 9, 2], [7, 2], [12, 5, 2]]
 #: Every model of this package, and fairseq's own with attention throughout.
 NAMES = [*CONFIGURATIONS, "stock", "stock-prenorm", "stock-checkpointed"]
 #: The papers' words, as the conditions of ``brute_force.py``.
@@ -35,19 +32,6 @@ MEANING = {
 
 def made(name):
     return build(name) if name in MODELS and name not in CONFIGURATIONS else build_tiny(name)
-
-
-def sample(sources=SOURCES, targets=TARGETS, left=True):
-    before = [[2, *target[:-1]] for target in targets]
-    return {
-        "id": torch.arange(len(sources)),
-        "target": pad(targets, 1, left=False),
-        "net_input": {
-            "src_tokens": pad(sources, 1, left=left),
-            "src_lengths": torch.tensor(list(map(len, sources))),
-            "prev_output_tokens": pad(before, 1, left=False),
-        },
-    }
 
 
 def observe(model, *args, **kwargs):

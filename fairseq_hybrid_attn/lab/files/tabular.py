@@ -1,0 +1,77 @@
+"""Tables as text: for a terminal, as Markdown, as CSV; and as the records that JSON holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Headings and rows of a table.
+
+    Attributes:
+        headings: of the columns.
+        rows: cells: texts, numbers, or None for an empty one.
+        left: how many columns, from the first, are aligned left and the others right; None:
+            columns of numbers are aligned right.
+        digits: of a displayed float after the point; CSV and records keep all.
+    """
+
+    headings: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    left: int | None = None
+    digits: int = 3
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping], columns: Mapping[str, str] | None = None) -> Grid:
+        """A row for each record; ``columns`` gives the key of each heading, by default itself."""
+        if columns is None:
+            columns = {key: key for key in records[0]} if records else {}
+        return cls(list(columns), [[one[key] for key in columns.values()] for one in records])
+
+    def records(self) -> list[dict[str, object]]:
+        """A dictionary for each row, by headings."""
+        return [dict(zip(self.headings, row, strict=True)) for row in self.rows]
+
+    def is_right(self, column: int) -> bool:
+        """Whether a column is aligned right."""
+        if self.left is not None:
+            return column >= self.left
+        cells = [row[column] for row in self.rows if row[column] is not None]
+        return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
+
+    def shown(self, cell: object) -> str:
+        """A cell as it is displayed."""
+        if cell is None:
+            return ""
+        return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
+
+    def terminal(self) -> str:
+        """The table in plain text."""
+        return self._tabulated("simple", str)
+
+    def markdown(self) -> str:
+        """The table in GitHub's Markdown."""
+        return self._tabulated("github", lambda cell: cell.replace("|", r"\|"))
+
+    def csv(self) -> str:
+        """The table as CSV, with its headings."""
+        return csv_of([self.headings, *self.rows])
+
+    def _tabulated(self, form: str, escape) -> str:
+        headings = [escape(heading) for heading in self.headings]
+        rows = [[escape(self.shown(cell)) for cell in row] for row in self.rows]
+        sides = ["right" if self.is_right(n) else "left" for n in range(len(headings))]
+        return tabulate(rows, headings, form, disable_numparse=True, colalign=sides)
+
+
+def csv_of(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as CSV; None is an empty cell."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,123 @@
+"""Every kind of model that can be looked into, ours and fairseq's, and sentences to read."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from types import SimpleNamespace
+
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models.transformer import TransformerConfig, TransformerModelBase
+from models import TINY, build_tiny, dictionary, pad
+
+SYMBOLS = 12
+#: The longest first, which fairseq's LSTM wants.
+SOURCES = [[4, 5, 6, 7, 8, 9, 10, 11, 2], [4, 4, 4, 6, 12, 2], [9, 8, 7, 2], [5, 2]]
+TARGETS = [[6, 5, 2], [4, 5, 6, 7, 8, 9, 2], [7, 2], [12, 5, 2]]
+
+
+def task_of(left_pad_source=True, limits=(64, 64)):
+    """As much of a translation task as models and sentences need."""
+    words = dictionary(SYMBOLS)
+    return SimpleNamespace(
+        source_dictionary=words,
+        target_dictionary=words,
+        cfg=SimpleNamespace(left_pad_source=left_pad_source),
+        max_positions=lambda: limits,
+    )
+
+
+def stock(**settings):
+    """Build fairseq's own transformer."""
+    torch.manual_seed(0)
+    settings = {**TINY, **settings}
+    cfg = TransformerConfig.from_namespace(
+        Namespace(**{"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 32, **settings})
+    )
+    return TransformerModelBase.build_model(cfg, task_of()).eval()
+
+
+def legacy(arch, **settings):
+    """An older model of fairseq, which is configured by a namespace."""
+    torch.manual_seed(0)
+    limits = {"max_source_positions": 64, "max_target_positions": 64}
+    args = Namespace(criterion="cross_entropy", weight_softmax=True, **limits, **settings)
+    ARCH_CONFIG_REGISTRY[arch](args)
+    return ARCH_MODEL_REGISTRY[arch].build_model(args, task_of()).eval()
+
+
+_LSTM = dict.fromkeys(
+    ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_out_embed_dim"), 16
+)
+_LIGHT = {
+    f"{side}_{name}": size
+    for side in ("encoder", "decoder")
+    for name, size in {
+        "embed_dim": 16,
+        "conv_dim": 16,
+        "ffn_embed_dim": 32,
+        "attention_heads": 4,
+        "conv_type": "lightweight",
+        "kernel_size_list": [3, 3],
+        "layers": 2,
+    }.items()
+}
+PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+MODELS = {
+    "stock": (stock, {}),
+    "stock-prenorm": (stock, PRENORM),
+    "stock-checkpointed": (stock, {"checkpoint_activations": True}),
+    "hysan": (build_tiny, {"name": "hysan-gated"}),
+    "hysan-prenorm": (build_tiny, {"name": "hysan-prenorm"}),
+    "hysan-checkpointed": (build_tiny, {"name": "hysan-gated", "checkpoint_activations": True}),
+    "past-only": (build_tiny, {"name": "past-only"}),
+    "mma": (build_tiny, {"name": "mma"}),
+    "gate": (build_tiny, {"name": "gate-hidden"}),
+    "lstm-on-top": (build_tiny, {"name": "lstm-on-top"}),
+    "lstm": (legacy, {"arch": "lstm", **_LSTM, "decoder_hidden_size": 24}),
+    "lstm-bidirectional": (
+        legacy,
+        {
+            "arch": "lstm",
+            **_LSTM,
+            "decoder_hidden_size": 24,
+            "encoder_bidirectional": True,
+            "encoder_layers": 2,
+            "decoder_layers": 2,
+        },
+    ),
+    "lightconv": (legacy, {"arch": "lightconv", **_LIGHT}),
+    "fconv": (
+        legacy,
+        {
+            "arch": "fconv",
+            "encoder_embed_dim": 16,
+            "decoder_embed_dim": 16,
+            "decoder_out_embed_dim": 16,
+            "encoder_layers": "[(16, 3)] * 2",
+            "decoder_layers": "[(16, 3)] * 2",
+        },
+    ),
+}
+#: Layers and heads of those with other than 2 and 4.
+SHAPES = {"lstm": (1, 1), "lstm-bidirectional": (1, 1), "fconv": (1, 1)}
+
+
+def build(name):
+    """Build one of ``MODELS``, in evaluation mode."""
+    function, settings = MODELS[name]
+    return function(**settings)
+
+
+def sample(sources=SOURCES, targets=TARGETS, left=True):
+    """Make a batch of fairseq's; ``left``: where the source is padded."""
+    before = [[2, *target[:-1]] for target in targets]
+    return {
+        "id": torch.arange(len(sources)),
+        "target": pad(targets, 1, left=False),
+        "net_input": {
+            "src_tokens": pad(sources, 1, left=left),
+            "src_lengths": torch.tensor(list(map(len, sources))),
+            "prev_output_tokens": pad(before, 1, left=False),
+        },
+    }

@@ -6,22 +6,30 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/test.sh: linter, formatter and all tests, in some twenty minutes on two cores.
+scripts/test.sh: linter, formatter and tests, in at most five minutes on two cores.
 
-It makes a virtual environment in .venv, the one that scripts/demo.sh uses as well. Arguments
-are passed on to pytest, for instance:
-  scripts/test.sh tests/test_attention.py -k gate
+  scripts/test.sh              what to run before a commit
+  scripts/test.sh --all        the slow tests as well, in at most twelve minutes
+  scripts/test.sh ARGUMENT...  pytest with these arguments, slow tests included, for instance
+                               scripts/test.sh tests/plugin/attention -k gate
+
+It makes a virtual environment in .venv, which scripts/demo.sh uses as well.
 
 Environment variables:
   PYTHON   Python 3.11 or 3.12 to make the virtual environment with
   WORKERS  processes that run tests side by side (one for each core)
-and those of pip; see scripts/demo.sh --help for torch without CUDA.
+and those of pip; docs/install.md shows how to get torch without CUDA.
 HELP
 }
 
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     usage
     exit 0
+fi
+if [[ $# == 0 ]]; then
+    set -- -m "not slow"
+elif [[ $1 == --all ]]; then
+    shift
 fi
 
 LOGS=$ROOT/build/logs
@@ -32,7 +40,7 @@ source "$ROOT/scripts/lib/common.sh"
 begin "Virtual environment"
 make_environment
 add_aligner # its tests are skipped otherwise
-# So are those of the fused kernels; torch with CUDA brings the Triton that it wants.
+# So are those of the fused kernels. Torch with CUDA brings the Triton that it needs.
 "$VENV/bin/python" -c "import triton" 2>/dev/null ||
     logged triton "$VENV/bin/python" -m pip install --disable-pip-version-check \
         --no-input --retries 2 --timeout 20 "triton==3.9.0"

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import atomic_write, read_lines
+from ..files.text import read_lines
+from ..files.writing import atomic_write
 from ..text.words import split_words
 
 Links = frozenset[tuple[int, int]]

@@ -21,7 +21,8 @@ from pathlib import Path
 from fairseq.tokenizer import tokenize_line
 
 from ...errors import UserError
-from ..files.atomic import atomic_write, read_lines
+from ..files.text import read_lines
+from ..files.writing import atomic_write
 from ..text.words import Words, check_kind, piece_links, text_of, words_of
 from .files import Links, read_pharaoh
 

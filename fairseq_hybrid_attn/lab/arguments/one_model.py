@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from ...errors import UserError
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 from ..inference import loading
 from ..inference.sentences import Sentences, some
 from ..text.words import SUBWORDS, check_kind

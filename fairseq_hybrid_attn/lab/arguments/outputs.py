@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..figures import style
-from ..files.atomic import atomic_write, check_outputs, write_json
+from ..files.json_files import write_json
 from ..files.tabular import Grid
+from ..files.writing import atomic_write, check_outputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 
 from ...errors import UserError
-from ..files.atomic import atomic_write, check_outputs, file_identity
+from ..files.writing import atomic_write, check_outputs, file_identity
 from .weights import average_checkpoints
 
 HELP = "average the weights of checkpoints"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import digest
+from ..files.checksums import digest
 from ..files.yaml_files import check_keys, merge, read_mapping
 
 #: Flags that other settings or the command line decide; a file must not give them as well.

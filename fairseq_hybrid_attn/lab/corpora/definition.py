@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import digest
+from ..files.checksums import digest
 from ..files.yaml_files import read_mapping
 
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
@@ -15,9 +15,6 @@ PARTS = ("train", "valid", "test")
 
 #: Before the names of test sets, where there are several: ``test.news``.
 NAMED_TEST = "test."
-
-#: Languages written without spaces; of these, Moses tokens are no words.
-UNSPACED = ("zh", "ja", "ko")
 
 
 @dataclass(frozen=True)

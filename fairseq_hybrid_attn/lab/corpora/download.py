@@ -28,7 +28,8 @@ from typing import BinaryIO
 from ... import __version__
 from ...errors import UserError
 from ..engine.lock import locked
-from ..files.atomic import atomic_write, sha256
+from ..files.checksums import sha256
+from ..files.writing import atomic_write
 from .definition import Archive
 
 ATTEMPTS = 4  # at one place, as long as the connection is what fails

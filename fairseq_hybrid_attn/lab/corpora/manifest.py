@@ -8,8 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ... import __version__
-from ..engine.stages import as_json
-from ..files.atomic import atomic_write, digest
+from ..files.checksums import digest
+from ..files.json_files import as_json
+from ..files.writing import atomic_write
 from .definition import Corpus
 
 NAME = "manifest.json"
@@ -64,7 +65,7 @@ class Manifest:
             UserError: if it cannot be written.
         """
         path = output / NAME
-        content = as_json(asdict(self))
+        content = as_json(asdict(self), sort_keys=True)
         if not path.is_file() or path.read_bytes() != content:
             with atomic_write(path) as file:
                 file.write(content)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.yaml_files import read_mapping
-from .definition import PARTS, UNSPACED, Archive, Corpus, GoldSet, check_gold, is_test, with_options
+from ..text.words import WITHOUT_SPACES
+from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test, with_options
 
 #: How text in a language is tokenised, if not by Moses.
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
@@ -77,7 +78,7 @@ def own_corpus(
         valid_every=None,
         expect={},
         about={},
-        scores=("bleu",) if target in UNSPACED else ("bleu", "tokenised_bleu"),
+        scores=("bleu",) if target in WITHOUT_SPACES else ("bleu", "tokenised_bleu"),
         licence=None,
     )
     return with_options(own, pairs, subword_size)

@@ -24,7 +24,7 @@ from ...errors import UserError
 from ..engine.lock import locked
 from ..engine.processes import default_workers
 from ..engine.stages import Say, Stage, Workshop
-from ..files.atomic import digest, sha256
+from ..files.checksums import digest, sha256
 from ..files.text import count_lines, lines, writing
 from ..text.test_sets import TEST_SETS
 from . import manifest

@@ -23,7 +23,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..engine.processes import in_child, in_order
 from ..files.text import count_lines, lines, writing
-from .definition import PARTS, UNSPACED, Corpus, Subwords
+from ..text.words import WITHOUT_SPACES
+from .definition import PARTS, Corpus, Subwords
 
 #: The part of the characters that sentencepiece keeps: it advises this for languages with many.
 _COVERAGE = {True: 0.9995, False: 1.0}
@@ -54,7 +55,7 @@ def split_into_subwords(
     for languages in sides:
         model = output / model_name(corpus, languages[0])
         texts = [tokenised / f"train.{language}" for language in languages]
-        unspaced = any(language in UNSPACED for language in languages)
+        unspaced = any(language in WITHOUT_SPACES for language in languages)
         size = in_child(learn, texts, model, corpus.subwords, _COVERAGE[unspaced])
         sizes[model.name] = size
         if size < corpus.subwords.size:

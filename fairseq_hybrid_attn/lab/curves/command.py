@@ -27,7 +27,7 @@ from tabulate import tabulate
 from ...errors import UserError
 from ..arguments import flags, outputs
 from ..arguments.flags import positive
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 from ..runs.command_lines import RunFolder
 from ..text.training_log import read_log
 from . import figure

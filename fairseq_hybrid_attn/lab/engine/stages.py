@@ -20,7 +20,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import atomic_write, digest, sha256
+from ..files.checksums import digest, sha256
+from ..files.json_files import as_json
+from ..files.writing import atomic_write
 
 Say = Callable[[str], None]
 
@@ -169,7 +171,7 @@ class Workshop:
             place.parent.mkdir(parents=True, exist_ok=True)
             os.rename(partial / folder, place)
         with atomic_write(path) as file:
-            file.write(as_json(stamp))
+            file.write(as_json(stamp, sort_keys=True))
 
 
 def describe(root: Path, folders: Sequence[str]) -> dict[str, dict]:
@@ -197,11 +199,6 @@ def intact(path: Path, facts: dict) -> bool:
     if status.st_size != facts["size"]:
         return False
     return status.st_mtime_ns == facts["mtime_ns"] or sha256(path) == facts["sha256"]
-
-
-def as_json(data: object) -> bytes:
-    """Plain data as the JSON that this package writes to files."""
-    return f"{json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)}\n".encode()
 
 
 def _to_disk(path: Path) -> None:

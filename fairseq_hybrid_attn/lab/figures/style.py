@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ..files.atomic import atomic_write
+from ..files.writing import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

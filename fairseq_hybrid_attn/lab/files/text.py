@@ -1,4 +1,4 @@
-r"""Reading and writing text: UTF-8, one sentence a line, lines end at ``\n`` alone.
+r"""Reading and writing text: UTF-8, one sentence a line, lines end at ``\n`` or ``\r\n`` alone.
 
 ``str.splitlines`` would split at further characters, such as U+2028, that occur within the
 sentences of real corpora.
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -19,39 +20,71 @@ from ...errors import UserError
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
-def lines(path: Path) -> Iterator[str]:
-    r"""The lines of a text file, also of a ``.gz``, without their ends (``\n`` or ``\r\n``).
+def decoded(stream: Iterable[bytes], place: object, first: int = 1) -> Iterator[str]:
+    """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
-    Raises:
-        UserError: if it cannot be read, is damaged, or is not UTF-8; naming file and line.
+    Args:
+        stream: the lines, such as a binary file.
+        place: where they are, for messages.
+        first: the number of the first of them.
     """
-    number = 0
+    for number, line in enumerate(stream, first):
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{place}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
+                "convert the file, for example with iconv"
+            ) from error
+        if number == 1:
+            text = text.removeprefix("\ufeff")
+        yield text.removesuffix("\n").removesuffix("\r")
+
+
+def lines(path: Path) -> Iterator[str]:
+    """Read the lines of a text file, which may be a ``.gz``."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                yield decode(line, path, number)
+            yield from decoded(file, path)
     except DAMAGED as error:
-        raise UserError(f"{path} is damaged or cut off after line {number}") from error
+        raise UserError(f"{path} is damaged or cut off") from error
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def decode(line: bytes, place: object, number: int) -> str:
-    """Decode a line, without its end and without a byte order mark at the beginning of a file.
+def read_lines(path: Path) -> list[str]:
+    """Read all lines of a text file; refuse an empty one."""
+    found = list(lines(path))
+    if not found:
+        raise UserError(f"{path} is empty")
+    return found
 
-    Raises:
-        UserError: if it is not UTF-8, with the place and number given.
-    """
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
+
+def count_lines(path: Path) -> int:
+    """Return how many lines a file has."""
+    with open(path, "rb") as file:
+        return sum(1 for _ in file)
+
+
+def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:
+    """Read two files line by line; refuse them if one has more lines than the other."""
+    counts = [0, 0]
+    for number, pair in enumerate(itertools.zip_longest(lines(first), lines(second)), 1):
+        for side, line in enumerate(pair):
+            if line is not None:
+                counts[side] = number
+        if None not in pair:
+            yield pair
+    require_equal({str(first): counts[0], str(second): counts[1]})
+
+
+def require_equal(counts: dict[str, int], advice: str = "") -> None:
+    """Refuse texts, by their names, that do not have the same number of lines."""
+    if len(set(counts.values())) > 1:
+        numbers = ", but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
         raise UserError(
-            f"{place}, line {number}: not UTF-8 (byte 0x{line[error.start]:02x}); "
-            "convert the file, for example with iconv"
-        ) from error
-    if number == 1:
-        text = text.removeprefix("\ufeff")
-    return text.removesuffix("\n").removesuffix("\r")
+            f"{numbers}; line by line, they have to be translations of each other{advice}"
+        )
 
 
 @contextlib.contextmanager
@@ -61,51 +94,41 @@ def writing(path: Path) -> Iterator[TextIO]:
         yield file
 
 
-def count_lines(path: Path) -> int:
-    """How many lines a file has."""
-    with open(path, "rb") as file:
-        return sum(1 for _ in file)
+class ParallelWriter:
+    """The files of a parallel text, open to write: line n of each belongs together.
 
-
-def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:
-    """The lines of two files that belong together.
-
-    Raises:
-        UserError: if one has more than the other, with both numbers.
+    Attributes:
+        files: the open files.
+        count: how many rows :meth:`write` has written.
     """
-    others = lines(second)
-    count = 0
-    for line in lines(first):
-        other = next(others, None)
-        if other is None:
-            _refuse(first, count + 1 + sum(1 for _ in _rest(first, count + 1)), second, count)
-        count += 1
-        yield line, other
-    more = sum(1 for _ in others)
-    if more:
-        _refuse(first, count, second, count + more)
+
+    def __init__(self, *paths: Path):
+        self.paths, self.count = paths, 0
+
+    def __enter__(self) -> ParallelWriter:
+        with contextlib.ExitStack() as stack:
+            self.files = [stack.enter_context(writing(path)) for path in self.paths]
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *details) -> None:
+        self._stack.__exit__(*details)
+
+    def write(self, row: Sequence[str]) -> None:
+        """Write a line to each of the files."""
+        for file, line in zip(self.files, row, strict=True):
+            file.write(f"{line}\n")
+        self.count += 1
 
 
-def _rest(path: Path, skip: int) -> Iterator[str]:
-    for number, line in enumerate(lines(path)):
-        if number >= skip:
-            yield line
-
-
-def _refuse(first: Path, count: int, second: Path, other: int) -> None:
-    raise UserError(
-        f"{first} has {count:,} lines, but {second} has {other:,}; "
-        "line by line, they have to be translations of each other"
-    )
+def decode(line: bytes, place: object, number: int) -> str:
+    """Decode a line."""
+    return next(decoded([line], place, number))
 
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read bytes from.
-
-    Raises:
-        UserError: if that cannot be done.
-    """
+    """Open a file to read bytes from."""
     try:
         file = open(path, "rb")  # noqa: SIM115  (only the opening belongs within the try)
     except OSError as error:

@@ -30,7 +30,7 @@ from ...errors import UserError
 from ..arguments import one_model as looking
 from ..arguments import outputs
 from ..arguments import several_models as several
-from ..files.atomic import atomic_write
+from ..files.writing import atomic_write
 from ..inference.observing import DECODER, ENCODER
 from ..inference.sentences import Sentences
 from ..text.words import text_of, words_of

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 from ..text.words import split_words
 
 #: In the order of the hybrid-gate paper's Fig. 4.

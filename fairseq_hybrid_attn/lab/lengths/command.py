@@ -28,7 +28,7 @@ from tqdm import tqdm
 from ...errors import UserError
 from ..arguments import flags, outputs
 from ..arguments.flags import positive
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 from ..scoring import METRICS
 from ..scoring.command import TOKENIZERS, language, read_finished, read_generated
 from ..scoring.generated import join_subwords

@@ -41,7 +41,7 @@ from ..arguments import one_model as looking
 from ..arguments import outputs
 from ..arguments import several_models as several
 from ..figures import style
-from ..files.atomic import check_outputs
+from ..files.writing import check_outputs
 from ..inference.observing import ENCODER, KINDS, Attentions
 from . import figure as figures
 from . import page

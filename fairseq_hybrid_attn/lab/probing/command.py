@@ -34,7 +34,7 @@ from ..arguments import outputs
 from ..arguments import several_models as several
 from ..engine.processes import default_workers
 from ..engine.provenance import code, hardware, versions
-from ..files.atomic import sha256
+from ..files.checksums import sha256
 from ..text.tokenisers import KINDS
 from . import figure
 from .classifier import Settings

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..arguments import outputs
-from ..files.atomic import atomic_write
 from ..files.text import lines
+from ..files.writing import atomic_write
 from ..text.tokenisers import KINDS, tokenise_file
 from .generate import GENERATORS, Wanted, usable
 from .tasks import PARTS, TASKS, tasks_named

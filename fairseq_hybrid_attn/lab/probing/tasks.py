@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import read_lines, sha256
+from ..files.checksums import sha256
+from ..files.text import read_lines
 
 #: The parts of a file: to train on, to choose by, to report.
 PARTS = ("tr", "va", "te")

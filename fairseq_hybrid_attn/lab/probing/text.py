@@ -17,7 +17,8 @@ from ...errors import UserError
 from ..corpora.definition import Corpus, Subwords
 from ..corpora.manifest import NAME, read_manifest
 from ..corpora.subwords import model_name, split
-from ..files.atomic import read_lines, sha256
+from ..files.checksums import sha256
+from ..files.text import read_lines
 from ..text.tokenisers import detokeniser, tokenise_file
 
 #: Said of tokens: they are those of the training text.

@@ -42,7 +42,8 @@ from ..curves import command as curves
 from ..curves.measure import Curve, check_distinct
 from ..engine import provenance
 from ..figures import style
-from ..files.atomic import check_outputs, write_json
+from ..files.json_files import write_json
+from ..files.writing import check_outputs
 from ..gates import command as gates
 from ..maps import page
 from ..runs.finished import finished_run

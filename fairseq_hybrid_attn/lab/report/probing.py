@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import read_lines, sha256
+from ..files.checksums import sha256
+from ..files.text import read_lines
 from ..probing.tasks import GROUPS, TASKS
 
 

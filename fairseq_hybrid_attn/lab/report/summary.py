@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import nn
 
-from ..files.atomic import sha256
+from ..files.checksums import sha256
 from ..inference.observing import Layer
 
 

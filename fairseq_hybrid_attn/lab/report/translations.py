@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..arguments import flags
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 from ..lengths import command as lengths
 from ..lengths.measure import BOUNDS, ScoresByLength, compare_systems, groups_of, score_by_length
 from ..scoring import build_metric, default_scores

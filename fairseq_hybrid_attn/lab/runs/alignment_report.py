@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..alignment.error_rate import Counts
-from ..files.atomic import read_json
+from ..files.json_files import read_json
 
 AER = "aer"
 

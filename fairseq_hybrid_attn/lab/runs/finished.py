@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.manifest import NAME as MANIFEST
-from ..files.atomic import read_json
+from ..files.json_files import read_json
 from ..text.test_sets import TEST_SETS
 from .command_lines import RunFolder, Treatment
 from .results import read_result

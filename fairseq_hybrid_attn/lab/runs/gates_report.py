@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..files.atomic import read_json
+from ..files.json_files import read_json
 from ..inference.observing import SHARE
 
 GATE = "gate"

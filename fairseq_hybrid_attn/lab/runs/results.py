@@ -11,7 +11,7 @@ import torch
 from ...errors import UserError
 from ..corpora import read_manifest
 from ..engine import provenance
-from ..files.atomic import read_json
+from ..files.json_files import read_json
 from ..text.training_log import parameters, read_log
 from .alignment_report import read_rates
 from .command_lines import (

@@ -11,7 +11,8 @@ from zipfile import is_zipfile
 
 from ...errors import UserError
 from ..engine.programs import Programs, Stopped
-from ..files.atomic import atomic_write, write_json
+from ..files.json_files import write_json
+from ..files.writing import atomic_write
 from .results import changes, identity, products, read_begun
 from .workspace import Run
 

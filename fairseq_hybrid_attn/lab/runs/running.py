@@ -18,7 +18,7 @@ from ...tasks.resumable import numbered_checkpoints
 from ..engine import provenance
 from ..engine.console import Console, duration, progress_line
 from ..engine.programs import Programs
-from ..files.atomic import write_json
+from ..files.json_files import write_json
 from ..text.training_log import last_record
 from .command_lines import (
     RunFolder,

@@ -9,7 +9,7 @@ from pathlib import Path
 from ..configuration.settings import Profile, Settings
 from ..configuration.tables import Cell
 from ..corpora import Corpus, load_corpus, own_corpus
-from ..files.atomic import digest, sha256
+from ..files.checksums import digest, sha256
 from .command_lines import RunFolder, Treatment
 
 

@@ -26,7 +26,9 @@ import sys
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import atomic_write, check_outputs, read_lines, write_json
+from ..files.json_files import write_json
+from ..files.text import read_lines
+from ..files.writing import atomic_write, check_outputs
 from ..text.test_sets import read_test_sets, slices
 from . import METRICS, Metric, Score, build_metric, default_scores
 from .generated import in_order, join_subwords, read_hypotheses

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 
 _SHOWN = 5  # sentence ids that an error message names
 

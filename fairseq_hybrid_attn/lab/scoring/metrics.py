@@ -26,14 +26,11 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from ...errors import UserError
+from ..text.words import WITHOUT_SPACES
 from . import wat
 
 #: Line to line: text to words with spaces between them.
 Words = Callable[[str], str]
-
-#: Languages for which sacrebleu's default is not 13a; Moses does not split them into words,
-#: and neither does mteval-v13a.
-WITHOUT_SPACES = ("zh", "ja", "ko")
 
 
 @dataclass(frozen=True)

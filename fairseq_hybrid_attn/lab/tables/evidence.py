@@ -14,15 +14,16 @@ from ..alignment import resampling
 from ..alignment.error_rate import Counts
 from ..configuration.tables import Column
 from ..corpora import read_manifest
-from ..files.atomic import read_lines
+from ..files.text import read_lines
 from ..lengths.measure import Group, cut_to, length_ratio, word_counts
 from ..runs.alignment_report import read_rates
 from ..runs.results import read_result
 from ..runs.workspace import Run
 from ..scoring.combining import combined
-from ..scoring.metrics import METRICS, WITHOUT_SPACES, Score, build_metric
+from ..scoring.metrics import METRICS, Score, build_metric
 from ..scoring.significance import confidence_interval, paired_bootstrap
 from ..text.test_sets import read_test_sets, slices
+from ..text.words import WITHOUT_SPACES
 
 
 class Evidence(Protocol):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..figures import style
-from ..files.atomic import read_json, write_json
+from ..files.json_files import read_json, write_json
 from ..runs.command_lines import USER_DIR, RunFolder
 from ..runs.planning import Plan, status
 from ..runs.results import read_result

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.atomic import read_json
+from ..files.json_files import read_json
 
 #: The name of that file.
 TEST_SETS = "tests.json"

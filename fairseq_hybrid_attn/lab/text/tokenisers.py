@@ -34,8 +34,8 @@ from typing import BinaryIO
 
 from ...errors import UserError
 from ..engine.processes import in_order
-from ..files.atomic import atomic_write
 from ..files.text import decode, reading
+from ..files.writing import atomic_write
 
 #: Where the KyTea model is looked for if none is named.
 KYTEA_MODEL = "KYTEA_MODEL"

@@ -19,6 +19,9 @@ from ...errors import UserError
 #: piece that begins a word.
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
+#: Languages written without spaces, which neither Moses nor mteval-v13a splits into words.
+WITHOUT_SPACES = ("zh", "ja", "ko")
+
 _GOES_ON = "@@"
 _BEGINS = "\u2581"
 

@@ -207,7 +207,7 @@ def test_nothing_is_shown_and_nothing_left_elsewhere(tmp_path):
     kinds = [(kind, LANGUAGE.get(kind, "en")) for kind in WITHOUT_MODEL]
     program = (
         "from pathlib import Path\n"
-        "from fairseq_hybrid_attn.corpora.tokenisers import tokenise_file\n"
+        "from fairseq_hybrid_attn.lab.text.tokenisers import tokenise_file\n"
         f"for kind, lang in {kinds}:\n"
         "    tokenise_file(Path('in'), Path(f'out.{kind}'), kind, lang, 2)\n"
     )

@@ -15,7 +15,7 @@ from cli import binarise, command, environment, generate, run, train, write_corp
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.files.atomic import atomic_write
+from fairseq_hybrid_attn.lab.files.writing import atomic_write
 
 
 def save(path: Path, weights: dict, *, updates=1, arch="transformer", **changes) -> Path:

@@ -22,7 +22,8 @@ from pathlib import Path
 from tabulate import tabulate
 
 from ....errors import UserError
-from ...files.atomic import check_outputs, write_json
+from ...files.json_files import write_json
+from ...files.writing import check_outputs
 from ..error_rate import Counts, Score, score
 from ..files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
 

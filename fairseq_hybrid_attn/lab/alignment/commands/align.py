@@ -42,7 +42,8 @@ from tqdm import tqdm
 
 from ....errors import UserError
 from ...arguments import one_model as looking
-from ...files.atomic import atomic_write, check_outputs, write_json
+from ...files.json_files import write_json
+from ...files.writing import atomic_write, check_outputs
 from ...inference.sentences import some
 from ...text.words import words_of
 from ..error_rate import Score, score

@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 
 from ....errors import UserError
-from ...files.atomic import check_outputs
+from ...files.writing import check_outputs
 from ...text.words import SUBWORDS
 from ..files import Links, read_pharaoh, write_pharaoh
 from ..training_links import LONGEST, SYMMETRISATIONS, Pairs, align_words, read_pairs, symmetrise

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ....errors import UserError
-from ...engine.stages import as_json
+from ...files.json_files import as_json
 from ...files.text import pairs, writing
 from ...text.test_sets import TEST_SETS
 from ..definition import NAMED_TEST, PARTS, Corpus, is_test
@@ -43,7 +43,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     ((source, target),) = texts.values()
     with Parts(corpus, destination) as parts:
         dropped = split(corpus, source, target, parts)
-    (destination / "dropped.json").write_bytes(as_json({"train": dropped}))
+    (destination / "dropped.json").write_bytes(as_json({"train": dropped}, sort_keys=True))
 
 
 def _copy(corpus: Corpus, texts: dict[str, list[Path]], destination: Path) -> None:
@@ -60,7 +60,7 @@ def _copy(corpus: Corpus, texts: dict[str, list[Path]], destination: Path) -> No
                 if not count:
                     raise UserError(f"{files[0]}: there are no sentences in it")
     if corpus.has_named_tests:
-        (destination / TEST_SETS).write_bytes(as_json(tests))
+        (destination / TEST_SETS).write_bytes(as_json(tests, sort_keys=True))
 
 
 class Parts:

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ....errors import UserError
-from ...engine.stages import as_json
+from ...files.json_files import as_json
 from ...files.text import pairs
 from ...text.tokenisers import detokeniser
 from ..definition import Corpus
@@ -85,7 +85,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     dropped: Counter[str] = Counter()
     fingerprints = _write_plausible(options["train"], archives, destination, dropped)
     dropped["repeated"] = _leave_out_repeated(destination, fingerprints)
-    (destination / "dropped.json").write_bytes(as_json({"train": +dropped}))
+    (destination / "dropped.json").write_bytes(as_json({"train": +dropped}, sort_keys=True))
 
 
 def _write_plausible(

@@ -28,7 +28,8 @@ from ...arguments import outputs
 from ...arguments.flags import positive
 from ...averaging.weights import read_checkpoint, updates
 from ...engine.programs import Programs, StepFailed
-from ...files.atomic import read_json, read_lines, write_json
+from ...files.json_files import read_json, write_json
+from ...files.text import read_lines
 from ...scoring import METRICS, Metric, build_metric
 from ...scoring.command import TOKENIZERS, language, read_generated
 from ..command_lines import GENERATE_TOKENS, USER_DIR, RunFolder, words

@@ -15,7 +15,7 @@ import os
 from pathlib import Path
 
 from ....errors import UserError
-from ...files.atomic import atomic_write, check_outputs
+from ...files.writing import atomic_write, check_outputs
 from ...runs.commands.arguments import add_workspace
 from ..document import write_up
 from ..publishing import check_can_be_published, publish

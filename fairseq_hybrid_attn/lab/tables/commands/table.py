@@ -15,7 +15,7 @@ import sys
 
 from ...arguments import outputs
 from ...figures import style
-from ...files.atomic import check_outputs
+from ...files.writing import check_outputs
 from ...runs.commands.arguments import add_workspace
 from ..comparing import compare
 from ..drawing import check_drawable, draw

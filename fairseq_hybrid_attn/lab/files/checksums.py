@@ -1,0 +1,24 @@
+"""Checksums of files and of plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from ...errors import UserError
+
+
+def sha256(path: Path) -> str:
+    """Return the sha256 of a file, in hexadecimal."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def digest(data: object) -> str:
+    """Return the sha256 of plain data, in hexadecimal."""
+    text = json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,63 @@
+"""Writing results: where they may go, and whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from ...errors import UserError
+
+
+def check_outputs(outputs: dict[str, Path], inputs: Iterable[Path]) -> None:
+    """Check before the work that its results can be written and overwrite nothing that is read.
+
+    Args:
+        outputs: the files to write, by their flags.
+        inputs: the files that the command reads.
+    """
+    taken = {file_identity(path): f"{path} is one of the inputs" for path in inputs}
+    for flag, path in outputs.items():
+        if path.is_dir():
+            raise UserError(f"{flag} {path} is a directory; name a file")
+        if not path.parent.is_dir():
+            raise UserError(f"{flag} {path}: there is no directory {path.parent}")
+        identity = file_identity(path)
+        if identity in taken:
+            raise UserError(f"{flag} {path}: {taken[identity]}; choose another name")
+        taken[identity] = f"{flag} writes there too"
+
+
+def file_identity(path: Path) -> tuple:
+    """Return what two names of one file share, links included; the file need not exist."""
+    try:
+        status = path.stat()
+    except OSError:
+        return (os.path.realpath(path),)
+    return (status.st_dev, status.st_ino)
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path) -> Iterator[BinaryIO]:
+    """Write a file that appears under its name when complete, or not at all.
+
+    Whatever goes wrong, Ctrl-C included, an older file of that name stays unchanged and
+    nothing else is left behind.
+    """
+    # In the same directory, since a file cannot be renamed across file systems.
+    # Under a random name: in containers, many processes have the same number.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # else a crash could leave the name with an empty file
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):  # there is none after os.replace
+            temporary.unlink()

@@ -18,6 +18,21 @@ def double_softmax(monkeypatch):
     monkeypatch.setattr("fairseq.utils.softmax", lambda x, dim, onnx_trace=False: F.softmax(x, dim))
 
 
+@pytest.fixture
+def no_preprocess(monkeypatch):
+    """Prepare corpora without fairseq-preprocess, which takes seconds to start."""
+    from fairseq_hybrid_attn.lab.corpora import pipeline
+
+    def binarise(corpus, subwords, output, workers):
+        for language in corpus.languages:
+            (output / f"dict.{language}.txt").write_bytes(
+                (subwords / f"train.{language}").read_bytes()
+            )
+        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
+
+    monkeypatch.setattr(pipeline, "binarise", binarise)
+
+
 #: Files of minutes.  They come first, so that no worker is left alone with one at the end.
 LONG = "alignment_tables reproduce figure_tables train_command fused_cuda training prepare".split()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from corpora_made import lines, parts, recipe, remade
 from fairseq.data import data_utils
-from test_prepare import lines, parts, recipe, remade
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.files import read_gold
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.corpora import aligned, load_corpus, own_corpus, pipeline, prepare
+from fairseq_hybrid_attn.lab.corpora import aligned, load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import GoldSet, parse
 from fairseq_hybrid_attn.lab.text.tokenisers import spelling
 from fairseq_hybrid_attn.lab.text.words import words_of
@@ -36,25 +36,13 @@ def write_gold(folder, about="base: 1\nfirst: en\n", gold=GOLD):
     return folder
 
 
-@pytest.fixture
-def no_fairseq(monkeypatch):
-    """Without fairseq-preprocess, which takes seconds to start."""
-
-    def binarise(corpus, subwords, output, workers):
-        for language in corpus.languages:
-            (output / f"dict.{language}.txt").write_text("a 1\n")
-        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
-
-    monkeypatch.setattr(pipeline, "binarise", binarise)
-
-
 def made(folder, output, kind="subword-nmt", lowercase=False, **options):
     corpus = own_corpus(recipe(kind=kind, size=60), folder)
     return prepare(replace(corpus, lowercase=lowercase), output, workers=1, **options)
 
 
 @pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-unigram"])
-def test_words_stay_those_that_were_aligned(kind, no_fairseq, tmp_path, capsys):
+def test_words_stay_those_that_were_aligned(kind, no_preprocess, tmp_path, capsys):
     manifest = made(write_gold(parts(tmp_path / "text")), tmp_path / "out", kind)
     gold = tmp_path / "out/gold"
     assert lines(gold / "words.de") == [row[0] for row in GOLD]
@@ -87,14 +75,14 @@ def test_words_stay_those_that_were_aligned(kind, no_fairseq, tmp_path, capsys):
     }
 
 
-def test_lower_case_is_for_the_model_alone(no_fairseq, tmp_path):
+def test_lower_case_is_for_the_model_alone(no_preprocess, tmp_path):
     made(write_gold(parts(tmp_path / "text")), tmp_path / "out", lowercase=True)
     gold = tmp_path / "out/gold"
     assert lines(gold / "words.de")[0].startswith("Der ")
     assert lines(gold / "subwords.de")[0][0] == "d"
 
 
-def test_which_sentences_are_scored(no_fairseq, tmp_path):
+def test_which_sentences_are_scored(no_preprocess, tmp_path):
     about = "base: 1\nfirst: en\nsure-alone: true\nfewest-links: 2\n"
     manifest = made(write_gold(parts(tmp_path / "text"), about), tmp_path / "out")
     assert lines(tmp_path / "out/gold/words.en") == [GOLD[0][1], GOLD[3][1]]
@@ -105,7 +93,7 @@ def test_which_sentences_are_scored(no_fairseq, tmp_path):
         made(tmp_path / "text", tmp_path / "out")
 
 
-def test_a_changed_gold_set_makes_nothing_else_anew(no_fairseq, tmp_path):
+def test_a_changed_gold_set_makes_nothing_else_anew(no_preprocess, tmp_path):
     folder = write_gold(parts(tmp_path / "text"))
     before = made(folder, tmp_path / "out")
     write_gold(folder, gold=GOLD[:3])
@@ -143,7 +131,7 @@ def test_incomplete_or_wrong_gold_sets_are_refused(change, said, tmp_path):
         own_corpus(recipe(), folder)
 
 
-def test_gold_files_that_do_not_fit_are_refused(no_fairseq, tmp_path):
+def test_gold_files_that_do_not_fit_are_refused(no_preprocess, tmp_path):
     folder = write_gold(parts(tmp_path / "text"))
     (folder / "gold.align").write_text("1-1\n")
     with pytest.raises(UserError, match=r"1 lines, but there are 4 sentences"):
@@ -233,7 +221,7 @@ def test_asked_for_or_not_the_data_are_the_same(with_alignments, tmp_path):
     assert without.digest == manifest.digest
 
 
-def test_a_failing_aligner_leaves_nothing_half_made(no_fairseq, tmp_path, monkeypatch):
+def test_a_failing_aligner_leaves_nothing_half_made(no_preprocess, tmp_path, monkeypatch):
     pytest.importorskip("eflomal")
     folder = parts(tmp_path / "text")
 

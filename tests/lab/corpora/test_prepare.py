@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from cli import command, environment, run_forked
+from corpora_made import CONFIGS, lines, pairs_of, parts, recipe, remade, sentences, write
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import (
@@ -27,76 +28,14 @@ from fairseq_hybrid_attn.lab.corpora import (
     read_manifest,
 )
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
-from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.engine.stages import Stage, Workshop
-
-CONFIGS = Path(__file__).parents[3] / "configs"
-WORDS = {
-    "de": "Haus Baum Hund Katze Vogel Wasser Feuer Garten Schule Straße".split(),
-    "en": "house tree dog cat bird water fire garden school street".split(),
-}
-
-
-def sentences(count, seed=0):
-    """Pairs of sentences, word for word; no two alike."""
-    choose = random.Random(seed)
-    pairs = {}
-    while len(pairs) < count:
-        words = [choose.randrange(10) for _ in range(choose.randint(3, 7))]
-        de, en = (
-            " ".join(WORDS[language][word] for word in words) + "." for language in ("de", "en")
-        )
-        pairs[de] = en
-    return list(pairs.items())
-
-
-def write(folder, stem, pairs, languages=("de", "en"), end="\n"):
-    folder.mkdir(parents=True, exist_ok=True)
-    for side, language in enumerate(languages):
-        text = "".join(pair[side] + end for pair in pairs)
-        (folder / f"{stem}.{language}").write_bytes(text.encode())
-    return folder
-
-
-def parts(folder, **changes):
-    """A folder with all three parts."""
-    pairs = sentences(60)
-    texts = {"train": pairs[:40], "valid": pairs[40:50], "test": pairs[50:], **changes}
-    for part, part_pairs in texts.items():
-        write(folder, part, part_pairs)
-    return folder
-
-
-def lines(path):
-    return path.read_bytes().decode().split("\n")[:-1]
-
-
-def pairs_of(output, part, kind="raw", languages=("de", "en")):
-    return list(zip(*(lines(output / kind / f"{part}.{la}") for la in languages), strict=True))
-
-
-def recipe(name="own", kind="subword-nmt", size=30, joint=True):
-    return replace(load_corpus(name, CONFIGS), subwords=Subwords(kind, size, joint))
 
 
 def hide(monkeypatch, module):
     """As if a module were not installed."""
     monkeypatch.setitem(sys.modules, module, None)
-
-
-@pytest.fixture
-def no_fairseq(monkeypatch):
-    """Without fairseq-preprocess, which takes seconds to start."""
-
-    def binarise(corpus, subwords, output, workers):
-        for language in corpus.languages:
-            (output / f"dict.{language}.txt").write_bytes(
-                (subwords / f"train.{language}").read_bytes()
-            )
-        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
-
-    monkeypatch.setattr(pipeline, "binarise", binarise)
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +122,7 @@ def test_elsewhere_and_with_more_workers_it_is_the_same(text, undisturbed, tmp_p
     assert manifest == read_manifest(undisturbed)
 
 
-def test_source_sentences_are_in_one_part_alone(no_fairseq, tmp_path):
+def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
     # Each source sentence four times: twice the same, once with another translation, once
     # with spaces around it.
     pairs = sentences(100)
@@ -208,13 +147,13 @@ def test_source_sentences_are_in_one_part_alone(no_fairseq, tmp_path):
     }
 
 
-def test_sizes_of_the_recipe(no_fairseq, text, tmp_path):
+def test_sizes_of_the_recipe(no_preprocess, text, tmp_path):
     corpus = replace(recipe(), options={"valid": 7, "test": 3})
     manifest = prepare(own_corpus(corpus, text), tmp_path / "out", workers=1)
     assert manifest.counts == {"train": 290, "valid": 7, "test": 3}
 
 
-def test_too_little_text(no_fairseq, tmp_path):
+def test_too_little_text(no_preprocess, tmp_path):
     corpus = own_corpus(recipe(), write(tmp_path / "text", "x", sentences(2)))
     with pytest.raises(UserError, match="2 different sentences"):
         prepare(corpus, tmp_path / "out", workers=1)
@@ -224,7 +163,7 @@ def test_too_little_text(no_fairseq, tmp_path):
         prepare(corpus, tmp_path / "out", workers=1)
 
 
-def test_pairs_takes_the_same_ones_and_no_other_test_set(no_fairseq, text, tmp_path):
+def test_pairs_takes_the_same_ones_and_no_other_test_set(no_preprocess, text, tmp_path):
     found = {}
     for count in (20, 40):
         corpus = own_corpus(recipe(), text, pairs=count)
@@ -242,7 +181,7 @@ def test_pairs_takes_the_same_ones_and_no_other_test_set(no_fairseq, text, tmp_p
 # -- Three parts, and hard text --------------------------------------------------------------
 
 
-def test_empty_lines(no_fairseq, tmp_path):
+def test_empty_lines(no_preprocess, tmp_path):
     empty = [("", "a"), ("b", " "), ("", "")]
     pairs = sentences(60)
     folder = parts(
@@ -260,7 +199,7 @@ def test_empty_lines(no_fairseq, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["crlf", "gz", "bom", "no last newline", "two files"])
-def test_other_forms_of_the_same_text_give_the_same(form, undisturbed, no_fairseq, tmp_path):
+def test_other_forms_of_the_same_text_give_the_same(form, undisturbed, no_preprocess, tmp_path):
     folder = write(tmp_path / "text", "x", sentences(300), end="\r\n" if form == "crlf" else "\n")
     own = folder
     for path in sorted(folder.iterdir()):
@@ -282,7 +221,7 @@ def test_other_forms_of_the_same_text_give_the_same(form, undisturbed, no_fairse
             assert (tmp_path / "out" / kind / path.name).read_bytes() == path.read_bytes()
 
 
-def test_characters_that_some_take_for_line_ends(no_fairseq, tmp_path):
+def test_characters_that_some_take_for_line_ends(no_preprocess, tmp_path):
     pairs = sentences(60)
     odd = ("Haus\u2028Baum\x0b\x0c\x85Hund \x1c Katze\u00a0Maus.", "house\rtree dog cat mouse.")
     folder = parts(tmp_path / "text", train=[odd, *pairs[:40]], test=[odd, *pairs[50:]])
@@ -293,7 +232,7 @@ def test_characters_that_some_take_for_line_ends(no_fairseq, tmp_path):
     assert tokens == ("Haus Baum Hund Katze Maus .", "house tree dog cat mouse .")
 
 
-def test_different_numbers_of_lines(no_fairseq, tmp_path):
+def test_different_numbers_of_lines(no_preprocess, tmp_path):
     folder = parts(tmp_path / "text")
     with open(folder / "valid.en", "a") as file:
         file.write("one more\n")
@@ -305,7 +244,7 @@ def test_different_numbers_of_lines(no_fairseq, tmp_path):
         prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
 
 
-def test_not_utf8(no_fairseq, tmp_path):
+def test_not_utf8(no_preprocess, tmp_path):
     folder = parts(tmp_path / "text")
     content = (folder / "train.de").read_bytes().split(b"\n")
     content[6] = "Straße".encode("latin-1")
@@ -315,7 +254,7 @@ def test_not_utf8(no_fairseq, tmp_path):
     assert read_manifest(tmp_path / "out") is None
 
 
-def test_gzip_cut_off(no_fairseq, tmp_path):
+def test_gzip_cut_off(no_preprocess, tmp_path):
     folder = parts(tmp_path / "text")
     content = gzip.compress((folder / "train.en").read_bytes())
     (folder / "train.en").unlink()
@@ -324,7 +263,7 @@ def test_gzip_cut_off(no_fairseq, tmp_path):
         prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
 
 
-def test_part_without_sentences(no_fairseq, tmp_path):
+def test_part_without_sentences(no_preprocess, tmp_path):
     folder = parts(tmp_path / "text", valid=[("", "")])
     with pytest.raises(UserError, match="no usable pairs for valid.*empty side"):
         prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
@@ -401,7 +340,7 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
 
 @pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"])
 @pytest.mark.parametrize("joint", [True, False])
-def test_subwords(kind, joint, no_fairseq, tmp_path):
+def test_subwords(kind, joint, no_preprocess, tmp_path):
     choose = random.Random(0)  # words enough for as many subwords
     words = ["".join(choose.choices("abcdefgh", k=choose.randint(2, 6))) for _ in range(200)]
     text = [(" ".join(choose.choices(words, k=6)),) * 2 for _ in range(200)]
@@ -423,7 +362,7 @@ def test_subwords(kind, joint, no_fairseq, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"])
-def test_more_subwords_than_there_are(kind, text, no_fairseq, tmp_path, capsys):
+def test_more_subwords_than_there_are(kind, text, no_preprocess, tmp_path, capsys):
     corpus = own_corpus(recipe(kind=kind, size=9000), text)
     manifest = prepare(corpus, tmp_path / "out", workers=1)
     (size,) = manifest.subwords["learned"].values()
@@ -447,7 +386,7 @@ def test_sample_to_learn_from(most, expected, tmp_path):
     assert len({after - before for before, after in zip(found, found[1:], strict=False)}) <= 1
 
 
-def test_fewer_subwords_than_characters(text, no_fairseq, tmp_path):
+def test_fewer_subwords_than_characters(text, no_preprocess, tmp_path):
     corpus = own_corpus(recipe(kind="sentencepiece-bpe", size=10), text)
     with pytest.raises(UserError, match="more characters than that; use more than 3"):
         prepare(corpus, tmp_path / "out", workers=1)
@@ -456,13 +395,7 @@ def test_fewer_subwords_than_characters(text, no_fairseq, tmp_path):
 # -- What is made again ----------------------------------------------------------------------
 
 
-def remade(corpus, output):
-    said = []
-    prepare(corpus, output, workers=1, say=said.append)
-    return [line.split(" ")[0].rstrip(":,") for line in said]
-
-
-def test_only_what_depends_on_a_change_is_made_again(text, no_fairseq, tmp_path):
+def test_only_what_depends_on_a_change_is_made_again(text, no_preprocess, tmp_path):
     output = tmp_path / "out"
     corpus = own_corpus(recipe(), text)
     everything = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
@@ -475,7 +408,7 @@ def test_only_what_depends_on_a_change_is_made_again(text, no_fairseq, tmp_path)
     assert remade(replace(corpus, lowercase=True), output) == everything
 
 
-def test_damaged_results_are_made_again(text, no_fairseq, tmp_path):
+def test_damaged_results_are_made_again(text, no_preprocess, tmp_path):
     output = tmp_path / "out"
     corpus = own_corpus(recipe(), text)
     digest = prepare(corpus, output, workers=1).digest
@@ -495,7 +428,7 @@ def test_damaged_results_are_made_again(text, no_fairseq, tmp_path):
     assert remade(corpus, output) == []
 
 
-def test_stopped_while_it_is_made_again_is_not_whole(text, no_fairseq, tmp_path, monkeypatch):
+def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_path, monkeypatch):
     output = tmp_path / "out"
     corpus = own_corpus(recipe(), text)
     first = prepare(corpus, output, workers=1)
@@ -513,7 +446,7 @@ def test_stopped_while_it_is_made_again_is_not_whole(text, no_fairseq, tmp_path,
     assert read_manifest(output) == first
 
 
-def test_what_is_made_of_something_else_is_made_again(text, no_fairseq, tmp_path):
+def test_what_is_made_of_something_else_is_made_again(text, no_preprocess, tmp_path):
     """As after a kill between two stages, if a tool was replaced by a newer one meanwhile."""
     output = tmp_path / "out"
     corpus = own_corpus(recipe(), text)
@@ -537,7 +470,7 @@ def test_missing_package_is_told_before_any_download(tmp_path, monkeypatch):
     assert not said
 
 
-def test_changed_text_is_read_again(no_fairseq, tmp_path):
+def test_changed_text_is_read_again(no_preprocess, tmp_path):
     folder = write(tmp_path / "text", "x", sentences(60))
     first = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
     write(folder, "x", sentences(60, seed=1))
@@ -623,7 +556,7 @@ def test_stopped_run_goes_on(text, undisturbed, tmp_path):
     assert not left_behind(output)
 
 
-def test_stopped_between_any_two_steps(text, undisturbed, no_fairseq, tmp_path, monkeypatch):
+def test_stopped_between_any_two_steps(text, undisturbed, no_preprocess, tmp_path, monkeypatch):
     """Stopped at the first, second, ... move of a file or folder to its place."""
     complete = tmp_path / "complete"
     corpus = own_corpus(recipe(), text)

@@ -3,9 +3,8 @@
 import json
 
 import pytest
-from test_prepare import (  # noqa: F401  no_fairseq is a fixture
+from corpora_made import (
     CONFIGS,
-    no_fairseq,
     pairs_of,
     parts,
     recipe,
@@ -55,7 +54,7 @@ def test_a_file_that_does_not_exist(tmp_path):
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_of_ones_own_text(plain, tmp_path, no_fairseq):  # noqa: F811
+def test_of_ones_own_text(plain, tmp_path, no_preprocess):
     """In the order of their names, the plain one first."""
     folder = parts(tmp_path / "text")
     for side in ("de", "en"):
@@ -78,14 +77,14 @@ def test_of_ones_own_text(plain, tmp_path, no_fairseq):  # noqa: F811
     assert manifest.counts["train"] == 40
 
 
-def test_one_set_has_no_such_file(tmp_path, no_fairseq):  # noqa: F811
+def test_one_set_has_no_such_file(tmp_path, no_preprocess):
     corpus = own_corpus(recipe(), parts(tmp_path / "text"))
     assert not corpus.has_named_tests
     manifest = prepare(corpus, tmp_path / "out", workers=1)
     assert manifest.tests == {} and not (tmp_path / "out/raw/tests.json").exists()
 
 
-def test_an_empty_set_is_refused(tmp_path, no_fairseq):  # noqa: F811
+def test_an_empty_set_is_refused(tmp_path, no_preprocess):
     corpus = own_corpus(recipe(), write(parts(tmp_path / "text"), "test.news", []))
     with pytest.raises(UserError, match=r"test\.news\.de: there are no sentences"):
         prepare(corpus, tmp_path / "out", workers=1)

@@ -1,0 +1,67 @@
+"""Small parallel texts, recipes for them, and what preparing them makes."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora.definition import Subwords
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+WORDS = {
+    "de": "Haus Baum Hund Katze Vogel Wasser Feuer Garten Schule Straße".split(),
+    "en": "house tree dog cat bird water fire garden school street".split(),
+}
+
+
+def sentences(count, seed=0):
+    """Pairs of sentences, word for word; no two alike."""
+    choose = random.Random(seed)
+    pairs = {}
+    while len(pairs) < count:
+        words = [choose.randrange(10) for _ in range(choose.randint(3, 7))]
+        de, en = (
+            " ".join(WORDS[language][word] for word in words) + "." for language in ("de", "en")
+        )
+        pairs[de] = en
+    return list(pairs.items())
+
+
+def write(folder, stem, pairs, languages=("de", "en"), end="\n"):
+    """Write a parallel text to ``folder/STEM.LANGUAGE``; return the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for side, language in enumerate(languages):
+        text = "".join(pair[side] + end for pair in pairs)
+        (folder / f"{stem}.{language}").write_bytes(text.encode())
+    return folder
+
+
+def parts(folder, **changes):
+    """Write all three parts of a text; return the folder."""
+    pairs = sentences(60)
+    texts = {"train": pairs[:40], "valid": pairs[40:50], "test": pairs[50:], **changes}
+    for part, part_pairs in texts.items():
+        write(folder, part, part_pairs)
+    return folder
+
+
+def lines(path):
+    r"""The lines of a file, which end at ``\n`` alone."""
+    return path.read_bytes().decode().split("\n")[:-1]
+
+
+def pairs_of(output, part, kind="raw", languages=("de", "en")):
+    """The pairs of a part of a prepared corpus."""
+    return list(zip(*(lines(output / kind / f"{part}.{la}") for la in languages), strict=True))
+
+
+def recipe(name="own", kind="subword-nmt", size=30, joint=True):
+    """A recipe with as few subwords as such a text has."""
+    return replace(load_corpus(name, CONFIGS), subwords=Subwords(kind, size, joint))
+
+
+def remade(corpus, output):
+    """The first words of the stages that preparing a corpus runs."""
+    said = []
+    prepare(corpus, output, workers=1, say=said.append)
+    return [line.split(" ")[0].rstrip(":,") for line in said]

@@ -45,8 +45,9 @@ for argument in "$@"; do
 done
 if (($# == 0)); then
     usage >&2
-    echo "Name a table; configs/ has a folder for each: $(cd "$ROOT/configs" &&
-        printf '%s ' */*/table.yaml | sed 's|/table.yaml||g')" >&2
+    echo "Name a table; configs/ has a file for each: $(cd "$ROOT/configs" &&
+        printf '%s\n' */*.yaml | sed -E '/^(corpora|profiles|settings)\//d; s/\.yaml$//' |
+        tr '\n' ' ')" >&2
     exit 2
 fi
 

@@ -155,7 +155,7 @@ def load_profile(name: str, configs: Path) -> Profile:
 
 
 @dataclass(frozen=True)
-class Layer:
+class RawSettings:
     """Raw settings of a mapping.
 
     Attributes:
@@ -172,7 +172,7 @@ class Layer:
         return merge(self.shared, self.own)
 
 
-def load_layer(content: dict, configs: Path, where: str) -> Layer:
+def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
     """The raw settings of a mapping.
 
     Args:
@@ -189,9 +189,9 @@ def load_layer(content: dict, configs: Path, where: str) -> Layer:
         path = configs / "settings" / f"{name}.yaml"
         if not path.is_file():
             raise UserError(f"{where}: extends {name}, but there is no {path}")
-        layer = load_layer(read_mapping(path, ("extends", *KEYS)), configs, str(path))
+        layer = load_raw(read_mapping(path, ("extends", *KEYS)), configs, str(path))
         shared = merge(shared, layer.merged)
-    return Layer(shared, {key: content[key] for key in KEYS if key in content})
+    return RawSettings(shared, {key: content[key] for key in KEYS if key in content})
 
 
 def resolve(raw: dict, where: str) -> Settings:

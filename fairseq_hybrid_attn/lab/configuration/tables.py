@@ -1,4 +1,4 @@
-"""The papers' tables: their rows, columns and reported numbers, read from ``configs/``."""
+"""The papers' tables: their columns, rows and reported numbers, read from ``configs/``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...errors import UserError
 from ..files.yaml_files import check_keys, merge, read_mapping
 from ..lengths.measure import LENGTH_RATIO, Group
 from ..scoring.metrics import METRICS
-from .settings import KEYS, Layer, Profile, Settings, load_layer, resolve
+from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
 
 TABLE_KEYS = (
     *("title", "baseline", "columns", "rows", "transposed", "notes", "claims", "extends"),
@@ -22,6 +22,8 @@ COLUMN_KEYS = (
     *("title", "score", "curve", "source-words", "cut", "run", "planned", "extends"),
     *KEYS,
 )
+#: Folders of ``configs/`` that hold something other than tables.
+NOT_TABLES = ("corpora", "profiles", "settings")
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,16 @@ class Column:
 
     Attributes:
         name: its key in the table's file, and in the names of runs.
-        title: for people.
-        score: which of a run's scores stands in it (``bleu``, ``tokenised_bleu``, ...).
+        title: for display.
+        score: which of a run's scores it shows (``bleu``, ``tokenised_bleu``, ...).
         curve: it shows the score of each checkpoint of the curve.
-        group: it shows the score of the test sentences whose source has so many words, if any.
-        cut: it shows the score of translations that end where the reference does, at the latest.
-            That is no score of a system, which does not know the reference; it tells what comes of
-            translations that do not end.
-        run: the column whose runs it measures once more; its own name if it has runs of its own.
-        planned: what it lacks to be measured, if anything.
-        layer: settings that all its rows have on top.
+        group: it shows the score of test sentences whose source has so many words, if any.
+        cut: it shows the score of translations cut to the length of their reference.  This is
+            not a score of a system, which does not know the reference; it shows what
+            translations cost that do not end.
+        run: the column whose runs it measures too; its own name if it has its own runs.
+        planned: what is missing to measure it, if anything.
+        raw: settings on top of those of all its rows.
     """
 
     name: str
@@ -50,7 +52,7 @@ class Column:
     cut: bool
     run: str
     planned: str | None
-    layer: Layer
+    raw: RawSettings
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,13 @@ class Row:
 
     Attributes:
         name: as in the paper's table.
-        system: for people.
+        system: for display.
         paper: reported numbers by column.
-        scores: by column, which of a run's scores stands there in place of the column's.
+        scores: by column, which of a run's scores stands there instead of the column's.
         run: the row (paper/table/row) whose run serves, if this is the same system.
-        cited: a system of others that the paper quotes, which is not run.
-        planned: what it lacks to be run, if anything.
-        layer: settings of its own.
+        cited: a system that the paper quotes from others; it is not run.
+        planned: what is missing to run it, if anything.
+        raw: its own settings.
     """
 
     name: str
@@ -75,12 +77,12 @@ class Row:
     run: str | None
     cited: bool
     planned: str | None
-    layer: Layer
+    raw: RawSettings
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says of a table's numbers: in words, and as a sum of them (``claims.py``)."""
+    """What a paper says of a table's numbers: in words, and as a sum (see ``claims.py``)."""
 
     says: str
     above_zero: str
@@ -92,15 +94,12 @@ class Table:
 
     Attributes:
         name: ``paper/table``.
-        title: for people.
-        baseline: the row that the others are compared with, if any: its name, or that of another
-            table's row as paper/table/row, whose columns have the same names.
-        columns: in order.
-        rows: in order.
-        transposed: for many columns of few rows: printed as one table with a line a column.
-        notes: differences from the paper, for people.
-        claims: what the paper says of the numbers (see ``claims.py``).
-        layer: settings that all its rows share.
+        title: for display.
+        baseline: the row that others are compared with, if any: its name, or paper/table/row
+            of another table with columns of the same names.
+        transposed: printed with a line a column, for many columns of few rows.
+        notes: differences from the paper, for display.
+        raw: settings that all its rows share.
         configs: the folder it was read from.
     """
 
@@ -112,37 +111,15 @@ class Table:
     transposed: bool
     notes: str
     claims: tuple[Claim, ...]
-    layer: Layer
+    raw: RawSettings
     configs: Path
 
     def row(self, name: str) -> Row:
-        """The row of that name.
-
-        Raises:
-            UserError: if there is none, naming those that there are.
-        """
+        """The row of that name."""
         return self._named("row", self.rows, name)
 
-    def baseline_cell(self, column: Column) -> Cell | None:
-        """What the numbers of a column are compared with.
-
-        Raises:
-            UserError: if there is no such row or column.
-        """
-        if self.baseline is None:
-            return None
-        table, _, row = self.baseline.rpartition("/")
-        if not table:
-            return Cell(self, self.row(row), column)
-        other = load_table(table, self.configs)
-        return Cell(other, other.row(row), other.column(column.name))
-
     def column(self, name: str) -> Column:
-        """The column of that name.
-
-        Raises:
-            UserError: if there is none, naming those that there are.
-        """
+        """The column of that name."""
         return self._named("column", self.columns, name)
 
     def _named(self, kind: str, items: tuple, name: str):
@@ -152,11 +129,21 @@ class Table:
         known = " ".join(item.name for item in items)
         raise UserError(f"{self.name} has no {kind} {name}; its {kind}s are: {known}")
 
+    def baseline_cell(self, column: Column) -> Cell | None:
+        """What the numbers of a column are compared with."""
+        if self.baseline is None:
+            return None
+        table, _, row = self.baseline.rpartition("/")
+        if not table:
+            return Cell(self, self.row(row), column)
+        other = load_table(table, self.configs)
+        return Cell(other, other.row(row), other.column(column.name))
+
     def cells(self) -> list[Cell]:
         """All cells that have a place in the table, row by row.
 
-        A row has a cell in a column if the paper reports a number there, or if the row
-        reports none at all (a row of one's own).
+        A row has a cell in a column if the paper reports a number there, or if it reports
+        none of the row at all (a row of yours).
         """
         return [
             Cell(self, row, column)
@@ -186,7 +173,7 @@ class Cell:
 
     @property
     def planned(self) -> str | None:
-        """What lacks for measuring it; None if nothing does."""
+        """What is missing to measure it; None if nothing is."""
         owner = self.owner
         return self.row.planned or self.column.planned or (None if owner is self else owner.planned)
 
@@ -197,19 +184,16 @@ class Cell:
 
     @cached_property
     def owner(self) -> Cell:
-        """The cell whose run gives this number: itself, or the one that ``run`` names.
-
-        Raises:
-            UserError: if that does not exist.
-        """
+        """The cell whose run gives this number: itself, or the one that ``run`` names."""
         if self.row.run is not None:
             table, _, row = self.row.run.rpartition("/")
             try:
                 other = load_table(table, self.table.configs)
                 return Cell(other, other.row(row), other.column(self.column.run)).owner
             except UserError as error:
-                place = self.table.configs / self.table.name / f"{self.row.name}.yaml"
-                raise UserError(f"{place}: run: {self.row.run}: {error}") from None
+                path = table_file(self.table.name, self.table.configs)
+                where = f"{path}: rows: {self.row.name}"
+                raise UserError(f"{where}: run: {self.row.run}: {error}") from None
         if self.column.run != self.column.name:
             return Cell(self.table, self.row, self.table.column(self.column.run)).owner
         return self
@@ -223,90 +207,110 @@ class Cell:
     def settings(self, profile: Profile) -> Settings:
         """The settings of its run.
 
-        From below: the table's, the files that row and column extend, the profile, and what
-        row and column say themselves.  That is what the table is about, so no profile scales
-        it away.
-
-        Raises:
-            UserError: if they are not complete.
+        From below: the table's, what row and column extend, the profile, and what row and
+        column say themselves.  The table is about these, so no profile scales them away.
         """
         owner = self.owner
-        row, column = owner.row.layer, owner.column.layer
-        raw = owner.table.layer.merged
+        row, column = owner.row.raw, owner.column.raw
+        raw = owner.table.raw.merged
         for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
             raw = merge(raw, layer)
         return resolve(raw, self.run_name)
 
 
+def table_file(name: str, configs: Path) -> Path:
+    """The file of a table (``paper/table``)."""
+    return configs / f"{name}.yaml"
+
+
 def table_names(configs: Path) -> list[str]:
     """The names (``paper/table``) of all tables."""
     return sorted(
-        f"{path.parent.parent.name}/{path.parent.name}" for path in configs.glob("*/*/table.yaml")
+        f"{path.parent.name}/{path.stem}"
+        for path in configs.glob("*/*.yaml")
+        if path.parent.name not in NOT_TABLES
     )
 
 
 def load_table(name: str, configs: Path) -> Table:
-    """Read ``configs/<paper>/<table>/``.
-
-    Raises:
-        UserError: if there is none, or a file of it is wrong.
-    """
-    folder = configs / name
-    if name.count("/") != 1 or not (folder / "table.yaml").is_file():
+    """Read ``configs/<paper>/<table>.yaml``."""
+    path = table_file(name, configs)
+    if name not in table_names(configs):
+        if (configs / name / "table.yaml").is_file():
+            raise UserError(
+                f"{configs / name}: a folder of rows is the form of an earlier version; put the "
+                f"rows under rows: in {path} (see configs/README.md)"
+            )
         known = "\n  ".join(table_names(configs))
         raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
-    path = folder / "table.yaml"
     content = read_mapping(path, TABLE_KEYS)
     for key in ("title", "columns", "rows"):
         if key not in content:
             raise UserError(f"{path}: no {key}")
     columns = tuple(
-        _column(key, value or {}, configs, f"{path}: columns: {key}")
-        for key, value in content["columns"].items()
+        _column(key, value, configs, where)
+        for key, value, where in _entries(content, "columns", path)
     )
-    rows = tuple(
-        _row(folder / f"{row}.yaml", [c.name for c in columns], configs) for row in content["rows"]
-    )
-    listed = {f"{row}.yaml" for row in content["rows"]} | {"table.yaml"}
-    stray = sorted(p.name for p in folder.glob("*.yaml") if p.name not in listed)
-    if stray:
-        raise UserError(f"{path}: rows does not list {', '.join(stray)}")
+    names = [column.name for column in columns]
     table = Table(
         name=name,
         title=content["title"],
         baseline=content.get("baseline"),
         columns=columns,
-        rows=rows,
+        rows=tuple(
+            _row(key, value, names, configs, where)
+            for key, value, where in _entries(content, "rows", path)
+        ),
         transposed=bool(content.get("transposed")),
         notes=content.get("notes", ""),
         claims=tuple(_claim(item, str(path)) for item in content.get("claims", ())),
-        layer=load_layer(content, configs, str(path)),
+        raw=load_raw(content, configs, str(path)),
         configs=configs,
     )
-    if table.transposed and any(column.curve for column in columns):
+    _check(table, path)
+    return table
+
+
+def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]:
+    """Name, content and place of each row or column."""
+    if not isinstance(content[key], dict):
+        raise UserError(f"{path}: {key}: use a mapping from names to settings")
+    entries = []
+    for name, value in content[key].items():
+        where = f"{path}: {key}: {name}"
+        if not isinstance(name, str) or "/" in name:
+            raise UserError(f"{where}: use a name without a slash, in quotes if YAML needs them")
+        if not isinstance(value, dict | None):
+            raise UserError(f"{where}: use a mapping from keys to values")
+        entries.append((name, value or {}, where))
+    return entries
+
+
+def _check(table: Table, path: Path) -> None:
+    """Check what columns, rows and baseline must have in common."""
+    if table.transposed and any(column.curve for column in table.columns):
         raise UserError(f"{path}: transposed: a curve has a line a checkpoint, not a line a column")
     for column in table.columns:
         base = table.baseline_cell(column)
         if base is not None and (base.column.group, base.column.cut) != (column.group, column.cut):
             raise UserError(
-                f"{path}: columns: {column.name}: the baseline's column of this name is not of the "
-                "same sentences (source-words, cut)"
+                f"{path}: columns: {column.name}: the baseline's column of this name is of other "
+                "sentences (source-words, cut)"
             )
-    for cell in (Cell(table, row, column) for row in rows for column in columns):
+    for cell in (Cell(table, row, column) for row in table.rows for column in table.columns):
         views = cell.column.group is not None or cell.column.cut
         if views and not _of_translations(cell.score):
             raise UserError(
-                f"{folder / cell.row.name}.yaml: scores: {cell.column.name}: only scores of a "
+                f"{path}: rows: {cell.row.name}: scores: {cell.column.name}: only scores of a "
                 "whole translation can have source-words or cut"
             )
-    return table
 
 
 def _claim(content: dict, where: str) -> Claim:
     check_keys(content, CLAIM_KEYS, f"{where}: claims")
-    lacking = [key for key in CLAIM_KEYS if key not in content]
-    if lacking:
-        raise UserError(f"{where}: claims: no {', '.join(lacking)}")
+    missing = [key for key in CLAIM_KEYS if key not in content]
+    if missing:
+        raise UserError(f"{where}: claims: no {', '.join(missing)}")
     return Claim(content["says"], content["above-zero"])
 
 
@@ -321,9 +325,9 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
         cut=bool(content.get("cut")),
         run=content.get("run", name),
         planned=content.get("planned"),
-        layer=load_layer(content, configs, where),
+        raw=load_raw(content, configs, where),
     )
-    if column.run != name and column.layer.merged:
+    if column.run != name and column.raw.merged:
         raise UserError(
             f"{where}: a column that takes the runs of {column.run} has no settings of its own"
         )
@@ -352,25 +356,25 @@ def _group(content: object, where: str) -> Group | None:
     raise UserError(f"{where}: source-words: use [10, 20] for (10,20], [50, null] for (50,∞)")
 
 
-def _row(path: Path, columns: list[str], configs: Path) -> Row:
-    content = read_mapping(path, ROW_KEYS)
+def _row(name: str, content: dict, columns: list[str], configs: Path, where: str) -> Row:
+    check_keys(content, ROW_KEYS, where)
     paper = content.get("paper", {})
     scores = content.get("scores", {})
     for key, named in {"paper": paper, "scores": scores}.items():
         stray = [column for column in named if column not in columns]
         if stray:
-            raise UserError(f"{path}: {key}: the table has no column {', '.join(stray)}")
-    layer = load_layer(content, configs, str(path))
+            raise UserError(f"{where}: {key}: the table has no column {', '.join(stray)}")
+    raw = load_raw(content, configs, where)
     run = content.get("run")
-    if run is not None and (layer.merged or content.get("cited")):
-        raise UserError(f"{path}: a row that takes the run of {run} has no settings of its own")
+    if run is not None and (raw.merged or content.get("cited")):
+        raise UserError(f"{where}: a row that takes the run of {run} has no settings of its own")
     return Row(
-        name=path.stem,
+        name=name,
         system=content.get("system", ""),
         paper=paper,
         scores=scores,
         run=run,
         cited=bool(content.get("cited")),
         planned=content.get("planned"),
-        layer=layer,
+        raw=raw,
     )

@@ -10,6 +10,19 @@ import yaml
 from ...errors import UserError
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML in which a key that stands twice is a mistake; YAML itself takes the last."""
+
+    def compose_mapping_node(self, anchor):
+        node = super().compose_mapping_node(anchor)
+        keys = [key.value for key, _ in node.value]
+        for number, key in enumerate(keys):
+            if key in keys[:number]:
+                mark = node.value[number][0].start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"{key} is there twice", mark)
+        return node
+
+
 def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
     """Read a file that holds one mapping.
 
@@ -21,7 +34,7 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
         UserError: if it cannot be read, is no mapping or has a key that is not known.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -494,10 +494,8 @@ def test_nothing_is_trained_twice():
 
 
 def test_the_files_say_nothing_that_their_table_could_say():
-    for name, table in TABLES.items():
-        said = [
-            yaml.safe_load((CONFIGS / name / f"{row.name}.yaml").read_text()) for row in table.rows
-        ]
+    for name in TABLES:
+        said = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())["rows"].values()
         said = [dict(items({k: row[k] for k in ("extends", *KEYS) if k in row})) for row in said]
         if len(said) > 1:
             common = set.intersection(*(set(row.items()) for row in said))
@@ -505,7 +503,7 @@ def test_the_files_say_nothing_that_their_table_could_say():
 
 
 def test_no_layer_repeats_what_lies_below_it():
-    for path in sorted(CONFIGS.glob("*/*/table.yaml")):
+    for path in sorted(CONFIGS / f"{name}.yaml" for name in table_names(CONFIGS)):
         content = yaml.safe_load(path.read_text())
         below = inherited(content)
         repeated = set(items(below)) & set(items(content)) - {("extends", content.get("extends"))}
@@ -553,7 +551,7 @@ def names_extended(mapping):
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_begins_with_its_command(name):
-    first = (CONFIGS / name / "table.yaml").read_text().split("\n")[0]
+    first = (CONFIGS / f"{name}.yaml").read_text().split("\n")[0]
     assert first == f"# scripts/reproduce.sh {name}"
 
 
@@ -606,68 +604,58 @@ GOOD = {
         "checkpoints": {"unit": "update", "every": 5},
         "generate": {"beam": 4},
     },
-    "p/t/table.yaml": {
+    "p/t.yaml": {
         "title": "T",
         "extends": "base",
         "columns": {"bleu": {}},
-        "rows": ["a", "b"],
+        "rows": {"a": {"paper": {"bleu": 1.0}}, "b": {"train": {"dropout": 0.2}}},
     },
-    "p/t/a.yaml": {"paper": {"bleu": 1.0}},
-    "p/t/b.yaml": {"train": {"dropout": 0.2}},
 }
 
-WRONG = {
-    "a key of a table": ({"p/t/table.yaml": {"titel": "T"}}, "p/t/table.yaml", "titel"),
-    "a key of a row": ({"p/t/b.yaml": {"trian": {}}}, "p/t/b.yaml", "trian"),
-    "a key of a column": (
-        {"p/t/table.yaml": {"columns": {"bleu": {"scor": "bleu"}}}},
-        "p/t/table.yaml",
-        "bleu",
-        "scor",
-    ),
-    "a key of a settings file": ({"settings/base.yaml": {"tain": {}}}, "base.yaml", "tain"),
-    "a key of a batch": ({"p/t/b.yaml": {"batch": {"token": 5}}}, "p/t/b", "batch", "token"),
-    "extends nothing, table": ({"p/t/table.yaml": {"extends": "no"}}, "p/t/table.yaml", "no.yaml"),
-    "extends nothing, row": ({"p/t/b.yaml": {"extends": "no"}}, "p/t/b.yaml", "no.yaml"),
-    "no such table": ({"p/t/a.yaml": {"run": "p/other/a"}}, "p/other"),
-    "no such row": ({"p/t/a.yaml": {"run": "p/t/c"}}, "p/t", "no row c"),
-    "no such baseline": ({"p/t/table.yaml": {"baseline": "c"}}, "p/t", "no row c"),
-    "no such column": (
-        {"p/t/table.yaml": {"columns": {"bleu": {"run": "aer"}}}},
-        "p/t",
-        "no column aer",
-    ),
-    "a run with settings": (
-        {"p/t/b.yaml": {"run": "p/t/a"}},
-        "p/t/b.yaml",
-        "p/t/a",
-    ),
-    "a number without column": ({"p/t/a.yaml": {"paper": {"ter": 1.0}}}, "p/t/a.yaml", "ter"),
-    "a flag that follows": ({"p/t/b.yaml": {"train": {"seed": 1}}}, "p/t/b", "seed", "--seeds"),
-    "the batch as a flag": (
-        {"settings/base.yaml": {"train": {"max-tokens": 9}}},
-        "p/t/",
-        "max-tokens",
-        "batch",
-    ),
-    "a stray file": ({"p/t/stray.yaml": {}}, "p/t/table.yaml", "stray.yaml"),
-    "a row without file": ({"p/t/table.yaml": {"rows": ["a", "b", "c"]}}, "p/t/c.yaml"),
-    "no end": ({"settings/base.yaml": {"train": {"max-update": None}}}, "p/t/", "max-update"),
-    "a unit": (
-        {"p/t/b.yaml": {"checkpoints": {"unit": "hour"}}},
-        "p/t/b",
-        "checkpoints",
-        "unit",
-    ),
-    "a number": ({"p/t/b.yaml": {"batch": {"tokens": 0}}}, "p/t/b", "batch: tokens", "0"),
-}
+
+def rows(**rows):
+    return {"p/t.yaml": {"rows": rows}}
+
+
+def table(**content):
+    return {"p/t.yaml": content}
+
+
+def base(**content):
+    return {"settings/base.yaml": content}
+
+
+#: What each mistake changes, and what its message names.
+WRONG = [
+    (table(titel="T"), "p/t.yaml", "titel"),
+    (rows(b={"trian": {}}), "p/t.yaml: rows: b", "trian"),
+    (table(columns={"bleu": {"scor": "bleu"}}), "p/t.yaml: columns: bleu", "scor"),
+    (base(tain={}), "base.yaml", "tain"),
+    (rows(b={"batch": {"token": 5}}), "p/t/b", "batch", "token"),
+    (table(extends="no"), "p/t.yaml", "no.yaml"),
+    (rows(b={"extends": "no"}), "p/t.yaml: rows: b", "no.yaml"),
+    (rows(a={"run": "p/other/a"}), "p/t.yaml: rows: a", "p/other"),
+    (rows(a={"run": "p/t/c"}), "p/t", "no row c"),
+    (table(baseline="c"), "p/t", "no row c"),
+    (table(columns={"bleu": {"run": "aer"}}), "p/t", "no column aer"),
+    (rows(b={"run": "p/t/a"}), "p/t.yaml: rows: b", "p/t/a"),
+    (rows(a={"paper": {"ter": 1.0}}), "p/t.yaml: rows: a", "ter"),
+    (rows(b={"train": {"seed": 1}}), "p/t/b", "seed", "--seeds"),
+    (base(train={"max-tokens": 9}), "p/t/", "max-tokens", "batch"),
+    (rows(b="a text"), "p/t.yaml: rows: b", "a mapping from keys"),
+    (rows(**{"b/c": {}}), "p/t.yaml: rows: b/c", "without a slash"),
+    ({"p/t.yaml": {"rows": ["a", "b"]}}, "p/t.yaml: rows", "a mapping from names"),
+    (base(train={"max-update": None}), "p/t/", "max-update"),
+    (rows(b={"checkpoints": {"unit": "hour"}}), "p/t/b", "checkpoints", "unit"),
+    (rows(b={"batch": {"tokens": 0}}), "p/t/b", "batch: tokens", "0"),
+]
 
 
 def write(folder: Path, files):
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(content))
+        path.write_text(yaml.safe_dump(content, sort_keys=False))
     (folder / "profiles").mkdir()
     (folder / "profiles" / "full.yaml").write_text("summary: all\n")
 
@@ -690,26 +678,36 @@ def test_the_example_without_mistakes(tmp_path):
 
 
 def test_null_and_false_take_a_flag_away_and_zero_does_not(tmp_path):
-    over = {"p/t/b.yaml": {"train": {"arch": None, "dropout": 0, "fp16": False, "max-update": 7}}}
-    write(tmp_path, merge(GOOD, over))
+    train = {"arch": None, "dropout": 0, "fp16": False, "max-update": 7}
+    write(tmp_path, merge(GOOD, rows(b={"train": train})))
     assert resolve_all(tmp_path)["p/t/b/bleu"].train == {"dropout": 0, "max-update": 7}
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_mistakes_are_told_by_file_and_key(tmp_path, mistake):
-    changes, *told = WRONG[mistake]
-    write(tmp_path, merge(GOOD, changes))
-    with pytest.raises(UserError) as error:
-        resolve_all(tmp_path)
-    for text in told:
-        assert text in str(error.value)
+def test_mistakes_are_told_by_file_and_key(tmp_path):
+    for number, (changes, *told) in enumerate(WRONG):
+        write(tmp_path / str(number), merge(GOOD, changes))
+        with pytest.raises(UserError) as error:
+            resolve_all(tmp_path / str(number))
+        for text in told:
+            assert text in str(error.value), changes
 
 
-def test_a_file_that_is_no_yaml_is_named(tmp_path):
+def test_files_that_are_not_yaml_and_names_that_stand_twice_are_told(tmp_path):
     write(tmp_path, GOOD)
-    (tmp_path / "p/t/b.yaml").write_text("train: [unclosed\n")
-    with pytest.raises(UserError, match=r"p/t/b\.yaml"):
+    path = tmp_path / "p/t.yaml"
+    whole = path.read_text()
+    path.write_text("train: [unclosed\n")
+    with pytest.raises(UserError, match=r"p/t\.yaml is no YAML"):
         resolve_all(tmp_path)
+    path.write_text(whole + "  a: {}\n")  # rows come last
+    with pytest.raises(UserError, match=r"p/t\.yaml .*a is there twice"):
+        resolve_all(tmp_path)
+
+
+def test_a_table_in_the_form_of_before_is_told_the_new_one(tmp_path):
+    write(tmp_path, {**GOOD, "p/old/table.yaml": {}})
+    with pytest.raises(UserError, match=r"p/old\.yaml"):
+        load_table("p/old", tmp_path)
 
 
 def test_unknown_profiles_and_tables_are_told_with_the_known_ones(tmp_path):

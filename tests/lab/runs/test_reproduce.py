@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
-from cli import command, environment, run, run_forked, write_corpus
+from cli import command, environment, run, run_forked
+from workspaces import SETTINGS, UPDATES, write_configs, write_text
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import load_profile
@@ -22,77 +22,6 @@ from fairseq_hybrid_attn.lab.configuration.tables import load_table
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import make_result
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Workspace
-
-UPDATES = 150
-SETTINGS = {
-    "corpus": "toy",
-    "train": {
-        "arch": "transformer_mma",
-        "head-patterns": "global",
-        "encoder-layers": 1,
-        "decoder-layers": 1,
-        "encoder-embed-dim": 32,
-        "encoder-ffn-embed-dim": 64,
-        "encoder-attention-heads": 4,
-        "decoder-attention-heads": 4,
-        "share-all-embeddings": True,
-        "optimizer": "adam",
-        "adam-betas": "(0.9, 0.98)",
-        "lr": "1e-2",
-        "dropout": 0.05,
-        "criterion": "label_smoothed_cross_entropy",
-        "label-smoothing": 0.1,
-        "max-update": UPDATES,
-    },
-    "batch": {"tokens": 300, "per-device": 150},
-    "checkpoints": {"unit": "update", "every": 25, "average": 3},
-    "generate": {"beam": 2, "gnmt-lenpen": 0.6, "max-len-a": 1, "max-len-b": 5},
-}
-RECIPE = {
-    "source": "de",
-    "target": "en",
-    "reader": "own",
-    "tokenizer": {"de": "moses", "en": "moses"},
-    "subwords": {"kind": "subword-nmt", "size": 10, "joint": True},
-    "scores": ["bleu", "tokenised_bleu"],
-}
-FILES = {
-    "corpora/toy.yaml": RECIPE,
-    "settings/toy.yaml": SETTINGS,
-    "profiles/full.yaml": {"summary": "as it is"},
-    "toy/table1/table.yaml": {
-        "title": "Toy",
-        "extends": "toy",
-        "baseline": "plain",
-        "columns": {"bleu": {"title": "BLEU"}, "aer": {"run": "bleu", "planned": "alignments"}},
-        "rows": ["plain", "mixed", "broken", "same", "others", "later"],
-    },
-    "toy/table1/plain.yaml": {"system": "Transformer", "paper": {"bleu": 30.0, "aer": 20.0}},
-    "toy/table1/mixed.yaml": {
-        "system": "MMA",
-        "train": {"head-patterns": "global,local,forward,backward"},
-        "paper": {"bleu": 31.25},
-    },
-    "toy/table1/broken.yaml": {"train": {"head-patterns": "sideways"}, "paper": {"bleu": 29.0}},
-    "toy/table1/same.yaml": {"run": "toy/table1/mixed", "paper": {"bleu": 31.25}},
-    "toy/table1/others.yaml": {"cited": True, "paper": {"bleu": 28.0}},
-    "toy/table1/later.yaml": {"planned": "an LSTM on top", "paper": {"bleu": 27.0}},
-}
-
-
-def write_configs(folder, **changed):
-    for name, content in {**FILES, **changed}.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return folder
-
-
-def write_text(folder):
-    folder.mkdir()
-    write_corpus(folder, hard_cases=False)
-    for path in folder.iterdir():  # letters become words, which can be split
-        path.write_text(re.sub(r"(\w)", r"\1a\1u\1", path.read_text()))
 
 
 @pytest.fixture(scope="module")

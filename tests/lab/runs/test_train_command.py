@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from cli import command, environment, run
-from test_reproduce import SETTINGS, write_configs, write_text
+from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
 #: Without dropout, whose masks depend on the process.
 DRY = {
@@ -21,7 +21,8 @@ DRY = {
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("place")
     write_text(folder / "text")
-    write_configs(folder / "configs", **{"toy/table1/plain.yaml": DRY})
+    table = with_rows(TABLE, plain=DRY)
+    write_configs(folder / "configs", **{"toy/table1.yaml": table})
     where = ("--configs", "configs", "--data", "text", "--output", "out", "--device", "cpu")
     return folder, where
 

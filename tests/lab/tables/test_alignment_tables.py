@@ -8,7 +8,7 @@ import shutil
 import pytest
 import sacrebleu
 from cli import run
-from test_reproduce import SETTINGS, write_configs, write_text
+from workspaces import SETTINGS, write_configs, write_text
 
 UPDATES = 60
 WITH_AER = {
@@ -20,7 +20,7 @@ WITH_AER = {
 del WITH_AER["train"]["head-patterns"]
 FILES = {
     "settings/toy.yaml": WITH_AER,
-    "toy/table1/table.yaml": {
+    "toy/table1.yaml": {
         "title": "Toy alignments",
         "extends": "toy",
         "baseline": "plain",
@@ -29,38 +29,38 @@ FILES = {
             "bleu": {},
             "second": {"score": "bleu.second", "run": "bleu"},
         },
-        "rows": ["plain", "taught", "head2", "average", "head9", "aligner"],
-    },
-    "toy/table1/plain.yaml": {
-        "checkpoints": {"curve": 2},
-        "paper": {"aer": 28.2, "bleu": 25.5, "second": 20.0},
-    },
-    "toy/table1/taught.yaml": {
-        "train": {
-            "criterion": "label_smoothed_cross_entropy_with_supervised_attention",
-            "load-alignments": True,
+        "rows": {
+            "plain": {
+                "checkpoints": {"curve": 2},
+                "paper": {"aer": 28.2, "bleu": 25.5, "second": 20.0},
+            },
+            "taught": {
+                "train": {
+                    "criterion": "label_smoothed_cross_entropy_with_supervised_attention",
+                    "load-alignments": True,
+                },
+                "paper": {"aer": 21.5, "bleu": 23.5, "second": 21.0},
+            },
+            **{
+                name: {
+                    "run": "toy/table1/plain",
+                    "scores": {"aer": f"aer.{name}"},
+                    "paper": {"aer": 30.0},
+                }
+                for name in ("head2", "average", "head9")
+            },
+            "aligner": {"aligner": "eflomal", "paper": {"aer": 19.3}},
         },
-        "paper": {"aer": 21.5, "bleu": 23.5, "second": 21.0},
     },
-    **{
-        f"toy/table1/{name}.yaml": {
-            "run": "toy/table1/plain",
-            "scores": {"aer": f"aer.{name}"},
-            "paper": {"aer": 30.0},
-        }
-        for name in ("head2", "head9", "average")
-    },
-    "toy/table1/aligner.yaml": {"aligner": "eflomal", "paper": {"aer": 19.3}},
-    "toy/figure2/table.yaml": {
+    "toy/figure2.yaml": {
         "title": "Toy curves",
         "columns": {
             "aer_curve": {"score": "aer", "curve": True, "run": "bleu"},
             "bleu_curve": {"score": "bleu", "curve": True, "run": "bleu"},
         },
-        "rows": ["plain"],
+        "rows": {"plain": {"run": "toy/table1/plain"}},
     },
-    "toy/figure2/plain.yaml": {"run": "toy/table1/plain"},
-    "toy/table7/table.yaml": {
+    "toy/table7.yaml": {
         "title": "Toy text without gold",
         "extends": "toy",
         "columns": {
@@ -68,10 +68,8 @@ FILES = {
             "bleu": {},
             "second": {"score": "bleu.second", "run": "bleu"},
         },
-        "rows": ["plain", "aligner"],
+        "rows": {"plain": {"train": {"max-update": 20}}, "aligner": {"aligner": "eflomal"}},
     },
-    "toy/table7/plain.yaml": {"train": {"max-update": 20}},
-    "toy/table7/aligner.yaml": {"aligner": "eflomal"},
 }
 
 
@@ -105,9 +103,7 @@ def place(tmp_path_factory):
     write_text(folder / "text")
     write_gold(folder / "text")
     write_second_test_set(folder / "text")
-    configs = write_configs(folder / "configs", **FILES)
-    for stray in ("mixed", "broken", "same", "others", "later"):
-        (configs / f"toy/table1/{stray}.yaml").unlink()
+    write_configs(folder / "configs", **FILES)
     return folder
 
 

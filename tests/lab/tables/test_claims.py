@@ -10,6 +10,7 @@ import pytest
 import sacrebleu
 import yaml
 from rows import EVERY_TABLE, FULL
+from workspaces import write_yaml
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.configuration.tables import Claim, load_table
@@ -164,7 +165,10 @@ def workspace(tmp_path):
         "title": "t",
         "corpus": "own",
         "columns": {"with": {}, "without": {}},
-        "rows": ["plain", "ours"],
+        "rows": {
+            "plain": {"paper": {"with": 30.0, "without": 15.0}, "system": "p"},
+            "ours": {"paper": {"with": 31.0, "without": None}},
+        },
         "claims": [
             {"says": "plain falls", "above-zero": "plain/with - plain/without"},
             {
@@ -179,11 +183,7 @@ def workspace(tmp_path):
         "train": {"arch": "transformer_mma", "max-update": 1},
         "generate": {"beam": 4},
     }
-    write_yaml(configs / "toy/table1/table.yaml", table)
-    write_yaml(
-        configs / "toy/table1/plain.yaml", {"paper": {"with": 30.0, "without": 15.0}, "system": "p"}
-    )
-    write_yaml(configs / "toy/table1/ours.yaml", {"paper": {"with": 31.0, "without": None}})
+    write_yaml(configs / "toy/table1.yaml", table)
     text = tmp_path / "text"
     text.mkdir()
     for part in ("train", "valid", "test"):
@@ -209,10 +209,6 @@ def workspace(tmp_path):
     raw.parent.mkdir(parents=True, exist_ok=True)
     raw.write_text("".join(f"{line}\n" for line in REFERENCES))
     return Plan(table, place, tuple(table.cells()), (1, 2))
-
-
-def write_yaml(path, content):
-    path.write_text(yaml.safe_dump(content))
 
 
 def score(plan, row, column, seed):
@@ -281,7 +277,7 @@ def test_translations_of_another_text_are_no_evidence(workspace):
 
 def test_numbers_of_different_texts_are_not_added_up(workspace):
     place = workspace.workspace
-    path = place.configs / "toy/table1/table.yaml"
+    path = place.configs / "toy/table1.yaml"
     content = yaml.safe_load(path.read_text())
     shutil.copy(place.configs / "corpora/own.yaml", place.configs / "corpora/other.yaml")
     content["columns"]["without"] = {"corpus": "other"}
@@ -309,7 +305,7 @@ def test_seeds_that_lack_a_run_are_left_out(workspace):
 
 
 def test_a_claim_lacks_a_key(workspace):
-    path = workspace.workspace.configs / "toy/table1/table.yaml"
+    path = workspace.workspace.configs / "toy/table1.yaml"
     content = yaml.safe_load(path.read_text())
     write_yaml(path, {**content, "claims": [{"says": "x"}]})
     with pytest.raises(UserError, match="claims: no above-zero"):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from cli import run
 from sacrebleu.metrics import BLEU
-from test_reproduce import RECIPE, SETTINGS, write_configs, write_text
+from workspaces import RECIPE, SETTINGS, with_rows, write_configs, write_text, write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
@@ -24,6 +24,7 @@ from fairseq_hybrid_attn.lab.tables.publishing import without_folders
 from fairseq_hybrid_attn.lab.text.training_log import read_log
 
 WIDE, CURVE = {"run": "bleu", "score": "bleu"}, {"run": "bleu", "curve": True}
+ROWS = {row: {"run": f"toy/table1/{row}"} for row in ("plain", "twin")}
 FILES = {
     "corpora/toy.yaml": {**RECIPE, "subwords": {**RECIPE["subwords"], "size": 60}},
     "settings/toy.yaml": {
@@ -31,22 +32,23 @@ FILES = {
         "train": {**SETTINGS["train"], "max-update": 60},
         "checkpoints": {"unit": "update", "every": 10, "average": 2},
     },
-    "toy/table1/table.yaml": {
+    "toy/table1.yaml": {
         "title": "Toy",
         "extends": "toy",
         "columns": {"bleu": {}},
-        "rows": ["plain", "twin"],
-    },
-    "toy/table1/plain.yaml": {
-        "checkpoints": {"curve": 2, "curve-on": "valid"},
-        "train": {
-            **{"arch": "transformer_hybrid_gate", "hybrid-layers": "all"},
-            "head-patterns": None,
+        "rows": {
+            "plain": {
+                "checkpoints": {"curve": 2, "curve-on": "valid"},
+                "train": {
+                    **{"arch": "transformer_hybrid_gate", "hybrid-layers": "all"},
+                    "head-patterns": None,
+                },
+                "gates": {"gen-subset": "valid"},
+            },
+            "twin": {},
         },
-        "gates": {"gen-subset": "valid"},
     },
-    "toy/table1/twin.yaml": {},
-    "toy/figure1/table.yaml": {
+    "toy/figure1.yaml": {
         "title": "Toy curves",
         "columns": {
             "bleu": {},
@@ -54,9 +56,9 @@ FILES = {
             "loss_curve": {**CURVE, "score": "valid_loss"},
             "final_loss": {"run": "bleu", "score": "valid_loss"},
         },
-        "rows": ["plain", "twin"],
+        "rows": ROWS,
     },
-    "toy/figure2/table.yaml": {
+    "toy/figure2.yaml": {
         "title": "Toy lengths",
         "baseline": "plain",
         "columns": {
@@ -66,9 +68,9 @@ FILES = {
             "longer": {**WIDE, "source-words": [50, None]},
             "all": {**WIDE, "source-words": [0, None]},
         },
-        "rows": ["plain", "twin"],
+        "rows": ROWS,
     },
-    "toy/figure3/table.yaml": {
+    "toy/figure3.yaml": {
         "title": "Toy gates",
         "transposed": True,
         "columns": {
@@ -77,9 +79,9 @@ FILES = {
             "layer1": {"run": "bleu", "score": "gate.encoder.1"},
             "layer9": {"run": "bleu", "score": "gate.encoder.9"},
         },
-        "rows": ["plain", "twin"],
+        "rows": ROWS,
     },
-    "toy/figure4/table.yaml": {
+    "toy/figure4.yaml": {
         "title": "Toy lengths of translations",
         "baseline": "plain",
         "columns": {
@@ -94,17 +96,9 @@ FILES = {
             {"says": "the twin is better, cut", "above-zero": "twin/cut - plain/cut"},
             {"says": "so it is on what is not there", "above-zero": "twin/longer - plain/longer"},
         ],
-        "rows": ["plain", "twin"],
-    },
-    **{
-        f"toy/{figure}/{row}.yaml": {"run": f"toy/table1/{row}"}
-        for figure in ("figure1", "figure2", "figure3", "figure4")
-        for row in ("plain", "twin")
+        "rows": ROWS,
     },
 }
-
-#: Rows of test_reproduce's table.
-STRAY = ("mixed", "broken", "same", "others", "later")
 
 
 @pytest.fixture(scope="module")
@@ -114,9 +108,7 @@ def place(tmp_path_factory):
     write_text(folder / "text")
     for path in (folder / "text").glob("*.en"):  # what is learned within some updates
         path.write_text("".join(f"{phrase(len(line.split()))}\n" for line in lines(path)))
-    configs = write_configs(folder / "configs", **FILES)
-    for stray in STRAY:
-        (configs / f"toy/table1/{stray}.yaml").unlink()
+    write_configs(folder / "configs", **FILES)
     command = ("fairseq-hybrid", "reproduce", "toy/table1", "plain", "--device", "cpu")
     for what in ("--prepare-only", "--keep-checkpoints"):
         run(*command, what, *where(folder), cwd=folder)
@@ -295,10 +287,9 @@ def test_lengths_of_translations_and_what_they_cost(place):
 @pytest.mark.parametrize("words", [[5], [9, 5], [5, 5], [-1, 5], "5", [None, 5]])
 def test_wrong_groups_are_refused(words, tmp_path):
     configs = write_configs(tmp_path, **FILES)
-    path = configs / "toy/figure2/table.yaml"
-    content = copy.deepcopy(FILES["toy/figure2/table.yaml"])
+    content = copy.deepcopy(FILES["toy/figure2.yaml"])
     content["columns"]["short"]["source-words"] = words
-    path.write_text(json.dumps(content))  # JSON is YAML
+    write_yaml(configs / "toy/figure2.yaml", content)
     with pytest.raises(UserError, match=r"columns: short: source-words: use \[10, 20\]"):
         load_table("toy/figure2", configs)
 
@@ -324,28 +315,27 @@ def test_wrong_groups_are_refused(words, tmp_path):
 )
 def test_columns_that_cannot_be_shown_are_refused(change, message, tmp_path):
     """Each would have shown other numbers than it says."""
-    content = {**FILES["toy/figure2/table.yaml"], **change}
-    configs = write_configs(tmp_path, **{**FILES, "toy/figure2/table.yaml": content})
+    content = {**FILES["toy/figure2.yaml"], **change}
+    configs = write_configs(tmp_path, **{**FILES, "toy/figure2.yaml": content})
     with pytest.raises(UserError, match=message):
         load_table("toy/figure2", configs)
 
 
 def test_a_row_s_own_score_is_held_to_what_its_column_shows(tmp_path):
-    rows = {"toy/figure4/twin.yaml": {"run": "toy/table1/twin", "scores": {"cut": "aer"}}}
-    configs = write_configs(tmp_path, **{**FILES, **rows})
-    with pytest.raises(UserError, match=r"twin\.yaml: scores: cut: only scores of a whole"):
+    row = {"run": "toy/table1/twin", "scores": {"cut": "aer"}}
+    table = with_rows(FILES["toy/figure4.yaml"], twin=row)
+    configs = write_configs(tmp_path, **{**FILES, "toy/figure4.yaml": table})
+    with pytest.raises(UserError, match=r"rows: twin: scores: cut: only scores of a whole"):
         load_table("toy/figure4", configs)
 
 
 def test_columns_that_share_a_corpus_want_the_same_one(place, tmp_path):
     """One's own text in two sizes would be prepared in the first, and trained on in both."""
     content = {
-        **FILES["toy/table1/table.yaml"],
+        **FILES["toy/table1.yaml"],
         "columns": {"few": {"subword-size": 40}, "many": {"subword-size": 60}},
     }
-    configs = write_configs(tmp_path, **{**FILES, "toy/table1/table.yaml": content})
-    for stray in STRAY:
-        (configs / f"toy/table1/{stray}.yaml").unlink()
+    configs = write_configs(tmp_path, **{**FILES, "toy/table1.yaml": content})
     command = ("reproduce", "toy/table1", "twin", "--device", "cpu", "--prepare-only")
     folders = ("--configs", configs, "--output", tmp_path / "out", "--data", place / "text")
     with (
@@ -373,9 +363,8 @@ def test_what_is_stale_is_kept_until_it_can_be_done_again(place):
 @pytest.mark.parametrize("value", ["train", True])
 def test_a_curve_is_of_a_set_that_there_is(value, tmp_path):
     row = {"checkpoints": {"curve": 2, "curve-on": value}}
-    configs = write_configs(tmp_path, **{**FILES, "toy/table1/plain.yaml": row})
-    for stray in STRAY:
-        (configs / f"toy/table1/{stray}.yaml").unlink()
+    table = with_rows(FILES["toy/table1.yaml"], plain=row)
+    configs = write_configs(tmp_path, **{**FILES, "toy/table1.yaml": table})
     cell = load_table("toy/table1", configs).cells()[0]
     with pytest.raises(UserError, match="curve-on: use test or valid"):
         cell.settings(load_profile("full", configs))

@@ -294,8 +294,8 @@ def _check(table: Table, path: Path) -> None:
         base = table.baseline_cell(column)
         if base is not None and (base.column.group, base.column.cut) != (column.group, column.cut):
             raise UserError(
-                f"{path}: columns: {column.name}: the baseline's column of this name is of other "
-                "sentences (source-words, cut)"
+                f"{path}: columns: {column.name}: the baseline's column of this name is not of the "
+                "same sentences (source-words, cut)"
             )
     for cell in (Cell(table, row, column) for row in table.rows for column in table.columns):
         views = cell.column.group is not None or cell.column.cut

@@ -11,13 +11,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fairseq_hybrid_attn.common import CHOSEN, DTYPES, Settings, machine, prepare, versions
-
-from fairseq_hybrid_attn import operator, tables, training_step
 from fairseq_hybrid_attn.attention.paths import PATHS
 from fairseq_hybrid_attn.lab.engine import provenance
-from fairseq_hybrid_attn.models import SYSTEMS
-from fairseq_hybrid_attn.tasks import gnmt as generation
+
+from . import generation, operator, tables, training_step
+from .common import CHOSEN, DTYPES, Settings, machine, prepare, versions
+from .models import SYSTEMS
 
 #: The layout of result files; raised when it changes.
 FORMAT = 1

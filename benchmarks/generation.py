@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from fairseq_hybrid_attn.common import Settings, forced
-from fairseq_hybrid_attn.systems import timed
 
-from fairseq_hybrid_attn.models import build, sentences
+from .common import Settings, forced
+from .models import build, sentences
+from .systems import timed
 
 BEAM = 4
 

@@ -15,7 +15,8 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import torch
-from fairseq_hybrid_attn.common import Settings, prepare, synchronise
+
+from .common import Settings, prepare, synchronise
 
 
 def in_a_process(case: str, n: int, path: str, settings: Settings) -> int:
@@ -56,7 +57,7 @@ def _processes():
 
 def measure(case: str, n: int, path: str, settings: Settings) -> int:
     """Measure in this process; arguments and result of :func:`in_a_process`."""
-    from fairseq_hybrid_attn import operator
+    from . import operator
 
     prepare(settings)
     # Load and compile all that a call needs, on a sentence that leaves no mark.

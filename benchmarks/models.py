@@ -8,11 +8,12 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
 from fairseq.models.transformer import TransformerModelBase
-from fairseq_hybrid_attn.common import Settings
 from omegaconf import OmegaConf
 
 import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.models.config import nested_config
+
+from .common import Settings
 
 #: From a system's name to its architecture and settings.
 SYSTEMS = {

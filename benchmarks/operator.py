@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
-from fairseq_hybrid_attn.common import (
+from torch import Tensor
+
+from fairseq_hybrid_attn.attention.paths import PATHS, choose
+from fairseq_hybrid_attn.attention.problem import AttentionProblem, Branch
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
+
+from . import memory
+from .common import (
     CHOSEN,
     NULL,
     VANILLA,
@@ -20,12 +27,6 @@ from fairseq_hybrid_attn.common import (
     milliseconds,
     ratio,
 )
-from torch import Tensor
-
-from fairseq_hybrid_attn import memory
-from fairseq_hybrid_attn.attention.paths import PATHS, choose
-from fairseq_hybrid_attn.attention.problem import AttentionProblem, Branch
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
 HEAD_WIDTH = 64
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from fairseq_hybrid_attn.common import (
+from .common import (
     NULL,
     VANILLA,
     Settings,
@@ -13,8 +13,7 @@ from fairseq_hybrid_attn.common import (
     paths_taken,
     ratio,
 )
-
-from fairseq_hybrid_attn.models import SYSTEMS, dictionary
+from .models import SYSTEMS, dictionary
 
 #: Makes what is timed, of a system (None = stock), a path, a dictionary and settings.
 Make = Callable[..., Callable[[], object]]

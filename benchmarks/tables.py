@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fairseq_hybrid_attn.common import CHOSEN, NULL
-
-from fairseq_hybrid_attn import models, operator
+from . import models, operator
+from .common import CHOSEN, NULL
 
 CLOCKS = {"cpu": "processor time", "wall": "time that passes"}
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
-from fairseq_hybrid_attn.common import Settings, forced
-from fairseq_hybrid_attn.systems import timed
 
-from fairseq_hybrid_attn.models import build, sentences
+from .common import Settings, forced
+from .models import build, sentences
+from .systems import timed
 
 
 def run(settings: Settings) -> Iterator[dict]:

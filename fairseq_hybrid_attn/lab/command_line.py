@@ -3,85 +3,96 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Sequence
 
-from .alignment.commands import aer, align, align_training
-from .averaging import command as average
-from .corpora import command as prepare
-from .curves import command as curves
-from .gates import command as gates
-from .heads import command as heads
-from .lengths import command as lengths
-from .maps import command as maps
-from .probing import command as probe
-from .probing import data_command as probing_data
-from .report import command as report
-from .runs.commands import runs, score_checkpoints, show, train
-from .scoring import command as score
-from .tables.commands import publish, reproduce, table
-
-#: Every command by its name; see :mod:`fairseq_hybrid_attn.commands`.
-COMMANDS = {
-    "prepare": prepare,
-    "reproduce": reproduce,
-    "table": table,
-    "publish": publish,
-    "runs": runs,
-    "show": show,
-    "train": train,
-    "average": average,
-    "score": score,
-    "align": align,
-    "aer": aer,
-    "align-training": align_training,
-    "maps": maps,
-    "gates": gates,
-    "heads": heads,
-    "probe": probe,
-    "probing-data": probing_data,
-    "lengths": lengths,
-    "score-checkpoints": score_checkpoints,
-    "curves": curves,
-    "report": report,
+#: The commands in groups: a command's name, its module in this package and what it does.
+#: A module has ``add_arguments(parser)`` and ``run(args)``; its docstring is the command's help.
+GROUPS = {
+    "data": [
+        ("prepare", "corpora.command", "make training data of a corpus or your text"),
+    ],
+    "experiments": [
+        ("reproduce", "tables.commands.reproduce", "run a table of a paper and print it"),
+        ("table", "tables.commands.table", "print a paper's table with our numbers beside it"),
+        ("runs", "runs.commands.runs", "list runs, and which are stale"),
+        ("show", "runs.commands.show", "print a run's exact command lines"),
+        ("train", "runs.commands.train", "train one run, on one device or on many nodes"),
+        ("publish", "tables.commands.publish", "store results of tables with the code"),
+    ],
+    "models": [
+        ("average", "averaging.command", "average the weights of checkpoints"),
+        ("score", "scoring.command", "compute BLEU of a translation"),
+        ("score-checkpoints", "runs.commands.score_checkpoints", "score a training's checkpoints"),
+    ],
+    "analysis": [
+        ("report", "report.command", "compare models on a test set in one HTML page"),
+        ("maps", "maps.command", "draw attention maps: interactive page, figures, data"),
+        ("gates", "gates.command", "show mean gates by layer, branch and part of speech"),
+        ("heads", "heads.command", "measure distance, entropy and difference of heads"),
+        ("lengths", "lengths.command", "compute BLEU by the length of the source sentence"),
+        ("curves", "curves.command", "draw learning curves: loss and BLEU by updates"),
+        ("probe", "probing.command", "run probing tasks (SentEval) on a trained encoder"),
+        ("probing-data", "probing.data_command", "make small probing tasks from text"),
+    ],
+    "alignment": [
+        ("align", "alignment.commands.align", "extract word alignments from a model's attention"),
+        ("aer", "alignment.commands.aer", "compute the alignment error rate"),
+        ("align-training", "alignment.commands.align_training", "align training text for fairseq"),
+    ],
 }
 
-INTERRUPTED = 130  # the exit status of a program that Ctrl-C ended, as shells have it
+#: The module of each command.
+COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
+
+INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command.
+    """Run a command, given with its arguments; None takes those of the process.
 
-    Args:
-        argv: the command and its arguments; those of the process if None.
-
-    Raises:
-        UserError: the user's mistake.  Uncaught, it prints its message and exits with 1.
-        SystemExit: from argparse, with status 2 for arguments that cannot be parsed.
+    Uncaught, a UserError prints its message and exits with 1.  Arguments that cannot be parsed
+    exit with 2.
     """
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = _parser().parse_args(words[:1]).command
+    module = importlib.import_module(f".{COMMANDS[name]}", __package__)
     parser = argparse.ArgumentParser(
-        prog="fairseq-hybrid", description="Tools around the models of fairseq_hybrid_attn."
+        prog=f"fairseq-hybrid {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, command in COMMANDS.items():
-        subparser = subparsers.add_parser(
-            name,
-            help=command.HELP,
-            description=command.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            allow_abbrev=False,
-        )
-        command.add_arguments(subparser)
-        subparser.set_defaults(run=command.run)
-    args = parser.parse_args(argv)
-    args.command_line = [parser.prog, *(sys.argv[1:] if argv is None else argv)]
+    module.add_arguments(parser)
+    args = parser.parse_args(words[1:])
+    args.command_line = ["fairseq-hybrid", *words]
     try:
-        args.run(args)
+        module.run(args)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Parse a command's name; the help lists all commands."""
+    width = max(map(len, COMMANDS))
+    lines = [
+        line
+        for group, commands in GROUPS.items()
+        for line in ("", f"{group}:", *(f"  {name:{width}}  {text}" for name, _, text in commands))
+    ]
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hybrid",
+        usage="%(prog)s COMMAND …",
+        description="Prepare data, reproduce the papers' tables, and analyse trained models.",
+        epilog="\n".join([*lines[1:], "", "fairseq-hybrid COMMAND --help explains a command."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
+    return parser
 
 
 if __name__ == "__main__":

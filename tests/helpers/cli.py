@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import fairseq_hybrid_attn
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.command_line import COMMANDS, main
 
 USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
 MODULES = {
@@ -37,7 +37,8 @@ SERVER = multiprocessing.get_context("forkserver")
 #: What a training and a translation import, some of it when they begin.
 SERVER.set_forkserver_preload(
     [
-        *("fairseq_hybrid_attn.lab.command_line", "fairseq_cli.train", "fairseq_cli.generate"),
+        *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
+        *("fairseq_cli.train", "fairseq_cli.generate"),
         *("torch._dynamo", "torch.profiler"),
     ]
 )

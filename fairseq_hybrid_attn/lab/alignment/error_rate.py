@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .files import GoldSentence, Links
+from .link_files import GoldSentence, Links
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Counts:
 
 
 @dataclass
-class Score:
+class AlignmentScore:
     """Counts of a corpus, added to sentence by sentence.
 
     Attributes:
@@ -114,14 +114,14 @@ class Score:
         return [number for number, counts in enumerate(self.sentences) if counts.aer is None]
 
 
-def score(alignments: Iterable[Links], gold: Sequence[GoldSentence]) -> Score:
-    """Score the alignments of a corpus.
+def score(alignments: Iterable[Links], gold: Sequence[GoldSentence]) -> AlignmentScore:
+    """AlignmentScore the alignments of a corpus.
 
     Args:
         alignments: one for each sentence.
         gold: as many.
     """
-    result = Score()
+    result = AlignmentScore()
     for links, sentence in zip(alignments, gold, strict=True):
         result.add(links, sentence)
     return result

@@ -28,7 +28,7 @@ from ...errors import UserError
 from ..inference.observing import CROSS, Attentions
 from ..inference.sentences import Sentences, in_batches
 from ..text.words import text_of, word_attention, words_of
-from .files import Links
+from .link_files import Links
 
 #: Differences of attention below this count as none: rounding depends on the batch.
 _TIE = 1e-5
@@ -54,11 +54,7 @@ class AlignedSentence:
     attention: np.ndarray
 
     def of(self, layer: Choice, head: Choice) -> np.ndarray:
-        """The attention of a layer and head, ``[target words, source words + 1]``.
-
-        Raises:
-            UserError: if there is no such layer or head.
-        """
+        """The attention of a layer and head, ``[target words, source words + 1]``."""
         chosen = self.attention
         chosen = _choose(chosen, layer, axis=0, flag="--layer", what="decoder layers")
         return _choose(chosen, head, axis=0, flag="--head", what="heads")
@@ -71,9 +67,6 @@ class AlignedSentence:
             head: which.
             end_symbol: let the source's end symbol compete; a target word that attends to it
                 most has no link.
-
-        Raises:
-            UserError: if there is no such layer or head.
         """
         return strongest(self.of(layer, head), end_symbol=end_symbol)
 
@@ -117,9 +110,6 @@ def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = Fals
     Returns:
         of each sentence of the batch ``[layers, heads, t, s]``, without padding; t and s count
         the end symbols.
-
-    Raises:
-        UserError: if the model has no cross-attention, or cannot do what is asked.
     """
     seen = Attentions(model, (CROSS,)).observe(sample, full_context=full_context)
     if any(CROSS not in sentence for sentence in seen):
@@ -177,9 +167,6 @@ class Aligner:
         Yields:
             of each sentence what ``use`` made of it, in their order; None of one that is left
             out.
-
-        Raises:
-            UserError: if the model has no cross-attention.
         """
 
         def compute(sample: dict) -> Iterator:

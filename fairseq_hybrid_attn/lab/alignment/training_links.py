@@ -24,7 +24,7 @@ from ...errors import UserError
 from ..files.text import read_lines
 from ..files.writing import atomic_write
 from ..text.words import Words, check_kind, piece_links, text_of, words_of
-from .files import Links, read_pharaoh
+from .link_files import Links, read_pharaoh
 
 #: Words of the longest sentence that eflomal aligns.
 LONGEST = 1023
@@ -89,9 +89,6 @@ def read_pairs(source: Path, target: Path, subwords: str) -> Pairs:
         source: a sentence a line, subwords separated by spaces.
         target: the same.
         subwords: how words are split.
-
-    Raises:
-        UserError: if a file cannot be read, they are not equally long, or not split so.
     """
     sides = []
     for path in (source, target):
@@ -128,9 +125,6 @@ def align_words(
     Returns:
         the links (source word, target word) in which each target word has at most one source
         word, and those in which each source word has at most one target word.
-
-    Raises:
-        UserError: if eflomal is missing or fails.
     """
     prior_lines = read_lines(priors) if priors else None
     eflomal = load_eflomal()
@@ -157,11 +151,7 @@ def align_words(
 
 
 def load_eflomal():
-    """The aligner's module.
-
-    Raises:
-        UserError: if it is missing, with the way to it.
-    """
+    """The aligner's module."""
     try:
         import eflomal
     except ImportError as error:

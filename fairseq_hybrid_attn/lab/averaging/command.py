@@ -1,15 +1,15 @@
 """Average the weights of fairseq checkpoints.
 
-Three ways to say which:
+Three ways to choose them:
   fairseq-hybrid average --output avg.pt FILE [FILE ...]
   fairseq-hybrid average --output avg.pt --last-updates N DIR   (checkpoint_EPOCH_UPDATES.pt)
   fairseq-hybrid average --output avg.pt --last-epochs N DIR    (checkpointEPOCH.pt)
 
-fairseq writes no checkpoint_EPOCH_UPDATES.pt where an epoch ends, but checkpointEPOCH.pt.
+At the end of an epoch, fairseq writes checkpointEPOCH.pt and no checkpoint_EPOCH_UPDATES.pt.
 
-The result serves fairseq-generate, fairseq-validate and fairseq-train
---finetune-from-model.  It is the checkpoint with the most updates, with the averaged
-weights and without the state of the optimizer; half-precision weights become float32.
+The result is for fairseq-generate, fairseq-validate and fairseq-train --finetune-from-model.  It is
+the checkpoint with the most updates, with the averaged weights and without the optimizer's state.
+Half-precision weights become float32.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ from ...errors import UserError
 from ..files.writing import atomic_write, check_outputs, file_identity
 from .weights import average_checkpoints
 
-HELP = "average the weights of checkpoints"
-
-#: File names by the flag that chooses among them; the last group is what is counted.
+#: File names by the flag that chooses among them; the last group is the number of the flag.
 _NUMBERED = {
     "--last-updates": re.compile(r"checkpoint_(\d+)_(\d+)\.pt"),
     "--last-epochs": re.compile(r"checkpoint(\d+)\.pt"),
@@ -54,12 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Average the chosen checkpoints.
-
-    Raises:
-        UserError: if the choice is unclear or yields too few files, if the files cannot be
-            averaged, or if the result cannot be written.
-    """
+    """Average the chosen checkpoints."""
     paths = chosen_files(args)
     check_inputs(paths)
     check_outputs({"--output": args.output}, paths)
@@ -72,11 +65,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def chosen_files(args: argparse.Namespace) -> list[Path]:
-    """The checkpoints that the arguments choose.
-
-    Raises:
-        UserError: if they choose in no way or in several, or more than there is.
-    """
+    """Return the checkpoints that the arguments choose."""
     counts = {"--last-updates": args.last_updates, "--last-epochs": args.last_epochs}
     flags = [flag for flag, count in counts.items() if count is not None]
     if len(flags) > 1:
@@ -97,17 +86,7 @@ def chosen_files(args: argparse.Namespace) -> list[Path]:
 
 
 def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> list[Path]:
-    """The last checkpoints in a directory, oldest first.
-
-    Args:
-        directory: where to look.
-        flag: ``--last-updates`` or ``--last-epochs``.
-        count: how many.
-        up_to: the highest number of updates, or epoch, to consider.
-
-    Raises:
-        UserError: if there are fewer, listing those found.
-    """
+    """Return the last checkpoints up to a number of updates (or epoch), oldest first."""
     if count < 1:
         raise UserError(f"{flag} {count}: use 1 or more")
     if not directory.is_dir():
@@ -127,11 +106,7 @@ def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> lis
 
 
 def check_inputs(paths: list[Path]) -> None:
-    """Refuse files that do not exist, all at once, and one file given twice.
-
-    Raises:
-        UserError: naming the files.
-    """
+    """Refuse files that do not exist, all in one message, and a file given twice."""
     missing = [str(path) for path in paths if not path.exists()]
     if missing:
         raise UserError(f"no such file: {', '.join(missing)}")
@@ -143,17 +118,12 @@ def check_inputs(paths: list[Path]) -> None:
 
 
 def write_checkpoint(state: dict, path: Path) -> None:
-    """Write a checkpoint, whole or not at all.
-
-    Raises:
-        UserError: if it cannot be written.
-    """
+    """Write a checkpoint, whole or not at all."""
     with atomic_write(path) as file:
         try:
             torch.save(state, file)
         except RuntimeError as error:
-            # On a full disk torch complains about the archive it could not finish; what was
-            # wrong is the error before that.
+            # On a full disk, torch complains about the unfinished archive; the cause comes before.
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise

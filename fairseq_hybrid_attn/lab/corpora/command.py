@@ -23,8 +23,6 @@ from pathlib import Path
 
 from ...errors import UserError
 
-HELP = "make data to train on, of a corpus or your own text"
-
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 
 TERMINATED = 128 + signal.SIGTERM

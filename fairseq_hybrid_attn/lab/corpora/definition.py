@@ -310,7 +310,7 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
         languages: source and target.
         files: the archives.
     """
-    from ..alignment.files import GOLD_FORMATS
+    from ..alignment.link_files import GOLD_FORMATS
 
     faults = []
     if not isinstance(gold.text, dict) or set(gold.text) != set(languages):

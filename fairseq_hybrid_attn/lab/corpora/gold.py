@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import UserError
-from ..alignment.files import GoldSentence, read_gold
+from ..alignment.link_files import GoldSentence, read_gold
 from ..files.text import pairs, writing
 from ..text.words import split_words, words_of
 from .definition import Corpus, GoldSet

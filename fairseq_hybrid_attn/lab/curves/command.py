@@ -44,8 +44,6 @@ from .measure import (
     smooth,
 )
 
-HELP = "learning curves: loss and BLEU against updates"
-
 #: Drawn if nothing is asked for, as far as there is something.
 PANELS = ("bleu", "loss")
 

@@ -38,8 +38,6 @@ from . import figure as figures
 from . import tags
 from .measure import Gates
 
-HELP = "mean gates by layer, branch, part of speech and window"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -34,8 +34,6 @@ from ..maps.measure import UNITS
 from . import figure as figures
 from .measure import Heads, by_pattern
 
-HELP = "distance, entropy and difference of attention heads"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

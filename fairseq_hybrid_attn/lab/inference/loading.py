@@ -13,7 +13,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
 from ...errors import UserError
-from ..averaging.weights import architecture, read_checkpoint
+from ..files.checkpoints import architecture, read_checkpoint, setting
 from .sentences import load_model
 
 #: Each side's embedding among a model's weights, by the side's setting.
@@ -52,7 +52,7 @@ def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | No
     except UserError as error:
         return str(error)
     settings = state.get("cfg") or state.get("args")
-    if not (_setting(settings, "model") or _setting(settings, "arch")):
+    if not (setting(settings, "model") or setting(settings, "arch")):
         return "it is no checkpoint of fairseq's: it has weights, but no settings of its model"
     arch = architecture(state)
     if arch not in ARCH_MODEL_REGISTRY and arch not in MODEL_REGISTRY:
@@ -60,9 +60,9 @@ def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | No
             f"its architecture {arch} is registered neither by fairseq nor by this package, so it "
             "cannot be built"
         )
-    task = _setting(settings, "task") if isinstance(settings, dict) else settings
+    task = setting(settings, "task") if isinstance(settings, dict) else settings
     for side, name in _EMBEDDINGS.items():
-        language = languages.get(side) or _setting(task, side)
+        language = languages.get(side) or setting(task, side)
         if not language:
             continue
         file = data / f"dict.{language}.txt"
@@ -76,8 +76,3 @@ def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | No
                 "symbols); name the folder of its data"
             )
     return None
-
-
-def _setting(settings: object, name: str) -> object:
-    """One of fairseq's settings, which are dictionaries or Namespaces; None if there is none."""
-    return settings.get(name) if isinstance(settings, dict) else getattr(settings, name, None)

@@ -29,13 +29,11 @@ from ...errors import UserError
 from ..arguments import flags, outputs
 from ..arguments.flags import positive
 from ..files.text import read_lines
-from ..scoring import METRICS
-from ..scoring.command import TOKENIZERS, language, read_finished, read_generated
-from ..scoring.generated import join_subwords
+from ..scoring.generate_output import join_subwords, read_finished, read_generated
+from ..scoring.metrics import METRICS, language
+from ..text.tokenisers import KINDS, tokeniser
 from . import figure
 from .measure import BOUNDS, ScoresByLength, SystemScore, groups_of, score_by_length, word_counts
-
-HELP = "BLEU by the length of the source sentence"
 
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 #: Characters of a word, on average, above which it is hardly a word.
@@ -88,14 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument(
         "--source-tokenizer",
-        choices=TOKENIZERS,
+        choices=tuple(KINDS),
         default="none",
         help="what splits it into words; none (default): it has spaces between words",
     )
     source.add_argument("--source-lang", metavar="LANG", help="for --source-tokenizer")
     generated = parser.add_argument_group("output of fairseq-generate")
     generated.add_argument("--subwords", choices=SUBWORDS, help="what its tokens are")
-    generated.add_argument("--tokenizer", choices=TOKENIZERS, help="how its words are tokenised")
+    generated.add_argument("--tokenizer", choices=tuple(KINDS), help="how its words are tokenised")
     outputs.add_outputs(parser)
 
 
@@ -218,8 +216,6 @@ def source_lengths(args: argparse.Namespace) -> list[int]:
     text = read_lines(args.source)
     lines = [join_subwords(line, args.source_subwords) for line in text]
     if args.source_tokenizer != "none":
-        from ..text.tokenisers import tokeniser  # here, since words with spaces need none of it
-
         lines = list(map(tokeniser(args.source_tokenizer, language(args.source_lang)), lines))
     for kind in other_subwords(text, args.source_subwords):
         warn(f"{args.source} looks like --source-subwords {kind}, not {args.source_subwords}")

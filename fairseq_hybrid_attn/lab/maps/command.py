@@ -49,8 +49,6 @@ from .measure import UNITS, Map, maps_of
 
 FIRST = 5  # sentences that are shown if none are named
 
-HELP = "attention maps of sentences: an interactive page, figures, data"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

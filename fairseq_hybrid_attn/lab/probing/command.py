@@ -43,8 +43,6 @@ from .probe import SentenceEncoder, TaskResult, as_dict, groups_of, probe_task, 
 from .tasks import GROUPS, TASKS, find_files, read_task, tasks_named
 from .text import AS_TRAINED, Treatment, treatment_of
 
-HELP = "probing tasks (SentEval) on a trained encoder"
-
 #: More of the subwords unknown than this: the sentences are hardly treated as the training text.
 _SUSPICIOUS = 0.02
 

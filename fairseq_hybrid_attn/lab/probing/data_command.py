@@ -29,8 +29,6 @@ from ..text.tokenisers import KINDS, tokenise_file
 from .generate import GENERATORS, Wanted, usable
 from .tasks import PARTS, TASKS, tasks_named
 
-HELP = "make small probing tasks out of text"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

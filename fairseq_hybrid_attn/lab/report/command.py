@@ -54,8 +54,6 @@ from .page import report
 from .parts import PARTS
 from .runs import take_from_runs
 
-HELP = "all of a model on a test set in one HTML page; several are compared"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -15,10 +15,10 @@ from ..arguments import flags
 from ..files.text import read_lines
 from ..lengths import command as lengths
 from ..lengths.measure import BOUNDS, ScoresByLength, compare_systems, groups_of, score_by_length
-from ..scoring import build_metric, default_scores
-from ..scoring.command import TOKENIZERS, language
-from ..scoring.generated import join_subwords
+from ..scoring.generate_output import join_subwords
+from ..scoring.metrics import build_metric, default_scores, language
 from ..text.test_sets import read_test_sets, slices
+from ..text.tokenisers import KINDS
 from .found import SetScore
 
 _SYSTEMS = "--hypotheses or --generated"
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("translations, each under the name of its model")
     lengths.add_systems(group)
     group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one a line")
-    group.add_argument("--tokenizer", choices=TOKENIZERS, help="of --generated; see `score`")
+    group.add_argument("--tokenizer", choices=tuple(KINDS), help="of --generated; see `score`")
     group.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     group.add_argument(
         "--test-sets", type=Path, metavar="FILE", help="what sets it consists of; see `score`"

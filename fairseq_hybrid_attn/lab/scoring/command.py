@@ -1,7 +1,7 @@
 """BLEU of a translation against the untouched reference, with signatures to repeat it by.
 
-The translation is the output of fairseq-generate (--generated), whose subwords are joined
-and which is detokenised here, or finished text (--hypotheses).
+The translation is the output of fairseq-generate (--generated) or finished text (--hypotheses).
+Of the former, the subwords are joined and the words detokenised here.
 
   bleu                 sacrebleu's default for the language, the number to report
   tokenised_bleu       multi-bleu.perl over Moses words, as older papers have it
@@ -9,20 +9,18 @@ and which is detokenised here, or finished text (--hypotheses).
   nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
   wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
 
-Without --scores it is the first two, or the first alone for Chinese, Japanese and Korean,
-which Moses does not split into words.  Every score tokenises translation and reference
-by itself, and so is the same whatever the tokenisation of the training data.
+The default is the first two.  For Chinese, Japanese and Korean it is the first alone, since
+Moses does not split them into words.  Every score tokenises translation and reference itself,
+so the tokenisation of the training data does not matter.
 
---test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text is these sets one
-after the other, and each is scored.  Scores of the set "test", or without such of all together,
-have plain names; the others are bleu.news and the like.
+--test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text consists of these
+sets in this order, and each is scored.  The scores of the set "test" have plain names; without
+such a set, those of the whole text have.  The others are called bleu.news and the like.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-import sys
 from pathlib import Path
 
 from ...errors import UserError
@@ -30,12 +28,10 @@ from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write, check_outputs
 from ..text.test_sets import read_test_sets, slices
-from . import METRICS, Metric, Score, build_metric, default_scores
-from .generated import in_order, join_subwords, read_hypotheses
-
-HELP = "BLEU of a translation, detokenised and tokenised"
-
-TOKENIZERS = ("none", "moses", "moses-aggressive", "mecab", "kytea", "jieba")
+from ..text.tokenisers import KINDS
+from ..text.words import SUBWORDS
+from .generate_output import read_finished, read_generated
+from .metrics import METRICS, Metric, Score, build_metric, default_scores, language
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,11 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--subwords",
-        choices=("none", "subword-nmt", "sentencepiece"),
-        help="what the tokens of OUT are; none if fairseq-generate joined them (--post-process)",
+        choices=SUBWORDS,
+        help="kind of the tokens of OUT; none if fairseq-generate joined them (--post-process)",
     )
     parser.add_argument(
-        "--tokenizer", choices=TOKENIZERS, help="how the words of OUT are tokenised"
+        "--tokenizer", choices=tuple(KINDS), help="how the words of OUT are tokenised"
     )
     parser.add_argument(
         "--missing",
@@ -69,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lowercase",
         action="store_true",
-        help="ignore case: for models of lower-cased text, whose translations cannot have the "
-        "case of the untouched reference",
+        help="ignore case: for models of lower-cased text, which cannot write the case of the "
+        "untouched reference",
     )
     parser.add_argument(
         "--kytea-model",
@@ -79,21 +75,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)",
     )
     parser.add_argument(
-        "--test-sets", type=Path, metavar="FILE", help="what sets the text consists of"
+        "--test-sets", type=Path, metavar="FILE", help="the sets that the text consists of"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores to FILE")
     parser.add_argument(
-        "--hypotheses-out", type=Path, metavar="FILE", help="write what was scored to FILE"
+        "--hypotheses-out", type=Path, metavar="FILE", help="write the scored text to FILE"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score, print, and write what is asked for.
-
-    Raises:
-        UserError: if arguments or files do not fit together, or a file cannot be read or
-            written.
-    """
+    """Score, print and write."""
     check_arguments(args)
     args.target_lang = language(args.target_lang)
     metrics = choose_metrics(args)
@@ -110,32 +101,14 @@ def run(args: argparse.Namespace) -> None:
         with atomic_write(args.hypotheses_out) as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
-        report = as_dict(args, metrics, scores, len(references), missing)
-        write_json(args.json, report)
+        write_json(args.json, as_dict(args, metrics, scores, len(references), missing))
     print_scores(scores, len(references), missing)
     if args.scores is None and "tokenised_bleu" not in scores:
         print("no tokenised BLEU: sacrebleu segments this language by itself")
 
 
-def language(code: str) -> str:
-    """The language of a code such as en, JA or zh_CN: two or three letters, lower case.
-
-    Raises:
-        UserError: if it is none; sacrebleu would silently take its tokenisation for English.
-    """
-    match = re.fullmatch(r"([a-z]{2,3})([-_].+)?", code.lower())
-    if not match:
-        raise UserError(f"--target-lang {code!r}: use a language code such as en, de or zh")
-    return match[1]
-
-
 def choose_metrics(args: argparse.Namespace) -> list[Metric]:
-    """The metrics that are asked for, in that order.
-
-    Raises:
-        UserError: if there is no such metric, one is named twice, or one cannot be built for
-            the target language.
-    """
+    """Build the metrics of --scores, in that order."""
     if args.scores is None:
         names = default_scores(args.target_lang)
     else:
@@ -147,23 +120,14 @@ def choose_metrics(args: argparse.Namespace) -> list[Metric]:
             raise UserError(f"--scores: {name} twice")
     if args.kytea_model and "wat_bleu" not in names:
         raise UserError("--kytea-model goes with --scores wat_bleu")
+    models = {"wat_bleu": args.kytea_model}
     return [
-        build_metric(
-            name,
-            args.target_lang,
-            args.lowercase,
-            args.kytea_model if name == "wat_bleu" else None,
-        )
-        for name in names
+        build_metric(name, args.target_lang, args.lowercase, models.get(name)) for name in names
     ]
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together.
-
-    Raises:
-        UserError: naming the flag and the way out.
-    """
+    """Refuse arguments that contradict each other."""
     if (args.generated is None) == (args.hypotheses is None):
         raise UserError(
             "give one of --generated OUT (output of fairseq-generate) and "
@@ -171,16 +135,15 @@ def check_arguments(args: argparse.Namespace) -> None:
         )
     flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
     if args.generated:
-        lacking = [flag for flag, value in flags.items() if value is None]
-        if lacking:
+        absent = [flag for flag, value in flags.items() if value is None]
+        if absent:
             # No defaults: a wrong guess would only show as a lower score.
-            raise UserError(f"--generated needs {' and '.join(lacking)} as well (none is a choice)")
+            raise UserError(f"--generated needs {' and '.join(absent)} as well (none is a choice)")
     else:
         for flag, value in {**flags, "--missing": args.missing}.items():
             if value not in (None, "none", "error"):
                 raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
-    inputs = [args.generated or args.hypotheses, args.reference]
-    inputs += [args.kytea_model, args.test_sets]
+    inputs = [args.generated or args.hypotheses, args.reference, args.kytea_model, args.test_sets]
     outputs = {"--json": args.json, "--hypotheses-out": args.hypotheses_out}
     check_outputs(
         {flag: path for flag, path in outputs.items() if path},
@@ -189,91 +152,15 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def read_translations(args: argparse.Namespace, count: int) -> tuple[list[str], int]:
-    """Read the translations, as text.
-
-    Returns:
-        ``count`` detokenised translations, and how many of them are missing in the file.
-
-    Raises:
-        UserError: if the file cannot be read or does not fit the reference.
-    """
+    """Read ``count`` translations as text; also return how many of them are missing in the file."""
     if args.hypotheses:
         return read_finished(args.hypotheses, args.reference, count), 0
-    return read_generated(
-        args.generated,
-        count,
-        args.subwords,
-        args.tokenizer,
-        args.target_lang,
-        args.missing or "error",
-    )
-
-
-def read_finished(path: Path, reference: Path, count: int) -> list[str]:
-    """Read detokenised translations of the ``count`` lines of a reference.
-
-    Raises:
-        UserError: if the file cannot be read or has not as many.
-    """
-    translations = read_lines(path)
-    if len(translations) != count:
-        raise UserError(
-            f"{path} has {len(translations)} lines, the reference {reference} has {count}"
-        )
-    return translations
-
-
-def read_generated(
-    path: Path, count: int, subwords: str, tokenizer: str, target_lang: str, missing: str = "error"
-) -> tuple[list[str], int]:
-    """Read the output of fairseq-generate, as text.
-
-    Args:
-        path: the output.
-        count: sentences of the reference.
-        subwords: what its tokens are; see :func:`.generated.join_subwords`.
-        tokenizer: how its words are tokenised.
-        target_lang: their language.
-        missing: ``error`` or ``empty``; see :func:`.generated.in_order`.
-
-    Returns:
-        ``count`` detokenised translations, and how many of them are missing in the file.
-
-    Raises:
-        UserError: if the file cannot be read or does not fit the reference.
-    """
-    tokens, lacking = in_order(read_hypotheses(path), count, missing)
-    warn_of_wrong_flags(tokens, subwords, tokenizer)
-    words = [join_subwords(line, subwords) for line in tokens]
-    return detokenise(words, tokenizer, target_lang), lacking
-
-
-def warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:
-    """Say so if tokens look otherwise than the flags claim; it would only lower the score."""
-    text = "\n".join(lines)
-    marks = {"subword-nmt": "@@ " in text, "sentencepiece": "\u2581" in text}
-    for kind, seen in marks.items():
-        if seen and kind != subwords:
-            _warn(f"hypotheses look like --subwords {kind}, not {subwords}")
-    if subwords == "sentencepiece" and text.strip() and not marks["sentencepiece"]:
-        _warn("hypotheses have no \u2581: are their subwords joined already (--subwords none)?")
-    if tokenizer == "none" and ("&apos;" in text or "&quot;" in text or " @-@ " in text):
-        _warn("hypotheses look like --tokenizer moses, not none")
-
-
-def _warn(message: str) -> None:
-    print(f"warning: {message}", file=sys.stderr)
-
-
-def detokenise(lines: list[str], tokenizer: str, lang: str) -> list[str]:
-    """Make text of tokens."""
-    from ..text.tokenisers import detokeniser  # here, since text needs none of it
-
-    return list(map(detokeniser(tokenizer, lang), lines))
+    kinds = (args.subwords, args.tokenizer, args.target_lang)
+    return read_generated(args.generated, count, *kinds, args.missing or "error")
 
 
 def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None:
-    """Print the scores for people."""
+    """Print the scores and their signatures."""
     print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
     for name, score in scores.items():
         _, _, test_set = name.partition(".")
@@ -288,10 +175,7 @@ def as_dict(
     sentences: int,
     missing: int,
 ) -> dict:
-    """The scores for programs; BLEU from 0 to 100."""
-    versions = {}
-    for metric in metrics:
-        versions.update(metric.versions())
+    """Return the scores for JSON; BLEU is from 0 to 100."""
     return {
         "scores": {
             name: {"value": score.value, "signature": score.signature}
@@ -300,7 +184,7 @@ def as_dict(
         "sentences": sentences,
         "missing": missing,
         "target_lang": args.target_lang,
-        "versions": versions,
+        "versions": {key: found for one in metrics for key, found in one.versions().items()},
         "translations": str(args.generated or args.hypotheses),
         "reference": str(args.reference),
     }

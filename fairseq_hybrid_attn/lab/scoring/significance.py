@@ -1,11 +1,9 @@
-"""Is a system better than a baseline, or was it this test set?  By bootstrap resampling.
+"""Is a system better than a baseline, or is the difference due to this test set?
 
-Both are sacrebleu's: sentences are drawn with replacement as often as there are, the same ones
-for both systems, and the score of each draw is computed anew (Koehn 2004).  Beyond
-sacrebleu's command line, the metric may be any of ours: what is resampled is what it scores.
+The answer is sacrebleu's paired bootstrap (Koehn 2004), here for all our metrics.  It draws as
+many sentences as there are, with replacement, the same ones for both systems, and scores each draw.
 
-This is the uncertainty that comes from the choice of the test sentences.  How much a score varies
-between trainings with other seeds, it cannot tell.
+The interval covers the choice of the test sentences, not the choice of the training's seed.
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from sacrebleu.significance import PairedTest, Result
 
 from ...errors import UserError
@@ -23,23 +22,25 @@ from .metrics import Metric, build_metric, check_parallel
 
 SAMPLES = 1000
 
-#: sacrebleu's own default, so that its command line gives the same numbers.
+#: sacrebleu's default, so that its command line gives the same numbers.
 SEED = 12345
+
+#: The ends of a 95 % interval, as shares of the draws.
+QUANTILES = (0.025, 0.975)
 
 
 @dataclass(frozen=True)
 class Comparison:
     """A system's score on resampled test sets.
 
-    Args:
+    Attributes:
         value: its score on the test set itself.
         mean: its mean score over the samples.
         interval: half the width of the 95 % interval: mean ± interval.
-        p_value: how likely a difference from the baseline as large as this one (to
-            either side) would be if there were none; None if there is no baseline.
+        p_value: of the difference from the baseline, two-sided; None without a baseline.
         samples: number of resampled test sets.
         seed: of the random numbers.
-        signature: how it was computed.
+        signature: sacrebleu's.
     """
 
     value: float
@@ -64,21 +65,11 @@ def paired_bootstrap(
     """Compare systems with a baseline.
 
     Args:
-        metric_name: one of :data:`.metrics.METRICS`.
+        metric_name: this and the language, case and model are for :func:`.metrics.build_metric`.
         baseline: translations of the baseline, as text.
         systems: translations of each system, by its name.
         references: parallel to all of them.
-        target_lang: two or three letters, lower case.
-        lowercase: ignore case.
         samples: number of resampled test sets.
-        kytea_model: see :func:`.metrics.build_metric`.
-
-    Returns:
-        each system's comparison, by its name.
-
-    Raises:
-        UserError: if the lists are not of one length or too short, the number of samples
-            makes no sense, or the metric cannot be built.
     """
     check_parallel({"the baseline": baseline, **systems}, references)
     metric = build_metric(metric_name, target_lang, lowercase, kytea_model)
@@ -86,8 +77,8 @@ def paired_bootstrap(
     comparisons = {}
     for name, result in zip(systems, others, strict=True):
         p_value = result.p_value
-        # If no sample tells two systems apart, sacrebleu counts no chance event and gives the
-        # smallest p there is, that of the clearest difference.  There is none.
+        # Of equal scores in all samples, sacrebleu gives the smallest p, that of the clearest
+        # difference.
         if result.score == base.score and p_value == 1 / (samples + 1):
             p_value = 1.0
         comparisons[name] = _comparison(metric, result, p_value, samples)
@@ -103,21 +94,22 @@ def confidence_interval(
     samples: int = SAMPLES,
     kytea_model: Path | None = None,
 ) -> Comparison:
-    """The 95 % interval of one system's score; arguments as of :func:`paired_bootstrap`.
-
-    Raises:
-        UserError: as :func:`paired_bootstrap`.
-    """
+    """Return the 95 % interval of one system's score; arguments as of :func:`paired_bootstrap`."""
     check_parallel({"translations": translations}, references)
     metric = build_metric(metric_name, target_lang, lowercase, kytea_model)
     (result,) = _resample(metric, [translations], references, samples)
     return _comparison(metric, result, None, samples)
 
 
+def draw(sentences: int, samples: int) -> np.ndarray:
+    """Draw the sentences of resampled test sets, ``[samples, sentences]``, counted from 0."""
+    return np.random.default_rng(SEED).integers(sentences, size=(samples, sentences))
+
+
 def _resample(
     metric: Metric, systems: list[list[str]], references: list[str], samples: int
 ) -> list[Result]:
-    """sacrebleu's results, the first system being the baseline."""
+    """Return sacrebleu's results; the first system is the baseline."""
     if samples < 1:
         raise UserError(f"{samples} samples: use 1 or more")
     if len(references) < 2:
@@ -145,7 +137,7 @@ def _comparison(metric: Metric, result: Result, p_value: float | None, samples: 
 
 @contextmanager
 def _seed(seed: int) -> Iterator[None]:
-    """sacrebleu takes its seed from the environment and from nowhere else."""
+    """Set sacrebleu's seed, which it reads from the environment only."""
     name = "SACREBLEU_SEED"
     before = os.environ.get(name)
     os.environ[name] = str(seed)

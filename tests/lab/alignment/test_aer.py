@@ -6,7 +6,7 @@ import pytest
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, score
-from fairseq_hybrid_attn.lab.alignment.files import (
+from fairseq_hybrid_attn.lab.alignment.link_files import (
     GoldSentence,
     pharaoh,
     read_gold,

@@ -14,13 +14,13 @@ from every_model import MODELS, SHAPES, SYMBOLS, build, task_of
 from fairseq.data import Dictionary, LanguagePairDataset, ListDataset
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.alignment.files import read_pharaoh
 from fairseq_hybrid_attn.lab.alignment.forced import (
     AlignedSentence,
     Aligner,
     cross_attention,
     strongest,
 )
+from fairseq_hybrid_attn.lab.alignment.link_files import read_pharaoh
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.inference.sentences import Sentences, load_model
 from fairseq_hybrid_attn.lab.text.words import (

@@ -11,7 +11,7 @@ from fairseq.tasks.translation import load_langpair_dataset
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment import training_links
 from fairseq_hybrid_attn.lab.alignment.error_rate import score
-from fairseq_hybrid_attn.lab.alignment.files import GoldSentence, read_pharaoh
+from fairseq_hybrid_attn.lab.alignment.link_files import GoldSentence, read_pharaoh
 from fairseq_hybrid_attn.lab.alignment.training_links import (
     SYMMETRISATIONS,
     Sentence,

@@ -11,7 +11,7 @@ from corpora_made import lines, parts, recipe, remade
 from fairseq.data import data_utils
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.alignment.files import read_gold
+from fairseq_hybrid_attn.lab.alignment.link_files import read_gold
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.corpora import aligned, load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import GoldSet, parse

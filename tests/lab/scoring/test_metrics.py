@@ -9,8 +9,12 @@ import sys
 import pytest
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.scoring import METRICS, build_metric, default_scores
-from fairseq_hybrid_attn.lab.scoring.metrics import split_compounds
+from fairseq_hybrid_attn.lab.scoring.metrics import (
+    METRICS,
+    build_metric,
+    default_scores,
+    split_compounds,
+)
 from fairseq_hybrid_attn.lab.scoring.wat import english, japanese, normalise_japanese
 
 MULTI_BLEU = ("tokenised_bleu", "compound_split_bleu", "wat_bleu")
@@ -185,7 +189,7 @@ def test_a_kytea_model_names_itself(tmp_path, monkeypatch):
         asked.append((kind, lang, model))
         return " ".join
 
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.text.tokenisers.tokeniser", tokeniser)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.wat.tokeniser", tokeniser)
     monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.version", lambda package: "0.1.11")
     score = build_metric("wat_bleu", "ja", kytea_model=model).score(["猫は12"], ["猫が12"])
     assert asked == [("kytea", "ja", model)]

@@ -8,12 +8,8 @@ import sys
 import pytest
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.scoring import (
-    METRICS,
-    build_metric,
-    confidence_interval,
-    paired_bootstrap,
-)
+from fairseq_hybrid_attn.lab.scoring.metrics import METRICS, build_metric
+from fairseq_hybrid_attn.lab.scoring.significance import confidence_interval, paired_bootstrap
 
 WORDS = "the a cat dog well-known sat on mat, mat. It's isn't 5.3".split()
 

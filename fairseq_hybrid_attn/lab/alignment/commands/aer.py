@@ -24,10 +24,8 @@ from tabulate import tabulate
 from ....errors import UserError
 from ...files.json_files import write_json
 from ...files.writing import check_outputs
-from ..error_rate import Counts, Score, score
-from ..files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
-
-HELP = "alignment error rate of word alignments"
+from ..error_rate import AlignmentScore, Counts, score
+from ..link_files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
 
 _SHOWN = 10  # sentences that a message names
 
@@ -67,11 +65,7 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score, print, and write what is asked for.
-
-    Raises:
-        UserError: if files do not fit together, cannot be read or cannot be written.
-    """
+    """AlignmentScore, print, and write what is asked for."""
     if (args.source is None) != (args.target is None):
         raise UserError("give both of --source and --target, or none")
     if args.json:
@@ -113,11 +107,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:
-    """The gold file of the arguments; what is odd in it is told on standard error.
-
-    Raises:
-        UserError: if it cannot be read, or does not fit.
-    """
+    """The gold file of the arguments; what is odd in it is told on standard error."""
     gold = read_gold(
         args.gold,
         base=args.gold_base,
@@ -151,7 +141,7 @@ def summary(gold: Gold, counts: Counts) -> list[str]:
     return lines
 
 
-def undefined(found: Score) -> list[str]:
+def undefined(found: AlignmentScore) -> list[str]:
     """What is to be said about sentences without AER, for people."""
     numbers = found.undefined
     if not numbers:

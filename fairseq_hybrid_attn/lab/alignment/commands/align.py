@@ -46,9 +46,9 @@ from ...files.json_files import write_json
 from ...files.writing import atomic_write, check_outputs
 from ...inference.sentences import some
 from ...text.words import words_of
-from ..error_rate import Score, score
-from ..files import Gold, Links, pharaoh
+from ..error_rate import AlignmentScore, score
 from ..forced import AVERAGE, AlignedSentence, Aligner, Choice, strongest
+from ..link_files import Gold, Links, pharaoh
 from .aer import (
     RATES,
     add_gold_arguments,
@@ -60,8 +60,6 @@ from .aer import (
     table,
     undefined,
 )
-
-HELP = "word alignments out of a model's attention"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -118,12 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Align, write, and score.
-
-    Raises:
-        UserError: if arguments or files do not fit together, or a file cannot be read or
-            written.
-    """
+    """Align, write, and score."""
     layer, head = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
     model, task = looking.load(args)
@@ -158,14 +151,14 @@ def run(args: argparse.Namespace) -> None:
         )
         found = aligner.align(
             sentences,
-            use=lambda sentence: Found.of(
+            use=lambda sentence: SentenceResult.of(
                 sentence, (layer, head), end_symbol=args.end_symbol == "null", keep_all=keep_all
             ),
             skip=skip,
             progress=bar.update,
         )
         for number, one in enumerate(found):
-            one = one or Found.nothing(lengths[number])
+            one = one or SentenceResult.nothing(lengths[number])
             write_links(one.links)
             write_matrix(number, one)
             if gold:
@@ -182,7 +175,7 @@ SELECTED: Key = ("selected", "selected")  # those of --layer and --head
 
 
 @dataclass
-class Found:
+class SentenceResult:
     """What is kept of a sentence.
 
     Attributes:
@@ -202,7 +195,7 @@ class Found:
     @classmethod
     def of(
         cls, sentence: AlignedSentence, selected: Key, *, end_symbol: bool, keep_all: bool
-    ) -> Found:
+    ) -> SentenceResult:
         """Take what is wanted from an aligned sentence."""
         attention = sentence.of(*selected)
         every = {}
@@ -217,17 +210,13 @@ class Found:
         return cls(sentence.source, sentence.target, attention, links, every)
 
     @classmethod
-    def nothing(cls, lengths: tuple[int, int]) -> Found:
+    def nothing(cls, lengths: tuple[int, int]) -> SentenceResult:
         """Of a sentence that was left out: no links, no attention."""
         return cls(None, None, np.zeros((lengths[1], lengths[0] + 1), np.float32), frozenset())
 
 
 def choice(flag: str, value: str) -> Choice:
-    """A layer or head: its number, from the end if negative, or ``average``.
-
-    Raises:
-        UserError: if it is none of these.
-    """
+    """A layer or head: its number, from the end if negative, or ``average``."""
     if value == AVERAGE:
         return AVERAGE
     number = -1 if value == "last" else int(value) if re.fullmatch(r"-?\d+", value) else 0
@@ -242,11 +231,7 @@ def numbered(which: Choice, count: int) -> Choice:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together.
-
-    Raises:
-        UserError: naming the flag and the way out.
-    """
+    """Refuse arguments that do not go together."""
     looking.check(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
@@ -274,7 +259,9 @@ def links_writer(path: Path | None, stack: contextlib.ExitStack) -> Callable[[Li
     return lambda links: file.write(f"{pharaoh(links)}\n".encode()) and None
 
 
-def matrix_writer(path: Path | None, stack: contextlib.ExitStack) -> Callable[[int, Found], None]:
+def matrix_writer(
+    path: Path | None, stack: contextlib.ExitStack
+) -> Callable[[int, SentenceResult], None]:
     """A function that writes the attention of a sentence."""
     if path is None:
         return lambda number, found: None
@@ -285,7 +272,7 @@ def matrix_writer(path: Path | None, stack: contextlib.ExitStack) -> Callable[[i
     return lambda number, found: _write_array(archive, number, found)
 
 
-def _write_json_line(file: BinaryIO, number: int, found: Found) -> None:
+def _write_json_line(file: BinaryIO, number: int, found: SentenceResult) -> None:
     entry = {
         "sentence": number,
         "source": found.source,
@@ -295,13 +282,13 @@ def _write_json_line(file: BinaryIO, number: int, found: Found) -> None:
     file.write(f"{json.dumps(entry, ensure_ascii=False)}\n".encode())
 
 
-def _write_array(archive: zipfile.ZipFile, number: int, found: Found) -> None:
+def _write_array(archive: zipfile.ZipFile, number: int, found: SentenceResult) -> None:
     """An array of an .npz file, as numpy writes it, but without all of them in memory."""
     with archive.open(f"{number}.npy", "w") as file:
         np.lib.format.write_array(file, found.attention, allow_pickle=False)
 
 
-def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, Score]:
+def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, AlignmentScore]:
     """The score of each layer and head; sentences that lack one have no links in it."""
     keys = max(everyone, key=len)
     return {
@@ -310,12 +297,8 @@ def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, Score]:
     }
 
 
-def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, Score]) -> None:
-    """Print the error rates, and write them where they are wanted.
-
-    Raises:
-        UserError: if they cannot be written.
-    """
+def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScore]) -> None:
+    """Print the error rates, and write them where they are wanted."""
     selected = scores.pop(SELECTED)
     layers = [layer for layer, _ in scores if layer != AVERAGE]
     selected_layer = numbered(choice("--layer", args.layer), max(layers, default=0))
@@ -356,7 +339,7 @@ def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, Score]) -> No
         )
 
 
-def as_dict(found: Score, by_sentence: bool) -> dict:
+def as_dict(found: AlignmentScore, by_sentence: bool) -> dict:
     """A score, for JSON; counts of a sentence are [links, sure, possible, and found of either]."""
     lists = [
         [one.links, one.sure, one.possible, one.sure_found, one.possible_found]

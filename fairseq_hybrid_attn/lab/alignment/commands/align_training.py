@@ -25,10 +25,8 @@ from pathlib import Path
 from ....errors import UserError
 from ...files.writing import check_outputs
 from ...text.words import SUBWORDS
-from ..files import Links, read_pharaoh, write_pharaoh
+from ..link_files import Links, read_pharaoh, write_pharaoh
 from ..training_links import LONGEST, SYMMETRISATIONS, Pairs, align_words, read_pairs, symmetrise
-
-HELP = "word alignments of training text, for fairseq"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,12 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Align and write.
-
-    Raises:
-        UserError: if eflomal is missing or fails, or files do not fit, cannot be read or cannot
-            be written.
-    """
+    """Align and write."""
     parts = read_parts(args)
     if args.check:
         check(args, parts)
@@ -106,11 +99,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read_parts(args: argparse.Namespace) -> dict[str, Pairs]:
-    """The text of each prefix.
-
-    Raises:
-        UserError: if none is given, or files cannot be read.
-    """
+    """The text of each prefix."""
     given = {
         "--trainpref": args.trainpref,
         "--validpref": args.validpref,
@@ -132,11 +121,7 @@ def read_parts(args: argparse.Namespace) -> dict[str, Pairs]:
 
 
 def check(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
-    """Check alignment files against the text.
-
-    Raises:
-        UserError: naming the file and line that do not fit.
-    """
+    """Check alignment files against the text."""
     for prefix, part in parts.items():
         path = Path(f"{prefix}.{args.align_suffix}")
         links = read_pharaoh(path, part.piece_lengths)
@@ -144,11 +129,7 @@ def check(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
 
 
 def check_flags(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
-    """Refuse arguments before the work.
-
-    Raises:
-        UserError: naming the flag and the way out.
-    """
+    """Refuse arguments before the work."""
     if args.samplers < 1:
         raise UserError(f"--samplers {args.samplers}: use 1 or more")
     if not args.length > 0:
@@ -184,11 +165,7 @@ def warn_of_long(parts: dict[str, Pairs]) -> None:
 
 
 def write(args: argparse.Namespace, prefix: str, part: Pairs, links: list[Links]) -> None:
-    """Write the files of a part.
-
-    Raises:
-        UserError: if they cannot be written.
-    """
+    """Write the files of a part."""
     path = Path(f"{prefix}.{args.align_suffix}")
     write_pharaoh(path, part.expand(links))
     count, unaligned = sum(map(len, links)), sum(not found for found in links)

@@ -18,8 +18,6 @@ from ..results import read_result
 from ..workspace import Workspace
 from .arguments import add_workspace, workspace
 
-HELP = "list runs, and what is stale"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -26,15 +26,14 @@ from ....errors import UserError
 from ....tasks.resumable import numbered_checkpoints
 from ...arguments import outputs
 from ...arguments.flags import positive
-from ...averaging.weights import read_checkpoint, updates
 from ...engine.programs import Programs, StepFailed
+from ...files.checkpoints import read_checkpoint, updates
 from ...files.json_files import read_json, write_json
 from ...files.text import read_lines
-from ...scoring import METRICS, Metric, build_metric
-from ...scoring.command import TOKENIZERS, language, read_generated
+from ...scoring.generate_output import read_generated
+from ...scoring.metrics import METRICS, Metric, build_metric, language
+from ...text.tokenisers import KINDS
 from ..command_lines import GENERATE_TOKENS, USER_DIR, RunFolder, words
-
-HELP = "score the checkpoints of a training"
 
 #: Beside a translation: what it was made with.
 _MADE_WITH = "made_with.json"
@@ -58,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what the tokens of DATA are",
     )
     parser.add_argument(
-        "--tokenizer", required=True, choices=TOKENIZERS, help="how its words are tokenised"
+        "--tokenizer", required=True, choices=tuple(KINDS), help="how its words are tokenised"
     )
     parser.add_argument(
         "--score", choices=tuple(METRICS), default="bleu", help="see `score` (default: bleu)"

@@ -19,8 +19,6 @@ from ..results import command_texts
 from .arguments import add_devices, add_workspace
 from .train import add_row, the_run
 
-HELP = "print a run's exact command lines"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

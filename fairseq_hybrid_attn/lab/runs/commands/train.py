@@ -27,8 +27,6 @@ from ..running import RunInProgress
 from ..workspace import Run
 from .arguments import add_devices, add_workspace, workspace
 
-HELP = "train one run, on one device or on many nodes"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

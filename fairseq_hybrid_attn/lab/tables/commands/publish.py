@@ -21,8 +21,6 @@ from ..document import write_up
 from ..publishing import check_can_be_published, publish
 from .arguments import add_cells, plans
 
-HELP = "keep results of tables with the code, and write them up"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -34,8 +34,6 @@ from ..comparing import compare
 from ..printing import as_terminal
 from .arguments import add_cells, plans
 
-HELP = "run a table of a paper and print it"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -22,8 +22,6 @@ from ..drawing import check_drawable, draw
 from ..printing import FORMATS
 from .arguments import add_cells, plans
 
-HELP = "print a paper's table with our numbers beside it"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

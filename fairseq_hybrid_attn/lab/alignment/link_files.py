@@ -28,11 +28,7 @@ _NAACL = re.compile(r"(\d+) (\d+) (\d+)(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
 
 
 def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
-    """How many words the sentences of two texts have.
-
-    Raises:
-        UserError: if a file cannot be read, or they are not equally long.
-    """
+    """How many words the sentences of two texts have."""
     sides = [[len(split_words(line)) for line in read_lines(path)] for path in (source, target)]
     if len(sides[0]) != len(sides[1]):
         raise UserError(
@@ -49,10 +45,6 @@ def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
         path: a line for each sentence; empty for one without links.
         lengths: the sentences' numbers of words (or whatever the file aligns); None does not
             check against them.
-
-    Raises:
-        UserError: naming the line, if there is something else in it, or a link beyond the
-            sentence; or if the file has not as many lines as there are sentences.
     """
     alignments = []
     lines = read_lines(path)
@@ -84,11 +76,7 @@ def pharaoh(links: Iterable[tuple[int, int]]) -> str:
 
 
 def write_pharaoh(path: Path, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:
-    """Write alignments in Pharaoh format.
-
-    Raises:
-        UserError: if the file cannot be written.
-    """
+    """Write alignments in Pharaoh format."""
     with atomic_write(path) as file:
         file.writelines(f"{pharaoh(links)}\n".encode() for links in alignments)
 
@@ -150,10 +138,6 @@ def read_gold(
         lengths: of each sentence, source and target words: a link beyond them is left out, and a
             remark says so.
         sentences: how many there are, if there are no lengths; ``naacl`` needs one of the two.
-
-    Raises:
-        UserError: naming the line, if it is of another format, or has a word 0 where words count
-            from 1; or if there are not as many sentences as there should be.
     """
     count = len(lengths) if lengths is not None else sentences
     lines = read_lines(path)

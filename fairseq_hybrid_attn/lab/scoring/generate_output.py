@@ -128,7 +128,7 @@ def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> Non
         if seen and kind != subwords
     ]
     if subwords == "sentencepiece" and text.strip() and not marks["sentencepiece"]:
-        warnings.append("hypotheses have no \u2581: are their subwords joined (--subwords none)?")
+        warnings.append("hypotheses have no \u2581: are their subwords joined already?")
     if tokenizer == "none" and ("&apos;" in text or "&quot;" in text or " @-@ " in text):
         warnings.append("hypotheses look like --tokenizer moses, not none")
     for warning in warnings:

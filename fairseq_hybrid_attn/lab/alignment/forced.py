@@ -25,7 +25,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..inference.observing import CROSS, Attentions
+from ..inference.attentions import CROSS, Attentions
 from ..inference.sentences import Sentences, in_batches
 from ..text.words import text_of, word_attention, words_of
 from .link_files import Links

@@ -1,4 +1,4 @@
-"""Flags that go together, or do not."""
+"""Checks of flags that several commands share."""
 
 from __future__ import annotations
 
@@ -10,45 +10,25 @@ from ...errors import UserError
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
-    """Refuse flags that do not go with others.
-
-    Args:
-        given: values of flags, by their names; an empty one, or False, is not given.
-        why: the message, with ``{}`` for the flag.
-
-    Raises:
-        UserError: if any is given, naming the first.
-    """
+    """Refuse the first flag that has a value; ``why`` is the message, with ``{}`` for the flag."""
     for flag, value in given.items():
         if value:
             raise UserError(why.format(flag))
 
 
 def require(given: Mapping[str, object], why: str) -> None:
-    """Refuse that flags are lacking.
-
-    Args:
-        given: as of :func:`refuse`.
-        why: the message, with ``{}`` for those that lack.
-
-    Raises:
-        UserError: if any is not given, naming all that are not.
-    """
-    lacking = [flag for flag, value in given.items() if not value]
-    if lacking:
-        raise UserError(why.format(" and ".join(lacking)))
+    """Refuse flags without a value; ``why`` is the message, with ``{}`` for all their names."""
+    missing = [flag for flag, value in given.items() if not value]
+    if missing:
+        raise UserError(why.format(" and ".join(missing)))
 
 
 def check_name(flag: str, name: str, models: Sequence[str]) -> None:
-    """Refuse what is given under a name (``FLAG NAME=FILE``) that no model has.
-
-    Raises:
-        UserError: naming the models.
-    """
+    """Refuse ``FLAG NAME=FILE`` with a name that no model has."""
     if name not in models:
         raise UserError(
             f"{flag} {name}=…: there is no such model; they are called {', '.join(models)} "
-            "(--names calls them otherwise)"
+            "(--names renames them)"
         )
 
 
@@ -61,7 +41,7 @@ def named_path(text: str) -> tuple[str, Path]:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """A whole number above 0, for argparse."""
     try:
         number = int(text)
     except ValueError:

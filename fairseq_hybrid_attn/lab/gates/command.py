@@ -27,11 +27,10 @@ from tabulate import tabulate
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..arguments import one_model as looking
+from ..arguments import models as model_args
 from ..arguments import outputs
-from ..arguments import several_models as several
 from ..files.writing import atomic_write
-from ..inference.observing import DECODER, ENCODER
+from ..inference.attentions import DECODER, ENCODER
 from ..inference.sentences import Sentences
 from ..text.words import text_of, words_of
 from . import figure as figures
@@ -41,9 +40,9 @@ from .measure import Gates
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    several.add_models(parser)
-    looking.add_sentences(parser)
-    several.add_corpus(parser)
+    model_args.add_models(parser)
+    model_args.add_sentences(parser)
+    model_args.add_selection(parser)
     add_tags(parser)
     parser.add_argument(
         "--bleu", nargs="+", type=float, metavar="X", help="of each model, for the figure"
@@ -73,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     check_arguments(args)
     models = []
     known: list[list[str]] | None = None  # tags; the words are the same for all models
-    for number, loaded in enumerate(several.load(args)):
+    for number, loaded in enumerate(model_args.load(args)):
         if known is None:
             known = tags_of(args, loaded.sentences)
         gates = measure(args, loaded, known)
@@ -96,7 +95,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     Raises:
         UserError: naming the flag and the way out.
     """
-    several.check(args)
+    model_args.check(args)
     inputs = [path for path in (*args.path, args.source, args.target, args.tags) if path]
     check_tags(args)
     outputs.check(args, inputs, {"--write-tags": args.write_tags})
@@ -144,14 +143,14 @@ def tags_of(args: argparse.Namespace, sentences: Sentences) -> list[list[str]] |
 
 
 def measure(
-    args: argparse.Namespace, loaded: several.Loaded, known: list[list[str]] | None
+    args: argparse.Namespace, loaded: model_args.Loaded, known: list[list[str]] | None
 ) -> Gates:
     """Of one model.
 
     Raises:
         UserError: if it has no gates.
     """
-    attentions = several.attentions_of(loaded, [ENCODER, DECODER])
+    attentions = model_args.attentions_of(loaded, [ENCODER, DECODER])
     gates = Gates(attentions.layers)
     if not gates.layers:
         raise UserError(
@@ -159,7 +158,7 @@ def measure(
             "has them, and transformer_hysan with --branch-fusion gated-sum"
         )
     use = gates.use(loaded.sentences, args.subwords, known)
-    several.look(args, loaded, attentions, several.wanted(args, loaded), use)
+    model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
     return gates
 
 

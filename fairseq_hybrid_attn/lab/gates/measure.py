@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...patterns import Band
-from ..inference.observing import ENCODER, SHARE, Layer, Observed, Seen
+from ..inference.attentions import ENCODER, SHARE, Layer, Observed, Seen
+from ..inference.means import RunningMean
 from ..inference.sentences import Sentences
-from ..inference.tally import Tally
 from ..text.words import Words, words_of
 
 
@@ -76,8 +76,8 @@ class Gates:
         self.layers = {
             kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
         }
-        self.places: dict[Place, Tally] = defaultdict(Tally)
-        self.tags: dict[tuple[Place, str], Tally] = defaultdict(Tally)
+        self.places: dict[Place, RunningMean] = defaultdict(RunningMean)
+        self.tags: dict[tuple[Place, str], RunningMean] = defaultdict(RunningMean)
 
     def add(self, observed: Observed, words: Words = (), tags: Sequence[str] | None = None) -> None:
         """Add a sentence.
@@ -100,7 +100,7 @@ class Gates:
     def use(
         self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
     ) -> Callable[[int, Observed], None]:
-        """What adds each sentence that :func:`~.observing.watch` looks at.
+        """What adds each sentence that :func:`~..inference.attentions.watch` looks at.
 
         Args:
             sentences: that are looked at.
@@ -116,7 +116,7 @@ class Gates:
 
     def share(self) -> float | None:
         """The mean share of the local branch over all layers that have it (Fig. 2); else None."""
-        whole = Tally()
+        whole = RunningMean()
         for place, tally in self.places.items():
             if place.gate == SHARE and place.head is None:
                 whole.count += tally.count
@@ -154,5 +154,5 @@ def _order(place: Place) -> tuple:
     return (place.kind != ENCODER, place.layer, place.head or 0)
 
 
-def _numbers(tally: Tally) -> dict:
+def _numbers(tally: RunningMean) -> dict:
     return {"mean": tally.mean, "deviation": tally.deviation}

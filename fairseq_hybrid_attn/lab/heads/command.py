@@ -26,10 +26,9 @@ import argparse
 
 from tabulate import tabulate
 
-from ..arguments import one_model as looking
+from ..arguments import models as model_args
 from ..arguments import outputs
-from ..arguments import several_models as several
-from ..inference.observing import KINDS
+from ..inference.attentions import KINDS
 from ..maps.measure import UNITS
 from . import figure as figures
 from .measure import Heads, by_pattern
@@ -37,9 +36,9 @@ from .measure import Heads, by_pattern
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    several.add_models(parser)
-    looking.add_sentences(parser)
-    several.add_corpus(parser)
+    model_args.add_models(parser)
+    model_args.add_sentences(parser)
+    model_args.add_selection(parser)
     parser.add_argument(
         "--kinds",
         nargs="+",
@@ -60,11 +59,11 @@ def run(args: argparse.Namespace) -> None:
         UserError: if arguments or files do not fit together, or a file cannot be read or
             written.
     """
-    several.check(args)
+    model_args.check(args)
     outputs.check(args, [path for path in (*args.path, args.source, args.target) if path])
     found: dict[str, tuple[list[dict], list[dict]]] = {}
     described = {}
-    for loaded in several.load(args):
+    for loaded in model_args.load(args):
         heads = measure(args, loaded)
         found[loaded.name] = heads.rows(), heads.differences()
         described[loaded.name] = loaded.description
@@ -85,17 +84,17 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(args, data, flat, lambda theme: figures.draw(found, theme))
 
 
-def measure(args: argparse.Namespace, loaded: several.Loaded) -> Heads:
+def measure(args: argparse.Namespace, loaded: model_args.Loaded) -> Heads:
     """Of one model.
 
     Raises:
         UserError: if it cannot be looked at.
     """
     heads = Heads()
-    attentions = several.attentions_of(loaded, args.kinds)
+    attentions = model_args.attentions_of(loaded, args.kinds)
     use = heads.use(attentions, loaded.sentences, args.subwords, args.unit)
-    several.look(args, loaded, attentions, several.wanted(args, loaded), use)
-    several.check_seen(loaded, bool(heads.rows()))
+    model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
+    model_args.check_seen(loaded, bool(heads.rows()))
     return heads
 
 

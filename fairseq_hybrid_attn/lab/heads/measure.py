@@ -27,9 +27,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..inference.observing import CROSS, DECODER, Attentions, Observed
+from ..inference.attentions import CROSS, DECODER, Attentions, Observed
+from ..inference.means import RunningMean
 from ..inference.sentences import Sentences
-from ..inference.tally import Tally
 from ..maps.measure import Map, sentence_maps
 
 #: The numbers of a head, as in the dictionaries of :meth:`Heads.rows`.
@@ -151,7 +151,7 @@ class Heads:
 
     def __init__(self):
         self._layers: dict[tuple[str, int], object] = {}
-        self._measures: dict[tuple[str, int, int, int, str], Tally] = defaultdict(Tally)
+        self._measures: dict[tuple[str, int, int, int, str], RunningMean] = defaultdict(RunningMean)
         self._differences: dict[tuple[str, int], Difference] = {}
 
     def add(self, one: Map) -> None:
@@ -172,7 +172,7 @@ class Heads:
     def use(
         self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
     ) -> Callable[[int, Observed], None]:
-        """What adds each sentence that :func:`~.observing.watch` looks at.
+        """What adds each sentence that :func:`~..inference.attentions.watch` looks at.
 
         Args:
             attentions: of the model.

@@ -1,20 +1,20 @@
-"""Loading a model for a command: where it cannot be loaded, the message says what is wrong.
+"""Load a model; if that fails, say what is wrong with its file.
 
-fairseq fails in many places, of each foreign checkpoint in another, and tells programmers rather
-than users.  What is wrong is looked for only then, so that loading costs nothing more.
+fairseq fails in many places, each foreign checkpoint in another, with messages for programmers.
+The cause is looked for only after a failure, so loading costs nothing more.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
 from ...errors import UserError
 from ..files.checkpoints import architecture, read_checkpoint, setting
-from .sentences import load_model
 
 #: Each side's embedding among a model's weights, by the side's setting.
 _EMBEDDINGS = {
@@ -23,28 +23,40 @@ _EMBEDDINGS = {
 }
 
 
-def load(path: Path, data: Path, **languages: str | None) -> tuple[nn.Module, object]:
-    """A model, in evaluation mode, and its task.
+def load_model(path: Path, data: Path, **overrides: str | None) -> tuple[nn.Module, object]:
+    """Load a model, in evaluation mode, and its task.
 
     Args:
-        path: its checkpoint.
-        data: the folder with its dictionaries.
-        languages: ``source_lang`` and ``target_lang``, where they are not as in the checkpoint.
-
-    Raises:
-        UserError: if it cannot be loaded, saying why.
+        path: checkpoint of a model that this package or fairseq registers.
+        data: folder with its dictionaries.
+        overrides: settings of the task that replace the checkpoint's; None keeps them.
     """
+    if not path.is_file():
+        raise UserError(f"--path {path}: there is no such file")
+    settings = {key: value for key, value in overrides.items() if value is not None}
+    # Only training needs these, and their files might not be there.
+    settings |= {"data": str(data), "eval_bleu": False, "load_alignments": False}
+    settings["truncate_source"] = False  # words would be missing silently
+    settings["num_batch_buckets"] = 0  # padding would be read as words
     try:
-        return load_model(path, data, **languages)
-    except UserError as error:
-        fault = _fault(path, data, languages) if path.is_file() else None
-        if fault is None:
+        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path)], arg_overrides=settings
+        )
+    except Exception as error:  # of many kinds, from torch, omegaconf and fairseq
+        fault = _fault(path, data, overrides)
+        if fault:
+            raise UserError(f"--path {path}: {fault}") from error
+        if isinstance(error, UserError):
             raise
-        raise UserError(f"--path {path}: {fault}") from error
+        message = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UserError(
+            f"--path {path} with the dictionaries in {data} cannot be loaded: {message}"
+        ) from error
+    return models[0].eval(), task
 
 
-def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | None:
-    """What is wrong with a checkpoint or its data; None if it is nothing that is known here."""
+def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | None:
+    """What is wrong with a checkpoint or its data; None if it is nothing known here."""
     if not data.is_dir():
         return f"there is no folder {data} with its dictionaries"
     try:
@@ -53,7 +65,7 @@ def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | No
         return str(error)
     settings = state.get("cfg") or state.get("args")
     if not (setting(settings, "model") or setting(settings, "arch")):
-        return "it is no checkpoint of fairseq's: it has weights, but no settings of its model"
+        return "it is not a fairseq checkpoint: it has weights, but no settings of its model"
     arch = architecture(state)
     if arch not in ARCH_MODEL_REGISTRY and arch not in MODEL_REGISTRY:
         return (
@@ -62,7 +74,7 @@ def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | No
         )
     task = setting(settings, "task") if isinstance(settings, dict) else settings
     for side, name in _EMBEDDINGS.items():
-        language = languages.get(side) or setting(task, side)
+        language = overrides.get(side) or setting(task, side)
         if not language:
             continue
         file = data / f"dict.{language}.txt"
@@ -72,7 +84,7 @@ def _fault(path: Path, data: Path, languages: dict[str, str | None]) -> str | No
         known, weight = len(Dictionary.load(str(file))), state["model"].get(name)
         if weight is not None and len(weight) != known:
             return (
-                f"it knows {len(weight):,} subwords, {file} has {known:,} (each with fairseq's own "
+                f"it knows {len(weight):,} subwords, {file} has {known:,} (both with fairseq's own "
                 "symbols); name the folder of its data"
             )
     return None

@@ -1,8 +1,7 @@
-"""A trained model and the sentences to run it on.
+"""Sentences to run a model on, in batches.
 
-What looks into a model (alignments, attention maps, gates, probing) loads it, gets sentences of a
-binarised data folder or of text files in the model's subwords, and takes them in batches of like
-length whose results come out in the order of the text.
+They come from a binarised data folder or from text in the model's subwords.  Batches are of
+similar length; results come out in the order of the text.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 
 import torch
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.data import Dictionary, LanguagePairDataset
 from torch import Tensor, nn
 
@@ -24,41 +22,6 @@ from ..text.words import split_words
 _WINDOW = 5_000
 
 _SHOWN = 5  # sentences that a message names
-
-
-def load_model(path: Path, data: Path, **overrides):
-    """Load a checkpoint.
-
-    Args:
-        path: a fairseq checkpoint of a model that this package or fairseq registers.
-        data: the folder with its dictionaries.
-        overrides: settings of the task in place of those in the checkpoint; None leaves them.
-
-    Returns:
-        the model, in evaluation mode, and its task.
-
-    Raises:
-        UserError: if it cannot be loaded.
-    """
-    if not path.is_file():
-        raise UserError(f"--path {path}: there is no such file")
-    settings = {key: value for key, value in overrides.items() if value is not None}
-    # What only training needs, and might not be there.
-    settings |= {"data": str(data), "eval_bleu": False, "load_alignments": False}
-    settings["truncate_source"] = False  # words would be missing without a word
-    settings["num_batch_buckets"] = 0  # padding would be read as words
-    try:
-        models, _, task = checkpoint_utils.load_model_ensemble_and_task(
-            [str(path)], arg_overrides=settings
-        )
-    except UserError:
-        raise
-    except Exception as error:  # of many kinds, from torch, omegaconf and fairseq
-        message = (str(error).strip() or repr(error)).splitlines()[0]
-        raise UserError(
-            f"--path {path} with the dictionaries in {data} cannot be loaded: {message}"
-        ) from error
-    return models[0].eval(), task
 
 
 @dataclass(frozen=True)

@@ -37,12 +37,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..arguments import one_model as looking
+from ..arguments import models as model_args
 from ..arguments import outputs
-from ..arguments import several_models as several
 from ..figures import style
 from ..files.writing import check_outputs
-from ..inference.observing import ENCODER, KINDS, Attentions
+from ..inference.attentions import ENCODER, KINDS, Attentions
 from . import figure as figures
 from . import page
 from .measure import UNITS, Map, maps_of
@@ -52,8 +51,8 @@ FIRST = 5  # sentences that are shown if none are named
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    several.add_models(parser)
-    looking.add_sentences(parser)
+    model_args.add_models(parser)
+    model_args.add_sentences(parser)
     parser.add_argument(
         "--sentences",
         metavar="LIST",
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
     """
     check_arguments(args)
     models: list[page.ModelMaps] = []
-    for loaded in several.load(args):
+    for loaded in model_args.load(args):
         models.append(look(args, loaded, models[0] if models else None))
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
@@ -115,7 +114,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     Raises:
         UserError: naming the flag and the way out.
     """
-    several.check(args)
+    model_args.check(args)
     outputs = {"--page": args.page, "--json": args.json, "--csv": args.csv}
     outputs = {flag: path for flag, path in outputs.items() if path}
     if not (outputs or args.figures):
@@ -140,7 +139,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def look(
-    args: argparse.Namespace, loaded: several.Loaded, first: page.ModelMaps | None
+    args: argparse.Namespace, loaded: model_args.Loaded, first: page.ModelMaps | None
 ) -> page.ModelMaps:
     """The maps of a model: of the same sentences as of the first, if there was one.
 
@@ -149,15 +148,17 @@ def look(
     """
     before = [one.number for one in first.sentences] if first else None
     numbers = wanted("--sentences", args.sentences, loaded, before)
-    attentions = several.attentions_of(loaded, args.kinds)
+    attentions = model_args.attentions_of(loaded, args.kinds)
     check_layer(args, loaded, attentions)
     use = maps_of(attentions, loaded.sentences, args.subwords)
-    found = several.look(args, loaded, attentions, numbers, use)
-    several.check_seen(loaded, any(one.units[UNITS[0]] for one in found))
+    found = model_args.look(args, loaded, attentions, numbers, use)
+    model_args.check_seen(loaded, any(one.units[UNITS[0]] for one in found))
     return page.ModelMaps(loaded.name, loaded.description, found)
 
 
-def check_layer(args: argparse.Namespace, loaded: several.Loaded, attentions: Attentions) -> None:
+def check_layer(
+    args: argparse.Namespace, loaded: model_args.Loaded, attentions: Attentions
+) -> None:
     """See to it, before the work, that a model has the layer that is compared.
 
     Raises:
@@ -169,7 +170,7 @@ def check_layer(args: argparse.Namespace, loaded: several.Loaded, attentions: At
 
 
 def wanted(
-    flag: str, value: str | None, loaded: several.Loaded, before: list[int] | None
+    flag: str, value: str | None, loaded: model_args.Loaded, before: list[int] | None
 ) -> list[int]:
     """The sentences (from 0) that are shown.
 
@@ -183,8 +184,8 @@ def wanted(
         UserError: if one is too long or empty, or none is left.
     """
     every = range(len(loaded.sentences))
-    numbers = before or several.chosen(flag, value or "all", len(every))
-    long, empty = several.too_long(loaded, numbers), several.empty_ones(loaded, numbers)
+    numbers = before or model_args.chosen(flag, value or "all", len(every))
+    long, empty = loaded.too_long(numbers), loaded.empty(numbers)
     if value is None and before is None:
         numbers = [n for n in every if n not in {*long, *empty}][:FIRST]
         if not numbers:
@@ -192,9 +193,9 @@ def wanted(
         return numbers
     way_out = f"name others by {flag}"
     if long:
-        several.refuse(loaded, long, "longer than the model takes", way_out)
+        loaded.refuse_too_long(long, way_out)
     if empty:
-        several.refuse(loaded, empty, "empty, or their translations are", way_out)
+        loaded.refuse(empty, "empty, or their translations are", way_out)
     return numbers
 
 

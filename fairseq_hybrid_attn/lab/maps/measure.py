@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import UserError
-from ..inference.observing import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
+from ..inference.attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
 from ..inference.sentences import Sentences
 from ..text.words import Words, text_of, word_attention, words_of
 
@@ -148,7 +148,7 @@ def sentence_maps(
 def maps_of(
     attentions: Attentions, sentences: Sentences, subwords: str
 ) -> Callable[[int, Observed], SentenceMaps]:
-    """What makes maps of each sentence that :func:`~.observing.watch` looks at."""
+    """What makes maps of each sentence that :func:`~..inference.attentions.watch` looks at."""
 
     def use(number: int, observed: Observed) -> SentenceMaps:
         pieces = sentences.source[number], sentences.target[number]

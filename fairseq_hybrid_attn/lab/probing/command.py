@@ -29,9 +29,8 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..alignment.commands.aer import table
-from ..arguments import one_model as looking
+from ..arguments import models as model_args
 from ..arguments import outputs
-from ..arguments import several_models as several
 from ..engine.processes import default_workers
 from ..engine.provenance import code, hardware, versions
 from ..files.checksums import sha256
@@ -49,7 +48,7 @@ _SUSPICIOUS = 0.02
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    looking.add_model(parser)
+    model_args.add_model(parser)
     parser.add_argument(
         "--task-files", required=True, type=Path, metavar="DIR", help="has sentence_length.txt, …"
     )
@@ -111,8 +110,8 @@ def run(args: argparse.Namespace) -> None:
     outputs.check(args, [args.path, *paths])
     # All are checked before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
-    model, task = looking.load(args)
-    device = looking.device(args)
+    model, task = model_args.load_one(args)
+    device = model_args.device(args)
     encoder = SentenceEncoder(
         model=model.to(device),
         task=task,
@@ -140,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
             )
     print(report(results))
     found = about(args, encoder, settings, results)
-    name = several.names_of([args.path])[0]
+    name = model_args.names_of([args.path])[0]
     outputs.write(args, found, rows_of(found), lambda theme: figure.draw({name: found}, theme))
 
 

@@ -36,8 +36,7 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..arguments import flags, outputs
-from ..arguments import one_model as looking
-from ..arguments import several_models as several
+from ..arguments import models as model_args
 from ..curves import command as curves
 from ..curves.measure import Curve, check_distinct
 from ..engine import provenance
@@ -57,7 +56,7 @@ from .runs import take_from_runs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    several.add_models(parser, required=False)
+    model_args.add_models(parser, required=False)
     parser.add_argument(
         "--compare",
         type=Path,
@@ -65,8 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="further ones of --path (or of --run), which are compared with the first",
     )
-    looking.add_sentences(parser, required=False)
-    several.add_corpus(parser)
+    model_args.add_sentences(parser, required=False)
+    model_args.add_selection(parser)
     parser.add_argument(
         "--run",
         dest="runs",
@@ -116,7 +115,7 @@ def run(args: argparse.Namespace) -> None:
     found_curves = read_curves(args)
     probed = probing.read(args)
     models: list[Looked] = []
-    for loaded in several.load(args):
+    for loaded in model_args.load(args):
         if not models:  # sentences and their words are the same for all
             sentences = loaded.sentences
             check_count(args, translated, len(sentences))
@@ -173,8 +172,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     """
     needed = {"DATA": args.data, "--path": args.path, "--subwords": args.subwords}
     flags.require(needed, "give {}; or --run FOLDER alone")
-    several.check(args)
-    args.names = args.names or several.names_of(args.path)
+    model_args.check(args)
+    args.names = args.names or model_args.names_of(args.path)
     gates.check_tags(args)
     inputs = [*args.path, args.source, args.target, args.tags, args.reference, args.source_words]
     inputs += [args.test_sets, *(one.path for one in args.systems or ())]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 
-from ..arguments import several_models as several
+from ..arguments import models as model_args
 from ..gates import figure as gate_figure
 from ..gates.measure import Gates
 from ..heads.measure import Heads
-from ..inference.observing import KINDS, Observed
+from ..inference.attentions import KINDS, Observed
 from ..maps import command as maps
 from ..maps import page
 from ..maps.measure import SentenceMaps, maps_of
@@ -22,7 +22,7 @@ UNIT = "subwords"
 
 def look(
     args: argparse.Namespace,
-    loaded: several.Loaded,
+    loaded: model_args.Loaded,
     tags: Sequence[Sequence[str]] | None,
     first: Looked | None,
 ) -> Looked:
@@ -37,10 +37,10 @@ def look(
     Raises:
         UserError: if it cannot be looked at.
     """
-    measured = several.wanted(args, loaded)
+    measured = model_args.wanted(args, loaded)
     before = [one.number for one in first.maps.sentences] if first else None
     shown = maps.wanted("--maps", args.maps, loaded, before)
-    attentions = several.attentions_of(loaded, list(KINDS))
+    attentions = model_args.attentions_of(loaded, list(KINDS))
     gates, heads = Gates(attentions.layers), Heads()
     measures = [
         gates.use(loaded.sentences, args.subwords, tags),
@@ -48,7 +48,7 @@ def look(
     ]
     show = maps_of(attentions, loaded.sentences, args.subwords)
     use = _measure_and_show(measured, measures, shown, show)
-    found = several.look(args, loaded, attentions, sorted({*measured, *shown}), use)
+    found = model_args.look(args, loaded, attentions, sorted({*measured, *shown}), use)
     return Looked(
         summary=summary(
             *(loaded.name, loaded.description, loaded.model, attentions.layers, loaded.path)

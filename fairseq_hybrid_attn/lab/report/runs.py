@@ -6,7 +6,7 @@ import argparse
 
 from ...errors import UserError
 from ..arguments import flags
-from ..arguments import several_models as several
+from ..arguments import models as model_args
 from ..lengths import command as lengths
 from ..runs.finished import FinishedRun
 from . import translations
@@ -44,7 +44,7 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
             )
     if args.names and len(args.names) != len(runs):
         raise UserError(f"--names gives {len(args.names)} names for {len(runs)} runs")
-    args.names = args.names or several.names_of(args.runs)
+    args.names = args.names or model_args.names_of(args.runs)
     args.data, args.path = corpus.binary, [one.folder.model for one in runs]
     # Text rather than the binarised set, which has lost unknown subwords.
     text = corpus.folder / "subwords"

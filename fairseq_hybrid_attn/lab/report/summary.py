@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from ..files.checksums import sha256
-from ..inference.observing import Layer
+from ..inference.attentions import Layer
 
 
 @dataclass(frozen=True)

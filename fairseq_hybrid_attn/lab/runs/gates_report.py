@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..files.json_files import read_json
-from ..inference.observing import SHARE
+from ..inference.attentions import SHARE
 
 GATE = "gate"
 

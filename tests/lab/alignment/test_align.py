@@ -22,7 +22,8 @@ from fairseq_hybrid_attn.lab.alignment.forced import (
 )
 from fairseq_hybrid_attn.lab.alignment.link_files import read_pharaoh
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.inference.sentences import Sentences, load_model
+from fairseq_hybrid_attn.lab.inference.loading import load_model
+from fairseq_hybrid_attn.lab.inference.sentences import Sentences
 from fairseq_hybrid_attn.lab.text.words import (
     check_kind,
     piece_links,
@@ -668,7 +669,7 @@ def test_unknown_subwords_are_told(data, monkeypatch, capsys):
     command(data, monkeypatch, *text("unknown"), "--output", "o")
     told = capsys.readouterr().err
     assert "1 of 2 sentences have subwords that are not in the dictionary (sentence 2)" in told
-    assert "is the text that of this model" in told
+    assert "is this text in the subwords of this model" in told
 
 
 @pytest.mark.parametrize("symbol", ["<pad>", "</s>"])

@@ -18,7 +18,8 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
-from fairseq_hybrid_attn.lab.inference.sentences import Sentences, load_model
+from fairseq_hybrid_attn.lab.inference.loading import load_model
+from fairseq_hybrid_attn.lab.inference.sentences import Sentences
 from fairseq_hybrid_attn.lab.probing import command, features
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import SentenceEncoder, as_dict, probe

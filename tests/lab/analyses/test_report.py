@@ -13,7 +13,7 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.inference.observing import DECODER, ENCODER, Attentions
+from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.page import plotly_script
 from fairseq_hybrid_attn.lab.report.page import Part, Table, Text, report
 from fairseq_hybrid_attn.lab.report.summary import patterns_of

@@ -16,8 +16,14 @@ from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.gates import figure as figures
 from fairseq_hybrid_attn.lab.gates import tags
 from fairseq_hybrid_attn.lab.gates.measure import Gates, Place
-from fairseq_hybrid_attn.lab.inference.observing import DECODER, ENCODER, SHARE, SQUEEZE, Attentions
-from fairseq_hybrid_attn.lab.inference.tally import Tally
+from fairseq_hybrid_attn.lab.inference.attentions import (
+    DECODER,
+    ENCODER,
+    SHARE,
+    SQUEEZE,
+    Attentions,
+)
+from fairseq_hybrid_attn.lab.inference.means import RunningMean
 
 
 def gated(model):
@@ -174,7 +180,7 @@ def test_tallies_are_numpys():
     """Of numbers that hardly differ, too, as gates do that have learned nothing."""
     random = np.random.default_rng(0)
     parts = [0.3 + 1e-9 * random.standard_normal(size) for size in (5, 0, 1, (20, 20))]
-    tally, constant = Tally(), Tally()
+    tally, constant = RunningMean(), RunningMean()
     for part in parts:
         tally.add(part)
         constant.add(np.full(7, 0.3))
@@ -183,7 +189,7 @@ def test_tallies_are_numpys():
     np.testing.assert_allclose(tally.mean, numbers.mean(), rtol=1e-14)
     np.testing.assert_allclose(tally.deviation, numbers.std(), rtol=1e-6)
     assert constant.deviation < 1e-15
-    assert Tally().mean is None and Tally().deviation is None
+    assert RunningMean().mean is None and RunningMean().deviation is None
 
 
 # Parts of speech

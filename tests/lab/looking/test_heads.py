@@ -15,7 +15,7 @@ from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.heads import figure as figures
 from fairseq_hybrid_attn.lab.heads.measure import MEASURES, Heads, by_pattern, divergences, measures
-from fairseq_hybrid_attn.lab.inference.observing import CROSS, DECODER, ENCODER, Attentions
+from fairseq_hybrid_attn.lab.inference.attentions import CROSS, DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
 
 

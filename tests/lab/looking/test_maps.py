@@ -18,7 +18,7 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.inference.observing import (
+from fairseq_hybrid_attn.lab.inference.attentions import (
     CROSS,
     DECODER,
     ENCODER,

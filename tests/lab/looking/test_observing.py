@@ -10,7 +10,7 @@ from models import CONFIGURATIONS, build_tiny
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
 from fairseq_hybrid_attn.attention.recording import record_modules
-from fairseq_hybrid_attn.lab.inference.observing import (
+from fairseq_hybrid_attn.lab.inference.attentions import (
     CROSS,
     DECODER,
     ENCODER,

@@ -41,7 +41,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ....errors import UserError
-from ...arguments import one_model as looking
+from ...arguments import models as model_args
 from ...files.json_files import write_json
 from ...files.writing import atomic_write, check_outputs
 from ...inference.sentences import some
@@ -64,8 +64,8 @@ from .aer import (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    looking.add_model(parser)
-    looking.add_sentences(parser)
+    model_args.add_model(parser)
+    model_args.add_sentences(parser)
     parser.add_argument(
         "--layer",
         default="-1",
@@ -119,8 +119,8 @@ def run(args: argparse.Namespace) -> None:
     """Align, write, and score."""
     layer, head = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
-    model, task = looking.load(args)
-    sentences = looking.sentences_of(args, task)
+    model, task = model_args.load_one(args)
+    sentences = model_args.sentences_of(args, task)
     lengths = [
         tuple(len(words_of(side, args.subwords)) for side in pair)
         for pair in zip(sentences.source, sentences.target, strict=True)
@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> None:
         model,
         args.subwords,
         max_tokens=args.max_tokens,
-        device=looking.device(args),
+        device=model_args.device(args),
         read_step=args.step == "read",
         full_context=args.full_context,
     )
@@ -232,7 +232,7 @@ def numbered(which: Choice, count: int) -> Choice:
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Refuse arguments that do not go together."""
-    looking.check(args)
+    model_args.check_one(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:

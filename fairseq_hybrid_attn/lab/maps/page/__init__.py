@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ....errors import UserError
-from ...inference.observing import KINDS
+from ...inference.attentions import KINDS
 from ..measure import UNITS, Map, SentenceMaps
 
 #: A weight is written as a 16-bit number: 0 = the pattern forbids it, 1 = 0, 65535 = 1.

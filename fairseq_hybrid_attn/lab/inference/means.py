@@ -8,8 +8,8 @@ import numpy as np
 
 
 @dataclass
-class Tally:
-    """Numbers, added up.
+class RunningMean:
+    """Mean and deviation of numbers added so far.
 
     Attributes:
         count: how many.
@@ -27,7 +27,7 @@ class Tally:
         if not values.size:
             return
         mean = float(values.mean())
-        # Of two groups together (Chan, Golub & LeVeque 1983).  A mean of squares less the square
+        # Of two groups together (Chan, Golub & LeVeque 1983).  A mean of squares minus the square
         # of the mean would lose what is smaller than the mean by half of the digits.
         self.spread += float(((values - mean) ** 2).sum())
         if self.count:
@@ -38,10 +38,10 @@ class Tally:
 
     @property
     def mean(self) -> float | None:
-        """None of nothing."""
+        """The mean; None without numbers."""
         return self.total / self.count if self.count else None
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation, of these numbers as all there are; None of nothing."""
+        """The standard deviation (of a population); None without numbers."""
         return float(np.sqrt(self.spread / self.count)) if self.count else None

@@ -22,7 +22,7 @@ from ...attention.fusion import GatedSum, HiddenGate, QueryGate
 from ...attention.recording import record_modules
 from ...errors import UserError
 from ...patterns import GLOBAL, Pattern
-from . import names
+from . import pattern_names
 from .sentences import Sentences, in_batches
 
 #: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
@@ -128,8 +128,8 @@ class Attentions:
                 Layer(
                     kind=kind,
                     number=number,
-                    heads=_tuples(names.head_words(self.model, kind, module)),
-                    patterns=_tuples(names.patterns(kind, module)),
+                    heads=_tuples(pattern_names.head_words(self.model, kind, module)),
+                    patterns=_tuples(pattern_names.patterns(kind, module)),
                     gate=_gate(module),
                 )
                 for number, module in enumerate(modules, start=1)

@@ -1,7 +1,21 @@
 """Attention-pattern Transformers for fairseq: HySAN, hybrid gate, mixed multi-head attention.
 
-Give this folder to a fairseq command as ``--user-dir``, or import it in a program; either
+Pass this folder to a fairseq command as ``--user-dir``, or import it in a program.  Either way, it
 registers the architectures, the tasks and the criterion, and makes fairseq's checkpoints loadable.
+
+To read the plugin, start at the top:
+
+=======================  ========================================================================
+``patterns.py``          which key a query may attend to, and the papers' words for it
+``attention/``           how attention over patterns is defined, computed and recorded
+``models/``              the architectures, one file for each paper
+``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
+``tasks/``               GNMT's length penalty; training that resumes exactly
+``checkpoints.py``       loading checkpoints without running code from them
+``fairseq_check.py``     which fairseq is accepted; ``errors.py``: messages to users
+=======================  ========================================================================
+
+``lab/`` is the laboratory, the command ``fairseq-hybrid``.  The plugin imports nothing from it.
 """
 
 from .fairseq_check import check_fairseq

@@ -1,7 +1,7 @@
-"""Reading fairseq checkpoints without letting them run code.
+"""Load fairseq checkpoints without letting them run code.
 
-Since version 2.6, torch unpickles only what it knows or has been told to trust.  A fairseq
-checkpoint holds a few harmless classes besides tensors; they are named here, so that
+Since version 2.6, torch unpickles only classes that it knows or has been told to trust.  A fairseq
+checkpoint holds a few harmless classes besides tensors.  They are named here, so that
 ``weights_only=True`` can stay.
 """
 
@@ -18,7 +18,7 @@ from fairseq.distributed.utils import _TensorPlaceholder
 
 
 def allow_fairseq_checkpoints() -> None:
-    """Tell torch to trust the classes that fairseq puts into its checkpoints."""
+    """Make torch trust the classes that fairseq stores in its checkpoints."""
     reconstruct = numpy.zeros(0).__reduce__()[0]
     scalar = numpy.float64(0).__reduce__()[0]
     settings_and_meters = [
@@ -34,8 +34,8 @@ def allow_fairseq_checkpoints() -> None:
         ),
         *((scalar, f"{core}.multiarray.scalar") for core in ("numpy.core", "numpy._core")),
     ]
-    # When several processes resume, the first sends the others its checkpoint as it is in
-    # memory, with the settings as omegaconf objects and placeholders for the tensors.
+    # When several processes resume, the first sends its checkpoint to the others as it is in
+    # memory: settings are omegaconf objects, and placeholders stand for the tensors.
     sent_between_processes = [
         dict,
         int,

@@ -1,30 +1,29 @@
 """Supervised attention (Ma & Zhao 2020, section 2.4): one head is taught a word alignment.
 
-``--criterion label_smoothed_cross_entropy_with_supervised_attention --load-alignments`` adds to
-the translation loss, for each sentence, the distance of Eq. 13 between the cross-attention A of
-one head and A*, made of a given alignment:
+``--criterion label_smoothed_cross_entropy_with_supervised_attention --load-alignments`` adds a
+distance to the translation loss of each sentence.  It is the distance of Eq. 13 between the
+cross-attention A of one head and A*, which is made from a given alignment:
 
     d(A, A*) = sqrt(sum_t sum_s (A*[t, s] - A[t, s])^2)
 
 It trains fairseq's Transformer and LSTM models and the Transformers of this package.  Alignments
-are fairseq's own: files of links ``source-target``, counted from 0 over the subwords,
+are in fairseq's format: files of links ``source-target``, counted from 0 over the subwords,
 binarised by ``fairseq-preprocess --align-suffix``.
 
-What the paper leaves open and how it is read here:
+The paper leaves some points open.  They are read here as follows:
 
 * A*: the paper smooths the 0-1 matrix "with a Gaussian filter of the normal distribution
-  N(0, 0.5)".  Read as variance 0.5, the second parameter of N, (``--gold-variance``), along the
-  source, since A[t] is a distribution over the source: each link gives a Gaussian around its
-  source token, cut off at the ends of the sentence.  Each row is then scaled to sum to 1, as
-  A[t] does.
-* The sum is over the target tokens that have a link; a row of zeros is no distribution that
-  an attention could take.  Of the source it takes all tokens, the end symbol included, where
-  A* is 0.
-* The distance is added with weight 1 (``--supervision-weight``) for each sentence to the loss
-  that is summed over target tokens.
-* The last head is the last one of the last decoder layer (``--supervised-head``,
-  ``--supervised-layer``), its weights as they are before attention dropout.
-* Row t is the step that predicts target token t, which is fed token t - 1.
+  N(0, 0.5)".  This is read as variance 0.5 (``--gold-variance``), the second parameter of N, along
+  the source, since A[t] is a distribution over the source.  Each link gives a Gaussian around its
+  source token, cut off at the ends of the sentence.  Each row is then scaled to sum to 1, like
+  A[t].
+* The sum is over target tokens with a link, since no attention can be a row of zeros.  It is over
+  all source tokens, including the end symbol, where A* is 0.
+* The distance of each sentence is added with weight 1 (``--supervision-weight``) to the loss,
+  which is summed over target tokens.
+* The supervised head is the last one of the last decoder layer (``--supervised-head``,
+  ``--supervised-layer``).  Its weights are taken before attention dropout.
+* Row t is the step that predicts target token t and is fed token t - 1.
 
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """
@@ -41,18 +40,13 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     LabelSmoothedCrossEntropyCriterionConfig,
 )
-from fairseq.data import LanguagePairDataset
 from fairseq.logging import metrics
 from fairseq.models.lstm import LSTMDecoder
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
+from .alignment_data import check_what_is_loaded
 from .errors import UserError
-
-#: Wrong links that a message lists.
-_SHOWN = 5
-#: Sentences whose links are looked at together.
-_TOGETHER = 10_000
 
 
 @dataclass
@@ -73,7 +67,7 @@ class SupervisedAttentionConfig(LabelSmoothedCrossEntropyCriterionConfig):
         default=0.5,
         metadata={
             "help": "variance, in source tokens, of the Gaussian that smooths the alignment; "
-            "0 does not smooth"
+            "0: no smoothing"
         },
     )
 
@@ -84,7 +78,7 @@ class SupervisedAttentionConfig(LabelSmoothedCrossEntropyCriterionConfig):
 class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
     """fairseq's label-smoothed cross-entropy, plus the distance of one head from an alignment.
 
-    Batches without alignments, such as those of a validation set that has none, count with
+    Batches without alignments, such as those of a validation set without any, count with
     their translation loss alone.  Training data is checked when it is loaded.
 
     Raises:
@@ -117,7 +111,7 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
         check_what_is_loaded(task)
 
     def forward(self, model, sample, reduce=True):
-        """As fairseq's; the loss of a batch is a sum over its target tokens and its sentences.
+        """Return fairseq's values; the loss is a sum over target tokens and sentences.
 
         Raises:
             UserError: if the model has no such head.
@@ -129,7 +123,7 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
         if reduce:
             loss = loss + self.supervision_weight * distances.sum()
             logged["loss"] = loss.data
-        # In every process, also without alignments: fairseq sums the processes' logs by key.
+        # In every process, even without alignments: fairseq sums the processes' logs by key.
         logged["attention_loss"] = distances.detach().sum()
         logged["supervised_sentences"] = supervised.sum()
         return loss, sample_size, logged
@@ -140,7 +134,7 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
         Args:
             sample: the batch.
             attention: of the head, ``[batch, target, source]``, words of the source first;
-                None for none.
+                None if the layer did not run.
 
         Returns:
             the distances ``[batch]``, and which sentences have an alignment, bool ``[batch]``.
@@ -160,7 +154,7 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:
-        """As fairseq's, and ``attention_loss``: the mean distance of a supervised sentence."""
+        """Log fairseq's values, and the mean distance of a sentence as ``attention_loss``."""
         super().reduce_metrics(logging_outputs)
         sums = {
             key: utils.item(sum(log.get(key, 0) for log in logging_outputs))
@@ -174,21 +168,21 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
 def gold_attention(
     alignments: Tensor, src_tokens: Tensor, target: Tensor, padding: int, variance: float
 ) -> Tensor:
-    """A* of a batch.
+    """Return A* of a batch.
 
     Args:
-        alignments: fairseq's, ``[links, 2]``: the column of the source as it is padded, and the
-            row of all targets below one another as they are padded.
+        alignments: fairseq's, ``[links, 2]``: the column in the padded source, and the row in all
+            padded targets, one below the other.
         src_tokens: ``[batch, source]``, padded on either side.
         target: ``[batch, target]``.
-        padding: the token that pads.
-        variance: of the Gaussian; 0 does not smooth.
+        padding: the padding token.
+        variance: of the Gaussian; 0: no smoothing.
 
     Returns:
-        ``[batch, target, source]`` with the words of the source first, padding and rows
-        without link 0, other rows with sum 1.
+        ``[batch, target, source]`` with the words of the source first.  Padding and rows without
+        a link are 0; other rows sum to 1.
     """
-    # The same link twice is one 1 of the 0-1 matrix.
+    # A link given twice is a single 1 in the 0-1 matrix.
     column, row = alignments.to(target.device).unique(dim=0).unbind(dim=1)
     real = src_tokens.ne(padding)
     column = column - real.long().argmax(dim=1)[row // target.size(1)]
@@ -197,7 +191,7 @@ def gold_attention(
     bumps = torch.exp(-offset.square() / (2 * variance)) if variance else offset.eq(0).float()
     gold = bumps.new_zeros(target.numel(), len(words)).index_add(0, row, bumps)
     gold = gold.view(*target.shape, -1)
-    # Neither padding nor the end symbol is a word.
+    # Padding and the end symbol are not words.
     gold = gold * (words < real.sum(dim=1, keepdim=True) - 1).unsqueeze(1)
     return gold / gold.sum(dim=2, keepdim=True).clamp(min=torch.finfo(gold.dtype).tiny)
 
@@ -209,15 +203,14 @@ def recorded_head(
     """Record the cross-attention of one head while a model runs, with its gradient.
 
     Args:
-        model: an encoder-decoder of fairseq's or of this package, Transformer or LSTM.
+        model: a Transformer or LSTM, of fairseq or of this package.
         layer: of the decoder, from 1 (the lowest), or from -1 (the last) backwards.
         head: of the layer, likewise.
 
     Yields:
-        a function that returns the weights of the run, ``[batch, target, source]``, the words
-        of the source first whichever side is padded; None if the layer did not run
-        (``--decoder-layerdrop``).  It takes which source tokens are no padding, bool
-        ``[batch, source]``.
+        a function from the real source tokens, bool ``[batch, source]``, to the weights of the
+        run, ``[batch, target, source]``.  The words of the source come first, whichever side is
+        padded.  It returns None if the layer did not run (``--decoder-layerdrop``).
 
     Raises:
         UserError: if there is no such head.
@@ -241,9 +234,9 @@ def recorded_head(
 
 
 def _record_transformer(decoder, layer, head):
-    # On the layer rather than on its attention: if activations are checkpointed, only what
-    # the layer returns has a gradient.
-    layers = list(torch.nn.ModuleList.__iter__(decoder.layers))  # LayerDrop's own leaves out some
+    # Hook the layer, not its attention: with checkpointed activations, only what the layer
+    # returns has a gradient.
+    layers = list(torch.nn.ModuleList.__iter__(decoder.layers))  # LayerDrop's iterator skips some
     chosen = layers[_index("--supervised-layer", layer, len(layers))]
     if getattr(chosen, "encoder_attn", None) is None:
         raise UserError(f"--supervised-layer {layer}: this layer has no cross-attention")
@@ -274,7 +267,7 @@ def _record_lstm(decoder, layer, head):
         outputs.append(output[1])  # of a step, [source, batch]
 
     def weights(real):
-        # The encoder has moved padding of the left to the right.
+        # The encoder has moved padding from the left to the right.
         return torch.stack(outputs).permute(2, 0, 1)
 
     return (decoder.attention.register_forward_hook(keep),), weights
@@ -287,100 +280,7 @@ def _index(flag: str, value: int, size: int) -> int:
 
 
 def _words_first(weights: Tensor, real: Tensor) -> Tensor:
-    """Turn the source of ``[batch, target, source]`` so that padding of the left comes last."""
+    """Rotate the source of ``[batch, target, source]`` so that padding on the left comes last."""
     first = real.long().argmax(dim=1, keepdim=True)
     columns = (torch.arange(real.size(1), device=real.device) + first) % real.size(1)
     return weights.gather(2, columns.unsqueeze(1).expand_as(weights))
-
-
-def check_what_is_loaded(task) -> None:
-    """Have a task check the alignments of every data set that it loads from now on.
-
-    fairseq itself trains on without a word if there are none, and leaves out those that do not
-    fit their sentence; the data are loaded after the criterion is made, by the task alone.
-
-    Args:
-        task: a translation task.
-
-    Raises:
-        UserError: if the task changes the lengths of sentences.
-    """
-    load = task.load_dataset
-    # With either, fairseq tells other lengths than the sentences have, and leaves out alignments
-    # without a word.
-    for flag in ("truncate_source", "num_batch_buckets"):
-        if getattr(getattr(task, "cfg", None), flag, False):
-            raise UserError(
-                f"--{flag.replace('_', '-')} does not go with supervised attention: alignments "
-                "count the tokens of whole sentences"
-            )
-
-    def load_and_check(split, *args, **kwargs):
-        load(split, *args, **kwargs)
-        dataset = task.datasets[split]
-        if not isinstance(dataset, LanguagePairDataset):
-            raise UserError(f"{split}: supervised attention wants a translation task")
-        if dataset.align_dataset is not None:
-            check_alignments(dataset, split)
-        elif split == task.cfg.train_subset:
-            raise UserError(
-                f"{split} has no alignments: give --load-alignments, and make the data with "
-                "fairseq-preprocess --align-suffix (fairseq-hybrid align-training aligns text)"
-            )
-
-    task.load_dataset = load_and_check
-
-
-def check_alignments(dataset: LanguagePairDataset, name: str) -> None:
-    """See to it that alignments fit their text.
-
-    Args:
-        dataset: text and alignments, each sentence of the text with its end symbol.
-        name: of the data set, for messages.
-
-    Raises:
-        UserError: if there is not a line of links for each pair, naming both numbers; if links
-            are outside of their sentences, naming line, link and lengths; or if there is no
-            link at all.
-    """
-    alignments, pairs = dataset.align_dataset, len(dataset.src)
-    if len(alignments) != pairs:
-        raise UserError(
-            f"{name}: {len(alignments):,} lines of alignments, but {pairs:,} sentence pairs; "
-            "each pair needs its line, empty if it has no links"
-        )
-    wrong: list[str] = []
-    total = beyond = 0
-    for start in range(0, pairs, _TOGETHER):
-        lines = range(start, min(start + _TOGETHER, pairs))
-        links = [alignments[line] for line in lines]
-        counts = torch.tensor([len(line) // 2 for line in links])
-        line = torch.arange(lines.start, lines.stop).repeat_interleave(counts)
-        link = torch.cat(links).view(-1, 2).long()
-        lengths = torch.tensor(
-            [(dataset.src_sizes[line], dataset.tgt_sizes[line]) for line in lines]
-        )
-        words = lengths[line - start] - 1  # without the end symbol
-        bad = ((link < 0) | (link >= words)).any(dim=1)
-        total += len(link)
-        beyond += int(bad.sum())
-        wrong += [
-            f"line {number + 1}: {s}-{t}, but the source has {n} tokens and the target {m}"
-            for number, (s, t), (n, m) in zip(
-                line[bad].tolist(), link[bad].tolist(), words[bad].tolist(), strict=True
-            )
-        ][: _SHOWN - len(wrong)]
-    if beyond:
-        more = [f"and {beyond - len(wrong):,} more"] if beyond > len(wrong) else []
-        raise UserError(
-            "\n  ".join(
-                [
-                    f"{name}: links of the alignments lie outside of their sentences; tokens "
-                    "count from 0, as the model sees them (subwords):",
-                    *wrong,
-                    *more,
-                ]
-            )
-        )
-    if not total:
-        raise UserError(f"{name}: the alignments have no link at all")

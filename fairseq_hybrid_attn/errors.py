@@ -1,14 +1,17 @@
-"""Mistakes a user can make, told in a message rather than in a traceback."""
+"""Mistakes that a user can correct, reported in a message rather than a traceback.
+
+Functions of the laboratory (``lab/``) raise :class:`UserError` for every such mistake: a missing
+file, a wrong setting, invalid data.  Their docstrings do not repeat this.
+"""
 
 from __future__ import annotations
 
 
 class UserError(ValueError, SystemExit):
-    """A user's mistake, with the way out in its message.
+    """A user's mistake; the message says how to correct it.
 
-    In a program it is a :class:`ValueError` like any other.  Uncaught in a command it
-    behaves as :class:`SystemExit` does: Python prints the message to standard error,
-    without a traceback, and exits with status 1.
+    In a program this is a :class:`ValueError`.  If nothing catches it, it acts as a
+    :class:`SystemExit`: Python prints the message to standard error and exits with status 1.
     """
 
     def __init__(self, message: str):
@@ -17,23 +20,19 @@ class UserError(ValueError, SystemExit):
 
 
 class Faults:
-    """Collects everything that is wrong with a configuration, to report it all at once."""
+    """Collect everything that is wrong with a configuration, to report it all at once."""
 
     def __init__(self, subject: str):
         self.subject = subject
         self.messages: list[str] = []
 
     def add(self, flag: str, value: object, problem: str) -> None:
-        """Note that ``flag`` (with ``value``) is wrong; ``problem`` names the way out."""
+        """Note that ``flag`` (with ``value``) is wrong; ``problem`` says what to use instead."""
         setting = flag if value is True else f"{flag} {value}"
         self.messages.append(f"{setting}: {problem}")
 
     def raise_if_any(self) -> None:
-        """Raise.
-
-        Raises:
-            UserError: if any fault was added, listing all of them.
-        """
+        """Raise a UserError that lists all faults, if there are any."""
         if self.messages:
             lines = "\n".join(f"  {message}" for message in self.messages)
             raise UserError(f"{self.subject} cannot be built from these settings:\n{lines}")

@@ -1,4 +1,4 @@
-"""Refusing a fairseq that would not run these models, or would run them wrongly."""
+"""Refuse a fairseq that would not run these models, or would run them wrongly."""
 
 from __future__ import annotations
 
@@ -14,28 +14,30 @@ fairseq_hybrid_attn works with these distributions of fairseq (import name: fair
   fairseq-fixed 0.12.3.1  Python 3.11         from source, other platforms
 In a fresh environment:  pip install ve-fairseq==0.12.3
 The official fairseq 0.12.2 does not work: it does not import on Python 3.11 and later, and
-its inference fast path bypasses custom attention, giving wrong translations without a word."""
+its inference fast path silently bypasses custom attention, which gives wrong translations."""
 
 
 def check_fairseq() -> None:
-    """Import fairseq and look whether it is fit.
+    """Import fairseq and check that it is suitable.
 
     Raises:
         UserError: if it is missing, does not import, or bypasses custom attention.
     """
-    # Imported, fairseq recommends a package for speech to everyone.
+    # On import, fairseq recommends a speech package to everyone.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
         from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
-    except Exception as error:  # whatever an unfit fairseq raises while it is imported
+    except Exception as error:  # whatever an unsuitable fairseq raises on import
         raise UserError(_message(f"cannot be imported ({type(error).__name__}: {error})")) from None
     if bypasses_custom_attention(TransformerEncoderLayerBase):
         raise UserError(_message("bypasses custom attention at inference"))
 
 
 def bypasses_custom_attention(encoder_layer: type) -> bool:
-    """Whether fairseq's encoder layer has the fast path of 0.12.2, which computes its own
-    attention from the projections instead of calling ``self_attn``."""
+    """Whether fairseq's encoder layer has the fast path of 0.12.2.
+
+    It computes attention from the projections itself instead of calling ``self_attn``.
+    """
     return "can_use_fastpath" in encoder_layer.forward.__code__.co_names
 
 

@@ -1,12 +1,12 @@
 """Attention patterns: which key positions a query position may attend to.
 
 A pattern is a pure function of the offset ``j - i`` between a key position j and a query
-position i, so it does not change when a sentence is shifted by padding on its left.
+position i.  Padding on the left, which shifts a sentence, therefore does not change it.
 ``True`` means *may attend*, here and everywhere in this package.
 
-HySAN and MMA use *forward* and *backward* with opposite meanings.  The names in this file
-(``past``, ``future``) are unambiguous; the vocabularies at its end are the one place that
-translates the words of a paper, and where the word for a new pattern goes.
+HySAN and MMA use *forward* and *backward* with opposite meanings.  This file says ``past`` and
+``future`` instead.  Only the vocabularies at its end translate the words of a paper; add the word
+for a new pattern there.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .errors import Faults
 class Pattern(ABC):
     """A rule that allows or forbids a key for a query, given their offset.
 
-    Patterns are immutable and hashable (frozen dataclasses), since masks are kept for them.
+    Patterns are immutable and hashable (frozen dataclasses), since masks are cached by pattern.
     """
 
     @abstractmethod
     def allows(self, offset: Tensor) -> Tensor:
-        """Tell which offsets may be attended.
+        """Return which offsets may be attended to.
 
         Args:
             offset: integers ``j - i`` (key position minus query position), any shape.
@@ -41,26 +41,17 @@ class Pattern(ABC):
         """
 
     def mask(self, queries: int, keys: int, *, device: torch.device | None = None) -> Tensor:
-        """The pattern as a matrix.
+        """Return the pattern as a bool matrix ``[queries, keys]``, True = may attend.
 
-        The queries are the *last* ``queries`` of the ``keys`` positions, which is both
-        the ordinary case (as many queries as keys) and a step of incremental decoding.
-
-        Args:
-            queries: number of query positions, at most ``keys``.
-            keys: number of key positions.
-            device: where to put the matrix.
-
-        Returns:
-            bool tensor ``[queries, keys]``; True in row i, column j: query i may attend
-            to key j.
+        The queries are the *last* ``queries`` of the ``keys`` positions.  This covers both
+        ordinary attention (as many queries as keys) and a step of incremental decoding.
         """
         i = torch.arange(keys - queries, keys, device=device).unsqueeze(1)
         j = torch.arange(keys, device=device).unsqueeze(0)
         return self.allows(j - i)
 
 
-#: Farther than any sentence is long, and still a 64-bit number.
+#: Longer than any sentence, and still a 64-bit number.
 _FARTHEST = 2**62
 
 
@@ -68,7 +59,7 @@ _FARTHEST = 2**62
 class Band(Pattern):
     """Keys from ``behind`` positions before the query to ``ahead`` positions after it.
 
-    ``None`` means without limit.  All patterns of the three mask papers are bands.
+    ``None`` means no limit.  All patterns of the three mask papers are bands.
     """
 
     behind: int | None = None
@@ -90,7 +81,7 @@ def _within(bound: int) -> int:
 
 @lru_cache(maxsize=256)
 def sees_itself(pattern: Pattern) -> bool:
-    """Whether a query may attend to its own key, so that no query has none but for padding."""
+    """Whether a query may attend to its own key; then only padding can leave it without keys."""
     return bool(pattern.allows(torch.tensor(0)))
 
 
@@ -114,8 +105,8 @@ def local_past(width: int) -> Band:
     return Band(behind=width, ahead=0)
 
 
-#: From a word of a paper to its pattern.  A word that ends in ``K`` stands for a family:
-#: the user writes a whole number in place of K, which is given to the function.
+#: From a word of a paper to its pattern.  A word that ends in ``K`` names a family: the user
+#: writes a whole number in place of K, and the function gets that number.
 Vocabulary = Mapping[str, Pattern | Callable[[int], Pattern]]
 
 HYSAN_ENCODER: Vocabulary = {"global": GLOBAL, "fw": PAST, "bw": FUTURE, "lK": local}
@@ -123,24 +114,22 @@ HYSAN_DECODER: Vocabulary = {"fw": PAST, "lK": local_past}
 
 
 def mma_vocabulary(width: int) -> Vocabulary:
-    """MMA's words, with ``width`` (w in Eq. 9) for its local pattern."""
+    """Return MMA's words; ``width`` is w of the local pattern (Eq. 9)."""
     return {"global": GLOBAL, "local": local(width), "forward": FUTURE, "backward": PAST}
 
 
 def parse_patterns(
     flag: str, value: str, vocabulary: Vocabulary, faults: Faults, *, hint: str = ""
 ) -> tuple[Pattern, ...]:
-    """Read a comma list of a paper's words.
+    """Read a comma list of a paper's words, for instance ``"global,fw,bw,l5"``.
 
     Args:
-        flag: the flag it came from, for messages.
-        value: for instance ``"global,fw,bw,l5"``.
-        vocabulary: the paper's words.
-        faults: receives a message for every word that is wrong.
+        flag: the flag that the list comes from, for messages.
+        faults: receives a message for every wrong word.
         hint: added to the message about an unknown word.
 
     Returns:
-        the patterns in the order written, without those that are wrong.
+        the patterns in the order written, without the wrong ones.
     """
     words = [word.strip() for word in value.split(",")] if value.strip() else []
     choices = ", ".join(vocabulary)
@@ -159,6 +148,6 @@ def parse_patterns(
         else:
             number_hint = " (K a whole number)" if "K" in choices else ""
             faults.add(
-                flag, value, f"{word!r} is no pattern here; use {choices}{number_hint}{hint}"
+                flag, value, f"{word!r} is not a pattern here; use {choices}{number_hint}{hint}"
             )
     return tuple(patterns)

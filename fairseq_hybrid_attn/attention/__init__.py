@@ -1,8 +1,32 @@
 """Attention over patterns: scores once, a masked softmax per branch or head, fusion.
 
-``problem.py`` says what is computed, ``reference.py`` is its definition, ``paths.py``
-holds the ways of computing it, ``fusion.py`` and ``gaussian.py`` the learned parts,
-``multihead.py`` the module that puts them together as a ``plan.py`` says.
+Read first, in this order; the rest of the package needs no more:
+
+====================  ===========================================================================
+``problem.py``        what one computation is given and returns; the shape letters of all files
+``reference.py``      its definition
+``plan.py``           what a layer does: patterns, fusion, bias; models make plans
+``fusion.py``         how branches become one (sum, concatenation, gates)
+``gaussian.py``       learned biases on the scores (the localness baselines)
+``multihead.py``      the module that computes a plan, in place of fairseq's attention
+``recording.py``      record weights, branches and gates of a whole model
+====================  ===========================================================================
+
+Faster ways of computing a problem are *paths*; ``paths.py`` chooses one.  In its order:
+
+====================  ===========================================================================
+``step.py``           a decoding step: one query
+``fused_cuda/``       all branches in one kernel on a GPU, in Triton
+``grouped.py``        a single branch, perhaps with a pattern for each head (MMA)
+``regions.py``        long sentences: regions of the score matrix, each computed once;
+                      ``region_layout.py`` cuts them, ``banded.py`` cuts local ones further,
+                      ``flash.py`` calls PyTorch's kernel for them
+``blocks.py``         sentences of middle length: blocks of queries, zones and sides of keys;
+                      ``block_layout.py`` cuts them
+``short.py``          everything else
+====================  ===========================================================================
+
+``autograd.py`` has what the gradients of paths share.
 """
 
 from .multihead import AttentionRecord, PatternedSelfAttention

@@ -1,4 +1,4 @@
-"""What gradients written by hand share."""
+"""Helpers for gradients that are written by hand."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import torch
 
 
 def first_order(backward: Callable) -> Callable:
-    """Mark the ``backward`` of a function that has no second derivative.
+    """Make the ``backward`` of a function raise a RuntimeError under ``create_graph``.
 
-    PyTorch's own ``once_differentiable`` notices a second derivative only where the gradient
-    from above needs one; otherwise a penalty on gradients would be left out without a word.
-
-    Raises (when a gradient is asked for with ``create_graph``):
-        RuntimeError: always.
+    PyTorch's ``once_differentiable`` notices a second derivative only if the upstream gradient
+    needs one; otherwise it would silently leave out a penalty on gradients.
     """
 
     @wraps(backward)
@@ -31,5 +28,5 @@ def first_order(backward: Callable) -> Callable:
 
 
 def watched() -> bool:
-    """Whether a compiler or an exporter looks on, which wants plain operations."""
+    """Whether a compiler or an exporter is tracing, which needs plain operations."""
     return torch.compiler.is_compiling() or torch.jit.is_tracing()

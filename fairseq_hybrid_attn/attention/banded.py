@@ -1,7 +1,7 @@
-"""Cutting a sentence into blocks of queries and the keys that a local pattern lets them see.
+"""Cut a sentence into blocks of queries, each with the window of keys that a local pattern allows.
 
-A block of B queries sees a window of behind + B + ahead keys, so a sentence of n positions
-becomes n / B small attentions over a mask each; keys far away are never touched.
+A block of B queries sees a window of behind + B + ahead keys.  A sentence of n positions becomes
+n / B small masked attentions, and keys far away are never read.
 
 Shape letters as in ``problem.py``, and
 
@@ -24,21 +24,15 @@ from torch import Tensor
 
 from ..patterns import Band
 
-#: Queries of a block.  Small blocks compute less that is masked, large ones have better
-#: matrix products; 16, 32 and 64 measured 2.9, 2.9 and 4.9 ms for n = 1024, h = 8,
-#: d_k = 64, 5 keys to each side (AVX2, one thread).
+#: Queries of a block.  Small blocks compute less that is masked, large ones have faster matrix
+#: products: 2.9, 2.9 and 4.9 ms for 16, 32 and 64 with n = 1024, h = 8, d_k = 64, 5 keys to each
+#: side (AVX2, one thread).
 _BLOCK = 32
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """How sentences of n positions are cut for a band.
-
-    Attributes:
-        n: positions of a sentence.
-        behind: keys before the query that the band allows, none beyond the sentence.
-        ahead: keys after it, likewise.
-    """
+    """How sentences of n positions are cut for a band, limited to the sentence."""
 
     n: int
     behind: int
@@ -46,7 +40,7 @@ class Blocks:
 
     @classmethod
     def of(cls, band: Band, n: int) -> Blocks:
-        """``band`` must be limited on both sides."""
+        """Cut for a ``band`` that is limited on both sides."""
         return cls(n, min(band.behind, n - 1), min(band.ahead, n - 1))
 
     @property
@@ -73,7 +67,7 @@ class Blocks:
         return x.reshape(b * self.count, h, self.size, width)
 
     def positions(self, x: Tensor) -> Tensor:
-        """``[s, h, B, d_k]`` -> ``[b, h, n, d_k]``, the way back of :meth:`queries`."""
+        """``[s, h, B, d_k]`` -> ``[b, h, n, d_k]``, the inverse of :meth:`queries`."""
         return x.unflatten(0, (-1, self.count)).transpose(1, 2).flatten(2, 3)[:, :, : self.n]
 
     def keys(self, x: Tensor) -> Tensor:
@@ -84,14 +78,7 @@ class Blocks:
         return windows.permute(0, 2, 1, 4, 3).reshape(b * self.count, h, self.window, width)
 
     def gather(self, windows: Tensor) -> Tensor:
-        """Add up what belongs to the same key, the gradient of :meth:`keys`.
-
-        Args:
-            windows: ``[s, h, W, d_k]``.
-
-        Returns:
-            ``[b, h, n, d_k]``.
-        """
+        """``[s, h, W, d_k]`` -> ``[b, h, n, d_k]``, sums for each key: the gradient of `keys`."""
         windows = windows.unflatten(0, (-1, self.count)).transpose(1, 2)  # [b, h, blocks, W, d_k]
         b, h, _, _, width = windows.shape
         steps = math.ceil(self.window / self.size)
@@ -102,15 +89,12 @@ class Blocks:
         return total.flatten(2, 3)[:, :, self.behind : self.behind + self.n]
 
     def bias(self, b: int, padding: Tensor | None, like: Tensor) -> Tensor:
-        """What is added to the scores: 0 where a query may attend, else minus infinity.
+        """Return 0 where a query may attend, else minus infinity, ``[s, 1, B, W]``.
 
         Args:
-            b: sentences.
+            b: number of sentences.
             padding: ``[b, n]``, True = padding.
-            like: a tensor of the wanted type and device.
-
-        Returns:
-            ``[s, 1, B, W]``.
+            like: a tensor of the type and device of the result.
         """
         if padding is None:
             return _bias_without_padding(self, b, like.dtype, like.device)
@@ -136,6 +120,6 @@ class Blocks:
 def _bias_without_padding(
     blocks: Blocks, b: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    # A tensor made in inference mode could never serve a gradient afterwards.
+    # A tensor made in inference mode could never be used for a gradient later.
     with torch.inference_mode(False):
         return blocks._bias(torch.ones(b, blocks.n, dtype=torch.bool, device=device), dtype)

@@ -1,6 +1,6 @@
-"""How :mod:`.blocks` cuts an attention: panels, blocks of queries, their zones and sides.
+"""How the path :mod:`.blocks` cuts an attention: panels, blocks of queries, their zones and sides.
 
-Shape letters as there.
+Shape letters as in ``blocks.py``.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from torch import Tensor
 
 from ..patterns import Pattern
 
-#: From how many keys on a block has how many queries: the fewer, the narrower its zone, and the
+#: Number of keys from which a block has how many queries.  Fewer queries mean a narrower zone, but
 #: more calls.
 ROWS = {768: 128, 192: 64, 0: 32}
 
-#: Queries of a panel where none of them sees all keys: the fewer, the less is computed in vain.
+#: Queries of a panel if none of them sees all keys: with fewer, less is computed in vain.
 PANEL = 128
 
 
 class Side(NamedTuple):
-    """Neighbouring keys that some branches see from all queries of a block, others from none.
+    """Neighbouring keys that all queries of a block see in some branches, and none in others.
 
     Attributes:
-        keys, columns: which keys, counted from the first key, and from the panel's first.
-        branches: who sees them.
+        keys, columns: the keys, counted from the first key, and from the panel's first.
+        branches: the branches that see them.
     """
 
     keys: slice
@@ -39,14 +39,14 @@ class Block(NamedTuple):
     """Neighbouring queries.
 
     Attributes:
-        rows, places: which queries, counted from the first query, and from the panel's first.
-        zone, columns: keys that not all queries see alike, counted from the first key, and
+        rows, places: the queries, counted from the first query, and from the panel's first.
+        zone, columns: keys that only some of the queries see, counted from the first key, and
             from the panel's first.
         sides: other keys that any branch sees.
-        nobody: columns of other keys still.
+        nobody: columns of keys that no branch sees.
         mask: M_b, 0 and 1, ``[l, r, z]``.
-        unseen: added to the scores of the zone: 0, or next to minus infinity where no branch
-            looks, ``[r, z]``; None = there is no such place.
+        unseen: added to the scores of the zone: 0, or almost minus infinity where no branch
+            looks, ``[r, z]``; None = every place is seen.
     """
 
     rows: slice
@@ -59,15 +59,11 @@ class Block(NamedTuple):
     unseen: Tensor | None
 
     def masked(self, shares: Tensor) -> Tensor:
-        """P M_b in the zone, ``[B, l, r, z]``.
-
-        Args:
-            shares: the panel's P.
-        """
+        """Return P M_b in the zone, ``[B, l, r, z]``, from the panel's P."""
         return shares[:, None, self.places, self.columns] * self.mask
 
     def sees(self, real: Tensor | None) -> Tensor:
-        """Which queries see any key, ``[B or 1, l, r, 1]``.
+        """Return which queries see any key, ``[B or 1, l, r, 1]``.
 
         Args:
             real: 1 for a token and 0 for padding, ``[B, 1, m]``; None = no padding.
@@ -91,7 +87,7 @@ class Panel(NamedTuple):
 
     Attributes:
         rows: its queries.
-        keys: the keys that any branch sees from here, with those in between.
+        keys: from the first to the last key that any branch sees from these queries.
         blocks: its parts.
     """
 
@@ -100,12 +96,7 @@ class Panel(NamedTuple):
     blocks: tuple[Block, ...]
 
     def shares(self, q: Tensor, k: Tensor, real: Tensor | None) -> Tensor:
-        """P, ``[B, p, keys]``.
-
-        Args:
-            q, k: ``[B, n or m, d_k]``.
-            real: as for :meth:`Block.sees`.
-        """
+        """Return P, ``[B, p, keys]``, from q and k ``[B, n or m, d_k]``; ``real`` as above."""
         scores = torch.bmm(q[:, self.rows], k[:, self.keys].mT)
         for block in self.blocks:
             if block.unseen is not None:
@@ -117,7 +108,7 @@ class Panel(NamedTuple):
 
 
 def _lowest(dtype: torch.dtype) -> float:
-    """Half of the lowest number, since a score is still to be added."""
+    """Half of the lowest number, since a score is added to it."""
     return torch.finfo(dtype).min / 2
 
 
@@ -137,7 +128,7 @@ def layout(
 
 
 def _cut(start: int, end: int, size: int) -> list[slice]:
-    """Pieces of about that size."""
+    """Cut into pieces of about ``size``."""
     count = max(1, round((end - start) / size))
     edges = [start + step * (end - start) // count for step in range(count + 1)]
     return [slice(*edge) for edge in pairwise(edges)]
@@ -164,11 +155,7 @@ def _block(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Block:
-    """
-    Args:
-        row, key: the panel's first.
-        allowed: ``[l, r, columns]``, True = may attend.
-    """
+    """Make a block; ``row``, ``key``: the panel's first; ``allowed``: ``[l, r, columns]``."""
     everywhere, somewhere = allowed.all(dim=1), allowed.any(dim=1)  # [l, columns]
     mixed = (everywhere != somewhere).any(dim=0).nonzero().flatten().tolist() or [0]
     zone = slice(mixed[0], mixed[-1] + 1)
@@ -197,7 +184,7 @@ def _block(
 
 
 def _alike(seen: Tensor, start: int, end: int) -> list[slice]:
-    """Runs of columns from start to end that the same branches see; ``seen``: ``[l, columns]``."""
+    """Cut columns into runs that the same branches see; ``seen``: ``[l, columns]``."""
     if start == end:
         return []
     changes = (seen[:, start + 1 : end] != seen[:, start : end - 1]).any(dim=0)

@@ -1,26 +1,26 @@
-"""Several branches over sentences that are not short: queries in blocks, keys by who sees them.
+"""Several branches over sentences of middle length, in blocks of queries (path ``blocks``).
 
-To a block of neighbouring queries most keys are alike: keys on one *side*, far from the
-block, are seen by all of its queries or by none, in each branch.  Only in a narrow *zone*
-about the diagonal do queries of one block see different keys.  So the scores of a block are
-computed once, with one softmax P; every side is multiplied with its values once, for all
-branches that see it; and only the zone is masked branch by branch, with masks M_b::
+In each branch, all queries of a block see a key on one *side*, far from the block, or none of them
+do.  Only in a narrow *zone* around the diagonal do queries of a block see different keys.  The
+scores of a block are therefore computed once, with one softmax P.  Every side is multiplied with
+its values once, for all branches that see it.  Only the zone is masked branch by branch, with
+masks M_b::
 
     Z_b      = sum over b's sides of P + sum over the zone of P M_b
     output_b = (sum over b's sides of P V + (P M_b) V in the zone) / Z_b
 
-That is the definition, with the normalisation of each branch put last, for about the arithmetic
-of one attention.  The gradient is that of the softmax, written down: of what is n x m only P is
-kept for it, or computed again where it is large.
+This is the definition with the normalisation of each branch put last, for about the arithmetic of
+one attention.  The gradient is that of the softmax, written by hand.  The only matrix of n x m that
+it needs is P, which is saved, or computed again if it is large.
 
-A branch all of whose keys have next to no share in P would lose digits, and ``Z_b`` tells:
-such a problem is handed over to :mod:`.short`, which gives each branch a softmax of its own.
+A branch whose keys have almost no share in P would lose digits.  ``Z_b`` shows this, and
+:mod:`.short`, which gives each branch its own softmax, then solves the problem.
 
 Shape letters as in ``problem.py``, and
 
 ========  =========================================================
-``B``     heads of sentences that are worked on together
-``p``     queries of a panel, which are those of one or more blocks
+``B``     heads of sentences that are computed together
+``p``     queries of a panel, which is one or more blocks
 ``r``     queries of a block
 ``z``     keys of a block's zone
 ========  =========================================================
@@ -43,21 +43,21 @@ from .short import SMALLEST_SUM, short
 
 logger = logging.getLogger(__name__)
 
-#: From how many keys on this is faster than ``short``: of separate branches, and of mixed ones,
-#: which ``short`` adds up before they meet the values.
+#: The number of keys from which this is faster than ``short``: for separate branches, and for
+#: mixed ones, which ``short`` adds up before it multiplies them with the values.
 SHORTEST, SHORTEST_MIXED = 96, 384
 
-#: How many scores are worked on together where there are more.
+#: The number of scores that are computed together, if there are more.
 CHUNK = 2**21
 
-#: How many scores are few enough to be kept for the gradient, rather than computed again.
+#: Up to this number, scores are kept for the gradient, not computed again.
 SMALL = 2**22
 
 
 def blocks(problem: AttentionProblem) -> AttentionResult:
     """Solve ``problem``, for which :func:`able` must hold."""
     dtype = problem.v.dtype
-    # Half precision is for storage on a CPU; computed in single, it loses nothing.
+    # On a CPU, half precision is for storage; computing in single precision loses nothing.
     work = torch.promote_types(dtype, torch.float32)
     with torch.autocast(problem.q.device.type, enabled=False):
         outputs = solve(
@@ -79,10 +79,10 @@ def _tell_once() -> None:
 
 
 def able(problem: AttentionProblem) -> bool:
-    """Whether this path is right for ``problem``.
+    """Whether this path can solve ``problem``.
 
-    Not with dropout: branches that share a side would share what is dropped in it, and each is
-    to draw anew.
+    Not with dropout: branches that share a side would drop the same weights in it, but each must
+    draw its own.
     """
     return (
         problem.dropout == 0
@@ -94,7 +94,7 @@ def able(problem: AttentionProblem) -> bool:
 
 
 def applies(problem: AttentionProblem) -> bool:
-    """Whether this path is right for ``problem`` and faster than others."""
+    """Whether this path can solve ``problem`` and is the fastest."""
     shortest = SHORTEST if problem.mix is None else SHORTEST_MIXED
     return problem.k.size(2) >= shortest and problem.q.device.type == "cpu" and able(problem)
 
@@ -102,13 +102,9 @@ def applies(problem: AttentionProblem) -> bool:
 def solve(
     q: Tensor, k: Tensor, v: Tensor, padding: Tensor | None, patterns: tuple[Pattern, ...]
 ) -> Tensor | None:
-    """The outputs of :class:`~.problem.AttentionResult`, one pattern for each branch.
+    """Return the outputs of the problem, ``[l, b, h, n, d_k]``, with one pattern for each branch.
 
-    Args:
-        q, k, v, padding: as in :class:`~.problem.AttentionProblem`.
-
-    Returns:
-        ``[l, b, h, n, d_k]``; None if a branch's share is too small to be told exactly.
+    None if the share of a branch is too small to be computed exactly.
     """
     if padding is not None and not padding.any():
         padding = None
@@ -123,7 +119,7 @@ def solve(
 
 
 class _Blocks(torch.autograd.Function):
-    """Gives a result that has been computed its gradient."""
+    """Gives a computed result its gradient."""
 
     @staticmethod
     def forward(ctx, q, k, v, padding, patterns, outputs, inverse, shares):
@@ -140,9 +136,9 @@ class _Blocks(torch.autograd.Function):
 
 
 def _forward(q, k, v, padding, patterns, *, keep) -> tuple[Tensor, Tensor, list[Tensor]] | None:
-    """Outputs, 1 / Z as ``[b, h, l, n, 1]``, and with ``keep`` each panel's P if they are small."""
+    """Return outputs, 1 / Z as ``[b, h, l, n, 1]``, and with ``keep`` each panel's P if small."""
     (b, h, n, d), m, l = q.shape, k.size(2), len(patterns)  # noqa: E741
-    # Heads side by side, as the layer wants them: joining them copies nothing.
+    # Heads side by side, as the layer needs them: joining them copies nothing.
     outputs = v.new_empty(l, b, n, h, d).permute(1, 3, 0, 2, 4)
     inverse = v.new_empty(b, h, l, n, 1)
     panels = layout(patterns, n, m, q.dtype, q.device)
@@ -179,10 +175,10 @@ def _forward(q, k, v, padding, patterns, *, keep) -> tuple[Tensor, Tensor, list[
 
 
 def _backward(q, k, v, padding, patterns, outputs, inverse, kept, grads):
-    """The gradients of q, k and v.
+    """Return the gradients of q, k and v.
 
     With g_b the gradient of output b over Z_b, and delta_b = g_b . output_b, a score has the
-    gradient sum_b M_b P (g_b . v_j - delta_b), in which branches that see a side add up first.
+    gradient sum_b M_b P (g_b . v_j - delta_b); branches that see a side are summed first.
     """
     (b, h, n, _), m = q.shape, k.size(2)
     of_q, of_k, of_v = (
@@ -233,7 +229,7 @@ def _sum(tensors: list[Tensor]) -> Tensor:
 
 
 def _rows(x: Tensor) -> Tensor:
-    """``[sentences, heads, n, d_k]`` -> ``[B, n, d_k]``; a view where there can be one."""
+    """``[sentences, heads, n, d_k]`` -> ``[B, n, d_k]``; a view if possible."""
     return x.flatten(0, 1)
 
 
@@ -246,7 +242,7 @@ def _real(padding: Tensor | None, at: tuple[slice, slice], heads: int, like: Ten
 
 
 def _chunks(b: int, h: int, n: int, m: int) -> Iterator[tuple[slice, slice]]:
-    """Which sentences and heads to work on together."""
+    """Yield the sentences and heads to compute together."""
     fitting = max(1, CHUNK // (n * m))
     heads, sentences = min(h, fitting), max(1, fitting // h)
     for first in range(0, b, sentences):

@@ -1,9 +1,8 @@
-"""Attention in blocks that also tells the log-sum-exp of each row, on the CPU.
+"""PyTorch's private CPU attention kernel, which also returns the log-sum-exp of each row.
 
-PyTorch has such a kernel, forward and backward, under private names, for its own
-``scaled_dot_product_attention`` returns no log-sum-exp.  This file is the only one that
-calls it.  Private means that it may change with any version, so nothing may be computed by
-it before :func:`available` has held it against plain arithmetic in this very process.
+``scaled_dot_product_attention`` does not return the log-sum-exp, so :mod:`.regions` needs the
+kernel behind it.  Only this file calls it.  A private kernel may change with any version.  It is
+therefore used only after :func:`available` has compared it with plain arithmetic in this process.
 
 Shape letters as in ``problem.py``; n and m are those of the call.
 """
@@ -18,26 +17,25 @@ from torch import Tensor
 
 logger = logging.getLogger(__name__)
 
-#: Set to False to do without the private kernel, as if its self-test had failed.
+#: Set to False to avoid the private kernel, as if its self-test had failed.
 ENABLED = True
 
 
 def forward(
     q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """softmax(q k^T + bias) v, and what the softmax divided by.
+    """Return softmax(q k^T + bias) v, and the log-sum-exps of the softmax.
 
     Args:
         q: ``[b, h, n, d_k]``, scaled.
-        k: ``[b, h, m, d_k]``.
-        v: ``[b, h, m, d_k]``.
-        causal: query i sees keys j <= i only; then n = m.
+        k, v: ``[b, h, m, d_k]``.
+        causal: query i sees keys j <= i only; n = m.
         bias: broadcastable to ``[b, h, n, m]``; minus infinity = may not attend.
 
     Returns:
-        outputs ``[b, h, n, d_k]`` and log-sum-exps ``[b, h, n]``.  Of a row that may
-        attend to nothing, the output is 0 and the *log-sum-exp is 0 as well*: whoever
-        goes on with it has to know these rows.
+        outputs ``[b, h, n, d_k]`` and log-sum-exps ``[b, h, n]``.  For a row that may not
+        attend to any key, the output is 0 and the *log-sum-exp is 0 as well*: the caller must
+        know these rows.
     """
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, k, v, 0.0, causal, attn_mask=bias, scale=1.0
@@ -55,13 +53,12 @@ def backward(
     causal: bool = False,
     bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v.
+    """Return the gradients of q, k and v.
 
     Args:
         grad: gradient of the outputs, ``[b, h, n, d_k]``.
-        output: outputs as :func:`forward` gave them if nothing else was used, or what
-            :func:`stand_in` gave.
-        lse: log-sum-exps as :func:`forward` gave them.
+        output: from :func:`forward`; from :func:`stand_in` if the log-sum-exps were used too.
+        lse: log-sum-exps from :func:`forward`.
     """
     return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         grad, q, k, v, output, lse, 0.0, causal, attn_mask=bias, scale=1.0
@@ -69,26 +66,25 @@ def backward(
 
 
 def stand_in(grad: Tensor, delta: Tensor) -> Tensor:
-    """What to give :func:`backward` as the output where the log-sum-exp was used too.
+    """Return what to pass to :func:`backward` as the output if the log-sum-exp was used too.
 
-    The gradient of a score is p_ij (grad_i . v_j - delta_i).  The kernel takes delta_i to
-    be grad_i . output_i, which is right if nothing but the output was used.  Where delta is
-    another number, the kernel can be given another output: the multiple of grad_i whose
-    product with grad_i is that number.  The terms of that product have one sign, so nothing
-    is lost to rounding.
+    The gradient of a score is p_ij (grad_i . v_j - delta_i).  The kernel assumes that delta_i is
+    grad_i . output_i, which is correct if only the output was used.  For any other delta, it gets
+    another output: the multiple of grad_i whose product with grad_i is delta_i.  The terms of
+    that product have the same sign, so rounding loses nothing.
 
     Args:
-        grad: gradient of the outputs, ``[b, h, n, d_k]``; *is changed* by up to 1e-12 of
-            delta in rows smaller than that.  Branches that cancel may make grad vanish and
-            not delta, and 0 has no such multiple.
+        grad: gradient of the outputs, ``[b, h, n, d_k]``; *is changed* by up to 1e-12 of delta in
+            rows smaller than that.  If branches cancel, grad may vanish but delta may not, and no
+            multiple of 0 is delta.
         delta: ``[b, h, n]``.
     """
-    smallest = 1e-15  # whose square single precision still holds to full precision
+    smallest = 1e-15  # single precision still holds its square to full precision
     size = torch.linalg.vector_norm(grad, dim=-1)  # [b, h, n]
     speck = (delta.abs() * 1e-12).clamp_min_(smallest)
     faint = size < speck
     if faint.any():
-        # Without delta nothing has to be added, and the multiple is 0.
+        # Where delta is 0, nothing has to be added, and the multiple is 0.
         speck = speck.masked_fill_(~faint | (delta == 0), 0)
         grad[..., 0] += speck
         size = torch.linalg.vector_norm(grad, dim=-1).clamp_min_(smallest)
@@ -107,7 +103,7 @@ def available(tensor: Tensor) -> bool:
 
 @functools.cache
 def _passes_its_test(dtype: torch.dtype) -> bool:
-    """Hold the kernel against plain arithmetic, once per process."""
+    """Compare the kernel with plain arithmetic, once per process."""
     try:
         fault = _fault(dtype)
     except (AttributeError, RuntimeError, TypeError, ValueError) as error:
@@ -123,10 +119,10 @@ def _passes_its_test(dtype: torch.dtype) -> bool:
 
 
 def _fault(dtype: torch.dtype) -> str | None:
-    """What is wrong with the kernel, if anything.
+    """Return what is wrong with the kernel, or None.
 
-    Long enough for two blocks of keys (512 each as of PyTorch 2.13), of which padding fills
-    a whole one on either side.
+    The test has two blocks of keys (512 each as of PyTorch 2.13); padding fills a whole block on
+    either side.
     """
     generator = torch.Generator().manual_seed(0)
     n = 530
@@ -134,7 +130,7 @@ def _fault(dtype: torch.dtype) -> str | None:
     bias[0, ..., :515] = -torch.inf
     bias[1, ..., 500:] = -torch.inf
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
-        # As they come from a projection: positions first, heads side by side.
+        # In the memory layout of a projection: positions first, heads side by side.
         q, k, v, grad = (
             torch.randn(n, 2, 8, generator=generator, dtype=torch.float64)
             .to(dtype)
@@ -172,6 +168,6 @@ def _fault(dtype: torch.dtype) -> str | None:
             ):
                 bound = 2e-5 if dtype == torch.float32 else 1e-10
                 error = (got.double() - want).abs().max() / want.abs().max().clamp_min(1)
-                if not error <= bound:  # NaN is a fault as well
+                if not error <= bound:  # also catches NaN
                     return f"{name}{' under a causal mask' if causal else ''} is off by {error:.1e}"
     return None

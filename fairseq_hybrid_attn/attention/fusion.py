@@ -1,6 +1,6 @@
 """Fusions: how the outputs of several branches become one.
 
-To add one, subclass :class:`Fusion` and name it in the model file whose flag chooses it.
+To add a fusion, subclass :class:`Fusion` and name it in the model file whose flag chooses it.
 Shape letters as in ``problem.py``.
 """
 
@@ -13,15 +13,10 @@ from .autograd import first_order, watched
 
 
 class Fusion(nn.Module):
-    """Combines l branch outputs of width d.
-
-    Args:
-        embed_dim: d.
-        num_heads: h.
-        num_branches: l.
+    """Combine l branch outputs of width d.
 
     Attributes:
-        width: width of the fused output, which the output projection W^o takes in.
+        width: width of the fused output, the input of the output projection W^o.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, num_branches: int):
@@ -30,44 +25,38 @@ class Fusion(nn.Module):
         self.num_branches = num_branches
 
     def mixture(self, hidden: Tensor, queries: Tensor) -> Tensor | None:
-        """The share of each branch, where that can be told before attention.
+        """Return the share of each branch, if it is known before attention.
 
-        Such branches are added up before they meet the values, which costs as little as a
-        single branch; :meth:`forward` says the same of their outputs.
+        Such branches are added up before they are multiplied with the values, which costs as
+        little as a single branch.  :meth:`forward` gives the same from their outputs.
 
-        Args:
-            hidden, queries: as for :meth:`forward`.
+        Args: as for :meth:`forward`.
 
         Returns:
-            shares ``[l, b, 1 or h, n, 1]``, where each size may also be 1 if all shares
-            along it are the same; None if it takes the branch outputs to tell, or if there
-            is one branch only.
+            shares ``[l, b, 1 or h, n, 1]``; each size may also be 1 if all shares along it are
+            equal.  None if the shares depend on the branch outputs, or with a single branch.
         """
         return None
 
     def forward(
         self, branches: Tensor, hidden: Tensor, queries: Tensor
     ) -> tuple[Tensor, Tensor | None]:
-        """Fuse.
+        """Fuse the branches.
 
         Args:
             branches: branch outputs, heads concatenated, ``[l, n, b, d]``.
-            hidden: what the attention layer was given (H in the hybrid-gate paper),
-                ``[n, b, d]``.
+            hidden: input of the attention layer (H in the hybrid-gate paper), ``[n, b, d]``.
             queries: the queries of all heads, scaled by d_k ** -0.5, ``[n, b, d]``.
 
         Returns:
-            the fused output ``[n, b, width]``, and the gate values if there are gates
-            (their shape is given by each class).
+            the fused output ``[n, b, width]``, and the gate values or None (each class
+            documents their shape).
         """
         raise TypeError(f"{type(self).__name__} does not define forward()")
 
 
 class Sum(Fusion):
-    """Sum of the branches (HySAN Eq. 13, "Sum").  Has no parameters.
-
-    Of a single branch, which needs no fusion, it is that branch.
-    """
+    """Sum of the branches (HySAN Eq. 13, "Sum"), or the only branch.  Has no parameters."""
 
     def mixture(self, hidden, queries):
         if self.num_branches == 1:
@@ -81,8 +70,8 @@ class Sum(Fusion):
 class Concat(Fusion):
     """The branches side by side (HySAN Eq. 13, "Concat"; hybrid gate, "Concate").
 
-    The linear map H from l*d to d is the attention's output projection itself, which is
-    what the parameter counts of HySAN's Table 2 imply.
+    The linear map H from l*d to d is the attention's output projection, as the parameter
+    counts of HySAN's Table 2 imply.
     """
 
     def __init__(self, embed_dim, num_heads, num_branches):
@@ -96,12 +85,9 @@ class Concat(Fusion):
 class GatedSum(Fusion):
     """Sum of the branches, each scaled by its squeeze gate (HySAN Eq. 13 and 14, Fig. 3).
 
-    SG(x) = sigmoid(f2(ReLU(f1(x)))) position by position, with f1 from d to d/r and f2
-    back to d, without biases and shared by the branches, which is what the parameter
-    counts of Table 2 imply.
-
-    Args:
-        squeeze_ratio: r, a divisor of d.
+    SG(x) = sigmoid(f2(ReLU(f1(x)))) at each position, with f1 from d to d/r and f2 back to d.
+    The branches share f1 and f2, which have no biases, as the parameter counts of Table 2
+    imply.  The squeeze ratio r divides d.
 
     Gate values: ``[l, n, b, d]``.
     """
@@ -122,11 +108,11 @@ class GatedSum(Fusion):
 
 
 def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
-    """Whether :class:`_SqueezeGates` serves.
+    """Whether :class:`_SqueezeGates` can be used.
 
-    It converts nothing, compilers and exporters cannot look into it, and of the layers it takes
-    the weights alone: they must do nothing besides.  In half precision its sum of the branches,
-    written back after each of them, would be rounded each time.
+    It converts no types, compilers and exporters cannot trace it, and it uses only the weights of
+    the layers, which must do nothing else.  In half precision, its sum of the branches would be
+    rounded after each branch.
     """
     if watched() or torch.is_autocast_enabled(branches.device.type):
         return False
@@ -137,7 +123,7 @@ def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
 
 
 def _is_just_its_weights(layer: nn.Module) -> bool:
-    """Whether nobody made another layer of it (quantised, adapted) or listens to it."""
+    """Whether a layer was neither replaced (quantised, adapted) nor hooked."""
     hooks = (
         layer._forward_hooks,
         layer._forward_pre_hooks,
@@ -148,10 +134,9 @@ def _is_just_its_weights(layer: nn.Module) -> bool:
 
 
 class _SqueezeGates(torch.autograd.Function):
-    """The gated sum with its gradient written down, branch by branch.
+    """The gated sum with an explicit gradient, branch by branch.
 
-    That takes a third of the memory traffic, which is what a gate of so little arithmetic
-    costs.
+    This needs a third of the memory traffic, which dominates the cost of such a small gate.
     """
 
     @staticmethod
@@ -179,7 +164,7 @@ class _SqueezeGates(torch.autograd.Function):
         grad_squeeze, grad_expand = torch.zeros_like(squeeze), torch.zeros_like(expand)
         for i in range(l):
             x, s, gate = branches[i].reshape(n * b, d), squeezed[i], gates[i].view(n * b, d)
-            # Of a gate, of the inside of its sigmoid, of the inside of the ReLU.
+            # Gradients of the gate, of its sigmoid's input, of the ReLU's input.
             of_gate = torch.zeros_like(x) if grad is None else x * grad
             if grad_gates is not None:
                 of_gate += grad_gates[i].reshape(n * b, d)
@@ -199,7 +184,7 @@ class HiddenGate(Fusion):
     """A gating scalar between a global and a local branch (hybrid gate Eq. 4 and 5).
 
     (1 - g) * global + g * local with g = sigmoid(W H), one number per position, without
-    a bias.  The branches come in the order global, local.
+    a bias.  The order of the branches is global, local.
 
     Gate values: ``[n, b, 1]``, the share of the local branch.
     """
@@ -219,10 +204,10 @@ class HiddenGate(Fusion):
 
 
 class QueryGate(Fusion):
-    """The gate as in the code that the authors of the hybrid-gate paper published.
+    """The gate in the published code of the authors of the hybrid-gate paper.
 
     It looks at the scaled queries of all heads and gives one number per position *and*
-    head; W is d x h without a bias, drawn from N(0, 0.1).
+    head.  W is d x h without a bias, drawn from N(0, 0.1).
 
     Gate values: ``[n, b, h]``, the share of the local branch.
     """

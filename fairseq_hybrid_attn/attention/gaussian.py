@@ -10,15 +10,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-#: A predicted window closer to zero than this is held here, so that a centre on the key
-#: itself gives a bias of 0 and not 0 / 0.
+#: The smallest predicted window, so that a centre on the key itself gives a bias of 0, not 0 / 0.
 SMALLEST_WINDOW = 1e-3
 
 
 class Predictor(nn.Module):
     """n * sigmoid(U^T tanh(W Q_i)): a place in the sentence, or a length (Yang et al. 2018).
 
-    W is d x d and U is d x 1, without biases, so one number per position serves all heads.
+    W is d x d and U is d x 1, without biases: one number per position for all heads.
     """
 
     def __init__(self, embed_dim: int):
@@ -29,13 +28,11 @@ class Predictor(nn.Module):
         nn.init.xavier_uniform_(self.score.weight)
 
     def forward(self, queries: Tensor, lengths: Tensor) -> Tensor:
-        """
+        """Predict numbers of tokens ``[b, n, 1]``, between 0 and the sentence's length.
+
         Args:
             queries: unscaled queries of all heads, ``[b, n, d]``.
             lengths: number of real tokens of each sentence, ``[b]``.
-
-        Returns:
-            ``[b, n, 1]``, between 0 and the sentence's length, in tokens.
         """
         share = torch.sigmoid(self.score(torch.tanh(self.transform(queries))))
         share = share.to(torch.promote_types(share.dtype, torch.float32))
@@ -48,7 +45,7 @@ class GaussianBias(nn.Module):
     Args:
         embed_dim: d.
         predict_centre: predict P_i from the query; otherwise P_i = i.
-        window: D in tokens, the same everywhere; None predicts D_i from the query.
+        window: D in tokens, constant; None: predict D_i from the query.
     """
 
     def __init__(self, embed_dim: int, *, predict_centre: bool, window: float | None):
@@ -58,20 +55,18 @@ class GaussianBias(nn.Module):
         self.window = Predictor(embed_dim) if window is None else None
 
     def forward(self, queries: Tensor, key_padding: Tensor | None) -> Tensor:
-        """
+        """Return the bias ``[b, 1, n, n]`` in at least single precision.
+
         Args:
             queries: unscaled queries of all heads, ``[b, n, d]``.
             key_padding: ``[b, n]``, True = padding; None = no padding.
-
-        Returns:
-            bias ``[b, 1, n, n]`` of at least single precision.
         """
         b, n, _ = queries.shape
         if key_padding is None:
             key_padding = torch.zeros(b, n, dtype=torch.bool, device=queries.device)
         real = ~key_padding
         lengths = real.sum(dim=1)
-        # Tokens are numbered 1 .. n from the first real one, whichever side is padded.
+        # Real tokens are numbered 1 .. n, whichever side is padded.
         position = real.cumsum(dim=1)
         centre = position[:, :, None] if self.centre is None else self.centre(queries, lengths)
         if self.window is None:

@@ -1,8 +1,8 @@
-"""One branch whose heads have patterns of their own (MMA), or a single pattern.
+"""One branch with a pattern for each head (MMA), or with a single pattern (path ``grouped``).
 
-In short sentences all patterns are one mask.  In long ones the masked part would be most of
-the work, so heads of one pattern go together and compute little more than what their pattern
-lets them see: past and future half of the scores, local a band.
+In short sentences, all patterns together are one mask.  In long ones, most of the work would be
+masked.  There, heads of one pattern are computed together, on little more than the keys that their
+pattern allows: half of the scores for past and future, a band for local.
 
 Shape letters as in ``problem.py``.
 """
@@ -28,20 +28,20 @@ from .region_layout import known
 #     masked, in blocks        0.96  0.96  1.12  1.09  1.09  1.15  1.14  1.61
 #     groups of heads                      1.29  1.25  1.09  1.07  0.95  0.74
 
-#: Up to here, scores are held as they are.
+#: Up to this number of keys, all scores are held at once.
 PLAIN_UP_TO = 128
 
-#: From here on, heads are grouped.
+#: From this number of keys, heads are grouped.
 GROUPED_FROM = 400
 
-#: Masks for up to this many positions are kept for later calls.
+#: Masks for up to this number of positions are cached.
 _KEPT = 512
 
 
 def grouped(problem: AttentionProblem) -> AttentionResult:
     """Solve ``problem``, for which :func:`able` must hold."""
     dtype = problem.v.dtype
-    # Half precision is for storage on a CPU; computed in single, it loses nothing.
+    # On a CPU, half precision is for storage; computing in single precision loses nothing.
     inner = _inner(problem)
     with torch.autocast(problem.q.device.type, enabled=False):
         q, k, v = (x.to(inner) for x in (problem.q, problem.k, problem.v))
@@ -55,7 +55,7 @@ def grouped(problem: AttentionProblem) -> AttentionResult:
 
 
 def able(problem: AttentionProblem) -> bool:
-    """Whether this path is right for ``problem``."""
+    """Whether this path can solve ``problem``."""
     return (
         len(problem.branches) == 1
         and problem.q.device.type == "cpu"
@@ -65,7 +65,7 @@ def able(problem: AttentionProblem) -> bool:
     )
 
 
-#: Wherever it is right, it is faster than the other paths as well.
+#: Wherever it works, it is also the fastest.
 applies = able
 
 
@@ -74,7 +74,7 @@ def _inner(problem: AttentionProblem) -> torch.dtype:
 
 
 def _way(problem: AttentionProblem):
-    """Which of the functions below; each returns outputs ``[b, h, n, d_k]`` and perhaps weights."""
+    """Choose a function below; each returns outputs ``[b, h, n, d_k]``, and weights or None."""
     if _few_scores(problem):
         return _plain
     n, m = problem.q.size(2), problem.k.size(2)
@@ -87,16 +87,12 @@ def _way(problem: AttentionProblem):
 
 
 def _few_scores(problem: AttentionProblem) -> bool:
-    """Whether scores are held as they are: they are few, or dropout wants each of them."""
+    """Whether all scores are held at once: they are few, or dropout needs each of them."""
     return problem.dropout > 0 or problem.k.size(2) <= PLAIN_UP_TO
 
 
 def _plain(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """Softmax over all scores of all heads, plus a bias.
-
-    Returns:
-        outputs, and weights before dropout ``[b, h, n, m]``.
-    """
+    """Take a softmax over all scores plus a bias; weights are those before dropout."""
     bias, empty = _mask(problem, q.dtype)
     weights = F.softmax((q @ k.mT).add_(bias), dim=-1)
     if empty is not None:
@@ -106,20 +102,20 @@ def _plain(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[
 
 
 def _in_blocks(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
-    """The same, by PyTorch's attention, which never holds all scores."""
+    """Compute the same by PyTorch's attention, which never holds all scores."""
     bias, empty = _mask(problem, q.dtype)
     output = F.scaled_dot_product_attention(q, k, v, bias, scale=1.0)
     return (output if empty is None else output.masked_fill(empty, 0)), None
 
 
 def _by_groups(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, None]:
-    """Each pattern's heads by themselves."""
+    """Compute the heads of each pattern separately."""
     branch = problem.branches[0]
     patterns = list(dict.fromkeys(branch))
     if len(patterns) == 1:
         return regions.solve(q, k, v, None, problem.key_padding, branch[:1])[0], None
     order = sorted(range(len(branch)), key=lambda head: patterns.index(branch[head]))
-    moved = order != list(range(len(branch)))  # where neighbours are alike, nothing moves
+    moved = order != list(range(len(branch)))  # if equal patterns are neighbours, nothing moves
     if moved:
         q, k, v = (x[:, order] for x in (q, k, v))
     sizes = [branch.count(pattern) for pattern in patterns]
@@ -135,13 +131,13 @@ def _by_groups(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tu
     return (output[:, torch.tensor(order).argsort()] if moved else output), None
 
 
-#: What a key that may not be attended has added to its score.  Two of them are still a
-#: finite number: the softmax of minus infinities is NaN, in its gradient too.
+#: Added to the score of a forbidden key.  Twice this number is still finite: the softmax of minus
+#: infinities is NaN, and so is its gradient.
 _forbidden = functools.cache(lambda dtype: torch.finfo(dtype).min / 2)
 
 
 def _mask(problem: AttentionProblem, dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-    """What is added to the scores, and which queries may attend to nothing.
+    """Return what is added to the scores, and which queries may not attend to any key.
 
     Returns:
         bias, broadcastable to ``[b, h, n, m]``, and bool ``[b, 1 or h, n, 1]``, None = no
@@ -154,8 +150,8 @@ def _mask(problem: AttentionProblem, dtype: torch.dtype) -> tuple[Tensor, Tensor
     if m > _KEPT:
         bias = _bias(branch, m, dtype)
     else:
-        # Patterns depend on the offset only: a shorter sentence's mask is a corner of a
-        # longer one's.
+        # Patterns depend on the offset only: the mask of a short sentence is a corner of that
+        # of a longer one.
         bias = _kept_bias(branch, max(64, 1 << (m - 1).bit_length()), dtype)
     bias = bias[..., m - n : m, :m]  # [1, 1 or h, n, m]
     if problem.key_padding is None:
@@ -164,8 +160,8 @@ def _mask(problem: AttentionProblem, dtype: torch.dtype) -> tuple[Tensor, Tensor
 
 
 def _bias(branch: Branch, m: int, dtype: torch.dtype) -> Tensor:
-    """0 where a head may look, else forbidden, ``[1, 1 or h, m, m]``."""
-    # A tensor made in inference mode could never serve a gradient afterwards.
+    """Return 0 where a head may attend, else forbidden, ``[1, 1 or h, m, m]``."""
+    # A tensor made in inference mode could never be used for a gradient later.
     with torch.inference_mode(False):
         allowed = torch.stack([pattern.mask(m, m) for pattern in branch])
         return torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, _forbidden(dtype))[
@@ -176,16 +172,16 @@ def _bias(branch: Branch, m: int, dtype: torch.dtype) -> Tensor:
 _kept_bias = functools.lru_cache(maxsize=8)(_bias)
 
 
-#: Bias and padding that were joined last, and what came of it: the layers of an encoder are
-#: given the same padding one after the other.
+#: The last bias and padding that were joined, and the result: all layers of an encoder get the same
+#: padding, one after the other.
 _last: tuple[tuple, Tensor, tuple[Tensor, Tensor | None]] | None = None
 
-#: How large a joined bias is kept, in numbers.
+#: The largest joined bias that is cached, in numbers.
 _LARGEST_KEPT = 2**22
 
 
 def _padded(bias: Tensor, padding: Tensor, key: tuple) -> tuple[Tensor, Tensor | None]:
-    """Forbid padded keys as well; returns as :func:`_mask`.
+    """Forbid padded keys as well; return what :func:`_mask` returns.
 
     Args:
         bias: ``[1, 1 or h, n, m]``.
@@ -193,7 +189,7 @@ def _padded(bias: Tensor, padding: Tensor, key: tuple) -> tuple[Tensor, Tensor |
         key: what the bias depends on.
     """
     global _last
-    last = _last  # read once, for other threads may set it
+    last = _last  # read once, since other threads may set it
     if last is not None and last[0] == key and torch.equal(last[1], padding):
         return last[2]
     with torch.inference_mode(False):

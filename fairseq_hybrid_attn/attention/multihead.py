@@ -20,10 +20,9 @@ class AttentionRecord:
     """The intermediate results of one call.  Shape letters as in ``problem.py``.
 
     Attributes:
-        weights: attention weights before dropout, ``[l, b, h, n, m]``; None if not wanted.
-        branches: branch outputs before fusion, heads concatenated, ``[l, n, b, d]``; None
-            if not wanted.
-        gates: gate values, shaped as the fusion's docstring says; None without gates.
+        weights: attention weights before dropout, ``[l, b, h, n, m]``; None if not needed.
+        branches: branch outputs before fusion, heads concatenated, ``[l, n, b, d]``, or None.
+        gates: gate values in the shape that the fusion documents; None without gates.
         output: what the layer returned, ``[n, b, d]``.
     """
 
@@ -37,16 +36,14 @@ class PatternedSelfAttention(MultiheadAttention):
     """Multi-head self-attention over the patterns of an :class:`AttentionPlan`.
 
     Parameters, their names and their initialisation are those of fairseq's
-    ``MultiheadAttention``, plus those of the fusion and the bias where there are any, so
-    a plan with none of them loads a stock transformer's weights and the other way round.
+    ``MultiheadAttention``, plus those of the fusion and the bias, if any.  Without these, the
+    weights of a stock Transformer load here, and vice versa.
 
     Args:
         embed_dim: d.
         num_heads: h, a divisor of d.
-        plan: patterns, fusion and bias.
-        dropout: of the attention weights, drawn anew for each branch.
-        q_noise: quantisation noise of the projections, as in fairseq.
-        qn_block_size: its block size.
+        dropout: of the attention weights, drawn for each branch separately.
+        q_noise, qn_block_size: quantisation noise of the projections, as in fairseq.
     """
 
     def __init__(
@@ -79,7 +76,7 @@ class PatternedSelfAttention(MultiheadAttention):
         self.listeners: list[Callable[[AttentionRecord], None]] = []
 
     def __getstate__(self):
-        # A copy of the module is not what somebody listens to.
+        # Listeners stay with the original; a copy has none.
         return {**self.__dict__, "listeners": []}
 
     def forward(
@@ -100,19 +97,19 @@ class PatternedSelfAttention(MultiheadAttention):
         Args:
             query: ``[n, b, d]``; ``key`` and ``value`` must be the same tensor.
             key_padding_mask: ``[b, n]``, non-zero = padding.
-            incremental_state: where keys and values of earlier steps are kept.
+            incremental_state: holds the keys and values of earlier steps.
             need_weights: return the weights, averaged over the heads.
             need_head_weights: return the weights of each head.
             attn_mask: the causal mask of fairseq's decoder; not used, since the patterns
-                of a decoder are causal in themselves.
+                of a decoder are causal themselves.
 
         Returns:
             output ``[n, b, d]`` and, if asked for, weights ``[b, n, m]`` or
             ``[h, b, n, m]``.
 
         Raises:
-            ValueError: if something other than self-attention is asked for, or the
-                weights of several branches (use ``record_attention`` for those).
+            ValueError: if the call is not self-attention, or if it needs the weights of
+                several branches (use ``record_attention``).
         """
         if static_kv or before_softmax or key is not query or value is not query:
             raise ValueError(
@@ -148,17 +145,11 @@ class PatternedSelfAttention(MultiheadAttention):
         need_weights: bool = True,
         need_branches: bool = True,
     ) -> AttentionRecord:
-        """Attend and return all intermediate results.
+        """Attend and return all intermediate results; arguments as for :meth:`forward`.
 
-        Without ``need_branches``, branches whose shares in the fused output are known are
-        added up before they meet the values, so that their outputs are never computed.
-
-        Args:
-            hidden: ``[n, b, d]``.
-            key_padding: ``[b, n]``, non-zero = padding.
-            incremental_state: as for :meth:`forward`.
-            need_weights: whether the record holds weights.
-            need_branches: whether the record holds branch outputs and gates.
+        With ``need_branches``, the record has branch outputs and gates.  Without, branches whose
+        shares in the fused output are known are added up before they are multiplied with the
+        values, and their outputs are never computed.
         """
         n, b, d = hidden.shape
         unscaled = self.q_proj(hidden)
@@ -204,9 +195,9 @@ class PatternedSelfAttention(MultiheadAttention):
         return x.view(n, b, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
 
     def _with_earlier_steps(self, k, v, key_padding, incremental_state):
-        """Put the keys and values of earlier steps before the new ones, and keep them all.
+        """Put the keys and values of earlier steps before the new ones, and save them all.
 
-        The buffer is fairseq's own, batch first, so that its beam search reorders it.
+        The buffer is fairseq's own, batch first, so its beam search reorders it.
         """
         saved = self._get_input_buffer(incremental_state)
         if "prev_key" in saved:

@@ -1,9 +1,8 @@
 """The ways of computing an :class:`AttentionProblem`, and the choice between them.
 
-A path is a function from a problem to its result, in a file of its own, beside a function
-that says for which problems it is the right one.  To add one, name both in ``PATHS``; models
-and layers do not change.  ``tests/test_paths.py`` holds every path in ``PATHS`` against the
-reference.
+A path is a function from a problem to its result.  Its file also has functions that tell which
+problems it can solve, and for which it is the fastest.  To add a path, name them in ``PATHS``;
+models and layers do not change.  The tests compare every path in ``PATHS`` with the reference.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Path:
     """
     Attributes:
         compute: solves a problem.
-        applies: whether it is right and pays for a problem.
-        able: whether it is right for a problem, if perhaps slower than another.
+        applies: whether the path can solve a problem and is the fastest.
+        able: whether the path can solve a problem at all.
     """
 
     compute: Callable[[AttentionProblem], AttentionResult]
@@ -40,7 +39,7 @@ class Path:
     able: Callable[[AttentionProblem], bool]
 
 
-#: In the order in which they are asked; the first that applies is taken.
+#: In the order of preference; the first path that applies is taken.
 PATHS: dict[str, Path] = {
     "step": Path(step.step, step.applies, step.able),
     "fused-cuda": Path(fused_cuda.fused_cuda, fused_cuda.applies, fused_cuda.able),
@@ -51,19 +50,18 @@ PATHS: dict[str, Path] = {
     "reference": Path(reference, lambda problem: True, lambda problem: True),
 }
 
-#: How often each path was taken in this process.
+#: How often this process took each path.
 CALLS: Counter[str] = Counter()
 
-#: Set this environment variable to have a command print, when it ends, which paths ran.
+#: Set this environment variable to make a command print, when it ends, which paths ran.
 REPORT_VARIABLE = "FAIRSEQ_HYBRID_ATTN_REPORT"
 
-#: Set this environment variable to the name of a path to have it taken wherever it is able,
-#: faster or not.
+#: Set this environment variable to the name of a path to take it wherever it is able.
 PATH_VARIABLE = "FAIRSEQ_HYBRID_ATTN_PATH"
 
 
 def compute(problem: AttentionProblem) -> AttentionResult:
-    """Compute ``problem`` by the path that suits it."""
+    """Solve ``problem`` by the path that :func:`choose` names."""
     name = choose(problem)
     if not torch.compiler.is_compiling():
         if not CALLS[name]:
@@ -73,17 +71,17 @@ def compute(problem: AttentionProblem) -> AttentionResult:
 
 
 def choose(problem: AttentionProblem) -> str:
-    """Name the path for ``problem``: the one the user forces, or the first that applies.
+    """Return the name of a path: the one the user forces, or the first that applies.
 
-    Compilers and exporters get the definition, and no choice that would hold for the length
-    at hand only.
+    Compilers and exporters get the definition, since another choice could be wrong for other
+    lengths.
     """
     if watched():
         return "reference"
     forced = os.environ.get(PATH_VARIABLE)
     if forced:
         if forced not in PATHS:
-            raise ValueError(f"{PATH_VARIABLE}={forced} is no path; use {', '.join(PATHS)}")
+            raise ValueError(f"{PATH_VARIABLE}={forced} is not a path; use {', '.join(PATHS)}")
         if PATHS[forced].able(problem):
             return forced
     return next(name for name, path in PATHS.items() if path.applies(problem))

@@ -1,4 +1,4 @@
-"""What an attention layer is to do, said once and handed down from a model to its layers."""
+"""What an attention layer does; a model makes a plan for each of its layers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from .problem import Branch
 
 @dataclass(frozen=True)
 class AttentionPlan:
-    """
+    """The patterns, fusion and bias of a self-attention.
+
     Attributes:
         branches: the patterns of each branch: one for all its heads, or one per head.
         fusion: builds the fusion from (d, h, number of branches).
-        bias: builds a module from d that makes a score bias out of the queries (see
+        bias: builds a module from d that computes a score bias from the queries (see
             :class:`~.gaussian.GaussianBias`); None = no bias.
     """
 
@@ -30,7 +31,7 @@ class AttentionPlan:
     def of_branches(
         cls, patterns: tuple[Pattern, ...], fusion: Callable[[int, int, int], Fusion]
     ) -> AttentionPlan:
-        """A branch for each pattern; a single branch needs no fusion and gets none."""
+        """Plan a branch for each pattern; a single branch gets no fusion."""
         return cls(
             branches=tuple((pattern,) for pattern in patterns),
             fusion=fusion if len(patterns) > 1 else Sum,
@@ -38,11 +39,6 @@ class AttentionPlan:
 
     @classmethod
     def of_heads(cls, patterns: tuple[Pattern, ...], num_heads: int) -> AttentionPlan:
-        """One branch whose heads share out the patterns, neighbours alike.
-
-        Args:
-            patterns: as many as divide ``num_heads``.
-            num_heads: h.
-        """
+        """Plan one branch; each pattern gets an equal number of its h neighbouring heads."""
         share = num_heads // len(patterns)
         return cls(branches=(tuple(pattern for pattern in patterns for _ in range(share)),))

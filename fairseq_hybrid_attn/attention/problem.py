@@ -1,4 +1,4 @@
-"""What one attention computation is given, and what it gives back.
+"""What one attention computation is given and returns.
 
 Shape letters, used in every docstring of this folder:
 
@@ -27,22 +27,21 @@ Branch = tuple[Pattern, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionProblem:
-    """Scores are computed once and shared by all branches; values are shared as well.
+    """What is given; all branches share scores and values.
 
-    All numbers are finite, those of padding too.
+    All numbers are finite, including those of padding.
 
     Attributes:
         q: queries, already multiplied by d_k ** -0.5, ``[b, h, n, d_k]``.
         k: keys, ``[b, h, m, d_k]``.
         v: values, ``[b, h, m, d_k]``.
         branches: l branches.  The queries are the last n of the m key positions.
-        key_padding: ``[b, m]``, True = padding, never attended; None = no padding.
+        key_padding: ``[b, m]``, True = padding, never attended to; None = no padding.
         bias: added to the scores before the softmax, broadcastable to ``[b, h, n, m]``.
-        dropout: probability of dropping an attention weight, drawn anew for each branch.
-        need_weights: whether the weights are wanted as well.
-        mix: how much of each branch goes into one common output, where that is known
-            before attention, ``[l, b, 1 or h, n, 1]``; each size may also be 1.  None =
-            the branches are wanted one by one.
+        dropout: probability of dropping an attention weight, drawn for each branch separately.
+        need_weights: whether to return the weights as well.
+        mix: the share of each branch in one common output, if it is known before attention,
+            ``[l, b, 1 or h, n, 1]``; each size may also be 1.  None = separate branches.
     """
 
     q: Tensor
@@ -58,14 +57,14 @@ class AttentionProblem:
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionResult:
-    """
+    """What is returned.
+
     Attributes:
-        outputs: what each branch and head gathered, ``[l, b, h, n, d_k]``.  A query that
-            may attend to no key at all gets exactly zero.  With ``mix`` it is the sum of
-            the branches, each times its share, ``[1, b, h, n, d_k]``.
-        weights: attention weights before dropout, ``[l, b, h, n, m]``, of at least
-            single precision; rows sum to 1, or are 0 where no key is allowed.  None
-            unless asked for.
+        outputs: of each branch and head, ``[l, b, h, n, d_k]``.  A query that may not attend to
+            any key gets exactly zero.  With ``mix``: the sum of the branches, each times its
+            share, ``[1, b, h, n, d_k]``.
+        weights: attention weights before dropout, ``[l, b, h, n, m]``, of at least single
+            precision.  Rows sum to 1, or are 0 where no key is allowed.  None if not needed.
     """
 
     outputs: Tensor

@@ -1,4 +1,4 @@
-"""Looking at what the attention of a whole model does."""
+"""Record what the attention of a whole model computes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Key = TypeVar("Key", bound=Hashable)
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[AttentionRecord]]]:
     """Record every patterned attention of ``model`` while the block runs.
 
-    Recording changes no output but by rounding: weights and branches are wanted, which the
-    fastest paths do not hold.  In training with ``--checkpoint-activations``, which computes
-    each layer again for its gradient, calls are recorded twice::
+    Recording changes outputs by rounding only, since paths that return weights and branches are
+    taken.  Training with ``--checkpoint-activations`` computes each layer again for its gradient
+    and so records each call twice::
 
         with record_attention(model) as records:
             model(src_tokens, src_lengths, prev_output_tokens)
         records["encoder.layers.0.self_attn"][0].weights  # [l, b, h, n, m]
 
     Yields:
-        a dictionary from module name to the records of its calls, in their order.
+        a dictionary from the name of a module to the records of its calls, in order.
     """
     attentions = {
         name: module
@@ -44,9 +44,9 @@ def record_modules(
 ) -> Iterator[dict[Key, list[AttentionRecord]]]:
     """Record these attention modules while the block runs, this package's or fairseq's own.
 
-    The modules are asked themselves, which no ``need_attn``, normalisation or activation
-    checkpointing in the layers around them can prevent; what the layers get is what they
-    asked for.  Of fairseq's own, a record has weights ``[1, b, h, n, m]`` and the output.
+    The modules themselves are asked, so ``need_attn``, normalisation or activation checkpointing
+    in the layers around them do not matter; the layers still get what they asked for.  For
+    fairseq's own modules, a record has weights ``[1, b, h, n, m]`` and the output.
 
     Yields:
         a dictionary from the keys of ``attentions`` to the records of their calls.
@@ -71,13 +71,13 @@ def _listen(attention: PatternedSelfAttention, listener) -> Iterator[None]:
 
 @contextmanager
 def _listen_to_stock(attention: MultiheadAttention, listener) -> Iterator[None]:
-    """Have fairseq's own attention compute the weights of its heads, and tell them.
+    """Make fairseq's own attention compute the weights of its heads, and pass them on.
 
-    With ``skip_embed_dim_check``, the module takes the softmax itself rather than by PyTorch's
-    function for all of attention, which would return the mean over the heads.
+    With ``skip_embed_dim_check``, the module takes the softmax itself.  PyTorch's function for
+    all of attention would return the mean over the heads.
 
-    The hook that asks comes last, the one that takes comes first: so recordings nest, and what
-    others have hooked to the module sees what it would see without them.
+    The hook that asks is the last one, the hook that takes the first: recordings nest, and other
+    hooks of the module see what they would see without a recording.
     """
     asked: list[tuple[bool, bool]] = []
 

@@ -1,6 +1,6 @@
 """The definition of multi-branch attention, written to be read.
 
-Every faster way of computing it is held against this one.
+Every faster path is tested against it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .problem import AttentionProblem, AttentionResult, Branch
 
 
 def reference(problem: AttentionProblem) -> AttentionResult:
-    """One masked softmax and one value product per branch, over scores computed once.
+    """Compute scores once, then one masked softmax and one value product per branch.
 
     HySAN Eq. 8-12 with one pattern per branch; MMA Eq. 7-11 with one branch whose heads
     have a pattern each; hybrid gate Eq. 1-3 with a global and a local branch.
@@ -38,10 +38,10 @@ def reference(problem: AttentionProblem) -> AttentionResult:
 
 
 def scaled_scores(problem: AttentionProblem) -> Tensor:
-    """q k^T in at least single precision, ``[b, h, n, m]``.
+    """Return q k^T in at least single precision, ``[b, h, n, m]``.
 
-    float16 ends at 65,504, which a product of large queries and keys passes; so it is
-    computed in single precision from the start.  bfloat16 has the range.
+    float16 ends at 65,504, which a product of large queries and keys exceeds, so its product is
+    computed in single precision.  bfloat16 has the range.
     """
     q, k = problem.q, problem.k.transpose(-2, -1)
     if q.dtype == torch.float16:
@@ -52,11 +52,7 @@ def scaled_scores(problem: AttentionProblem) -> Tensor:
 
 
 def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:
-    """Where the heads of a branch may look.
-
-    Returns:
-        bool tensor that broadcasts to ``[b, h, n, m]``; True = may attend.
-    """
+    """Return where the heads of a branch may attend: bool, broadcastable to ``[b, h, n, m]``."""
     n, m = problem.q.size(-2), problem.k.size(-2)
     allowed = torch.stack([pattern.mask(n, m, device=problem.q.device) for pattern in branch])
     if problem.key_padding is None:
@@ -65,10 +61,10 @@ def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Softmax over the allowed keys only; a row without any is exactly zero.
+    """Take a softmax over the allowed keys only; a row without any is exactly zero.
 
-    The forbidden scores become the lowest finite number, not minus infinity: the softmax
-    of a row of minus infinities is NaN, in its gradient too.
+    Forbidden scores become the lowest finite number, not minus infinity: the softmax of a row
+    of minus infinities is NaN, and so is its gradient.
 
     Args:
         scores: ``[..., n, m]``.

@@ -1,4 +1,4 @@
-"""Which regions :mod:`.regions` cuts the score matrix into, and what a region can do.
+"""How the path :mod:`.regions` cuts the score matrix into regions, and what each of them computes.
 
 Shape letters as in ``problem.py``.
 """
@@ -16,15 +16,15 @@ from ..patterns import FUTURE, GLOBAL, PAST, Band, Pattern, sees_itself
 from . import flash
 from .banded import Blocks
 
-#: The kernel takes keys in blocks of 512, each as a whole if any of it is wanted, so a causal
-#: mask saves nothing where there are 512 keys or fewer.  Sentences shorter than UNDIVIDED
-#: are cut into rectangles, and squares of about STEP along the diagonal.
+#: The kernel reads keys in whole blocks of 512, so a causal mask saves nothing with 512 keys or
+#: fewer.  Sentences shorter than UNDIVIDED are therefore cut into rectangles, and squares of about
+#: STEP along the diagonal.
 STEP = 256
 UNDIVIDED = 3072
 
 
 def known(pattern: Pattern) -> bool:
-    """Whether ``pattern`` is a union of the regions here."""
+    """Whether ``pattern`` is a union of these regions."""
     if pattern in (GLOBAL, PAST, FUTURE):
         return True
     limited = isinstance(pattern, Band) and None not in (pattern.behind, pattern.ahead)
@@ -37,7 +37,7 @@ class Layout:
 
     Attributes:
         layers: regions; those of one layer have no query in common.
-        members: the layers that make up each branch, as indices.
+        members: the indices of the layers that make up each branch.
     """
 
     layers: tuple[Layer, ...]
@@ -48,7 +48,7 @@ class Layout:
         """Lay out sentences of n positions."""
         past, ahead = _halves(n)
         whole, future = past + ahead, [(Own(0, n, 0, n),), *ahead]
-        # What nothing else has a part of is one call.
+        # A region that no other branch needs a part of is one call.
         if PAST not in branches and FUTURE not in branches:
             whole = [(Rectangle(0, n, 0, n),)]
         if PAST not in branches and GLOBAL not in branches:
@@ -70,7 +70,7 @@ class Layout:
 
 
 def _halves(n: int) -> tuple[list[Layer], list[Layer]]:
-    """The layers that make up the keys up to the query, and the keys after it."""
+    """Return the layers of the keys up to the query, and those of the keys after it."""
     steps = 1 if n >= UNDIVIDED else max(1, round(n / STEP))
     edges = [step * n // steps for step in range(steps + 1)]
     squares = list(pairwise(edges))
@@ -114,36 +114,27 @@ class Region:
         )
 
     def forward(self, q, k, v, padding) -> tuple[Tensor, Tensor]:
-        """Outputs ``[b, h, rows, d_k]`` and log-sum-exps ``[b, h, rows]`` of the region.
+        """Return outputs ``[b, h, rows, d_k]`` and log-sum-exps ``[b, h, rows]`` of a :meth:`cut`.
 
-        Args: as :meth:`cut` gave them.
-
-        The log-sum-exp of a row that sees no key may be anything; see :meth:`seen`.
+        The log-sum-exp of a row that sees no key is undefined; see :meth:`seen`.
         """
         return flash.forward(q, k, v, causal=self.causal, bias=_bias(padding, q))
 
     def backward(self, grad, delta, output, lse, q, k, v, padding):
-        """The gradients of q, k and v as :meth:`cut` gave them.
+        """Return the gradients of q, k and v, which come from :meth:`cut`.
 
         Args:
             grad: ``[b, h, rows, d_k]``.
             delta: ``[b, h, rows]``.
-            output: something whose product with grad is delta.
-            lse: as :meth:`forward` gave it.
+            output: a tensor whose product with grad is delta.
+            lse: from :meth:`forward`.
         """
         return flash.backward(
             grad, output, q, k, v, lse, causal=self.causal, bias=_bias(padding, q)
         )
 
     def seen(self, real: Tensor) -> Tensor:
-        """Which rows see any key.
-
-        Args:
-            real: ``[b, columns]``, True = a token.
-
-        Returns:
-            ``[b, rows]``, or ``[b, 1]`` for all rows alike.
-        """
+        """Return which rows see any key, ``[b, rows or 1]``; ``real``: ``[b, columns]``."""
         raise TypeError(f"{type(self).__name__} does not define seen()")
 
 
@@ -172,8 +163,8 @@ class Past(Region):
 class Ahead(Region):
     """A square on the diagonal; queries see the keys from their own on.
 
-    If it lies one key further to the right, they see those after their own.  Turned round,
-    it is a :class:`Past`.
+    One key further to the right, they see the keys after their own.  Reversed, it is a
+    :class:`Past`.
     """
 
     causal = True
@@ -213,10 +204,7 @@ class Own(Region):
 
 @dataclass(frozen=True)
 class Near(Region):
-    """Always the only region of its branch.
-
-    Its log-sum-exps stay in blocks, ``[s, h, B]``.
-    """
+    """A band, the only region of its branch.  Its log-sum-exps are in blocks, ``[s, h, B]``."""
 
     blocks: Blocks
 
@@ -236,7 +224,7 @@ class Near(Region):
 
 
 def _bias(padding: Tensor | None, like: Tensor) -> Tensor | None:
-    """Padding ``[b, m]`` as what is added to the scores, ``[b, 1, 1, m]``."""
+    """Turn padding ``[b, m]`` into numbers to add to the scores, ``[b, 1, 1, m]``."""
     if padding is None:
         return None
     bias = like.new_zeros(padding.shape).masked_fill_(padding, -torch.inf)

@@ -1,20 +1,20 @@
-"""Attention to long sentences: each region of the score matrix once, then merged.
+"""Attention over long sentences: each region of the score matrix once, then merged (``regions``).
 
 All branches of the papers are unions of a few regions::
 
     past    keys up to the query         a causal mask
     ahead   keys after the query         a causal mask over the sentence turned round
     own     the query's own key
-    whole   all keys                     where neither half is wanted by itself
+    whole   all keys                     if no branch needs a half alone
     near    keys within a band           cut into blocks, see banded.py
 
     global = past + ahead (or whole),  past = past,  future = own + ahead,  local = near
 
-Each region is computed once, by a kernel that never holds its scores, with a maximum and a
-log-sum-exp of its own; then a branch's output is the sum of its regions' outputs, each times
-exp(lse of the region - lse of the branch).  So all branches cost about as much arithmetic as
-a single attention does, and as little memory.  One maximum for all branches would not do: a
-branch whose scores lie far below another's would underflow.
+Each region is computed once, with its own maximum and log-sum-exp, by a kernel that never holds
+its scores.  The output of a branch is the sum of its regions' outputs, each times
+exp(lse of the region - lse of the branch).  All branches together need about the arithmetic and
+the memory of a single attention.  One maximum for all branches would not work: a branch with
+scores far below another's would underflow.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from .autograd import first_order
 from .problem import AttentionProblem, AttentionResult
 from .region_layout import Layout, known
 
-#: Shorter sentences are for other paths: with a gradient wanted, and without.
+#: Other paths are faster for shorter sentences: with a gradient, and without.
 SHORTEST, SHORTEST_FORWARD = 1024, 512
-#: In very short ones rounding, which here does not cancel within a row, is a larger part of
-#: the small gradients.
+#: Rounding does not cancel within a row here.  In very short sentences, it would be too large a
+#: part of the small gradients.
 SHORTEST_ABLE = 16
 
 
@@ -60,20 +60,17 @@ def solve(
     padding: Tensor | None,
     patterns: tuple[Band, ...],
 ) -> Tensor:
-    """The outputs of :class:`~.problem.AttentionResult`, one pattern for each branch.
-
-    The arguments are as in :class:`~.problem.AttentionProblem`; n = m.
-    """
-    # The kernel wants the numbers of a row to be neighbours in memory.
+    """Return the outputs of the problem with one pattern for each branch; n = m."""
+    # The kernel needs the numbers of a row to be contiguous in memory.
     q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (q, k, v))
     return _Merged.apply(q, k, v, mix, padding, patterns)
 
 
 def able(problem: AttentionProblem) -> bool:
-    """Whether this path is right for ``problem``.
+    """Whether this path can solve ``problem``.
 
-    Not with dropout: branches that share a region would share what is dropped in it, and
-    each is to draw anew.
+    Not with dropout: branches that share a region would drop the same weights in it, but each
+    must draw its own.
     """
     n, m = problem.q.size(2), problem.k.size(2)
     return (
@@ -87,7 +84,7 @@ def able(problem: AttentionProblem) -> bool:
 
 
 def applies(problem: AttentionProblem) -> bool:
-    """Whether this path is right for ``problem`` and faster than others."""
+    """Whether this path can solve ``problem`` and is the fastest."""
     trained = torch.is_grad_enabled() and any(
         x.requires_grad for x in (problem.q, problem.k, problem.v)
     )
@@ -95,17 +92,17 @@ def applies(problem: AttentionProblem) -> bool:
 
 
 def _inner(problem: AttentionProblem) -> torch.dtype:
-    """Half precision is for storage on a CPU; computed in single, it loses nothing."""
+    """On a CPU, half precision is for storage; computing in single precision loses nothing."""
     return torch.promote_types(problem.v.dtype, torch.float32)
 
 
 class _Merged(torch.autograd.Function):
-    """From q, k, v (and mix) to the outputs, with the gradient written out.
+    """From q, k, v (and mix) to the outputs, with the gradient written by hand.
 
-    With o_r and lse_r of region r, w_br = exp(lse_r - lse_b), and c_br = mix_b w_br, which
-    is w_br itself without mix:
+    With o_r and lse_r of region r, w_br = exp(lse_r - lse_b), and c_br = mix_b w_br, or w_br
+    without mix:
 
-        output_b = sum_r c_br o_r        (summed over b as well with mix)
+        output_b = sum_r c_br o_r        (with mix, also summed over b)
 
     A score of region r, with probability p_ij *within the region*, has the gradient
 
@@ -113,7 +110,7 @@ class _Merged(torch.autograd.Function):
         = p_ij (grad_r . v_j - delta_r)        with grad_r = sum_b c_br grad_b,
                                                     delta_r = sum_b c_br t_b
 
-    so each region takes one backward pass, given grad_r and delta_r.
+    Each region therefore needs one backward pass, with grad_r and delta_r.
     """
 
     @staticmethod
@@ -194,7 +191,7 @@ class _Merged(torch.autograd.Function):
 
 
 def _weighted_sum(weights: Sequence[Tensor], tensors: Sequence[Tensor]) -> Tensor:
-    """Sum of weights ``[b, h, n]`` times tensors ``[b, h, n, d_k]``."""
+    """Return the sum of weights ``[b, h, n]`` times tensors ``[b, h, n, d_k]``."""
     total = weights[0].unsqueeze(-1) * tensors[0]
     for weight, tensor in zip(weights[1:], tensors[1:], strict=True):
         total.addcmul_(weight.unsqueeze(-1), tensor)
@@ -209,19 +206,16 @@ def _times(mix: Tensor, shares: Tensor) -> Tensor:
 def _shares(
     layout: Layout, found: list[list[tuple[Tensor, Tensor]]], padding: Tensor | None, q: Tensor
 ) -> Tensor:
-    """w_br = exp(lse_r - lse_b), 0 for a layer that is not of the branch.
+    """Return w_br = exp(lse_r - lse_b), 0 for layers of other branches, ``[l, layers, b, h, n]``.
 
     Args:
         found: output and log-sum-exp of each region of each layer.
-
-    Returns:
-        ``[l, layers, b, h, n]``.
     """
     merged = {i for members in layout.members if len(members) > 1 for i in members}
     lse = q.new_full((len(layout.layers), *q.shape[:3]), -torch.inf)
     for i in merged:
         for region, (_, lse_r) in zip(layout.layers[i], found[i], strict=True):
-            if padding is not None:  # of a row that sees nothing, the kernel says 0
+            if padding is not None:  # for a row that sees nothing, the kernel returns 0
                 seen = region.seen(~padding[:, region.keys])
                 lse_r = lse_r.masked_fill(~seen.unsqueeze(1), -torch.inf)
             lse[i, :, :, region.queries] = lse_r
@@ -231,7 +225,7 @@ def _shares(
             share[members[0]] = 1
             continue
         its_lse = [lse[i] for i in members]
-        # Finite where nothing is seen at all, so that all shares are 0 there.
+        # Finite even where nothing is seen, so that all shares are 0 there.
         top = reduce(torch.maximum, its_lse).clamp_min(torch.finfo(q.dtype).min)
         weights = [(x - top).exp_() for x in its_lse]
         whole = sum(weights).clamp_min_(torch.finfo(q.dtype).tiny)

@@ -1,17 +1,17 @@
-"""All branches in one tensor, for sentences of ordinary length; its gradient in closed form.
+"""All branches in one tensor, for sentences of ordinary length (path ``short``).
 
-The branches share their scores, and so their softmax: with P the weights of an attention
-without patterns, and M_l a branch's mask of zeros and ones, the branch has the weights
+The branches share their scores, and so their softmax.  With P the weights of an attention
+without patterns, and M_l the mask of a branch, 0 and 1, the branch has the weights
 
-    A_l = P * M_l / Z_l,    Z_l = the sum of P * M_l over the keys,
+    A_l = P * M_l / Z_l,    Z_l = the sum of P * M_l over the keys.
 
-which is one softmax for all branches, and one batched product of all A_l with V.  With
-``mix`` the A_l are added up before that product, which is then as small as that of a single
-attention.  A branch all of whose keys have next to no share in P would lose digits, and ``Z_l``
-tells: then each branch gets a softmax of its own.
+This takes one softmax for all branches, and one batched product of all A_l with V.  With ``mix``,
+the A_l are added up before the product, which is then that of a single attention.  A branch whose
+keys have almost no share in P would lose digits.  ``Z_l`` shows this, and each branch then gets its
+own softmax.
 
-The gradient is that of the softmax, written down.  Only P, 1 / Z and (with dropout) the
-random numbers are kept for it; what follows from them is computed again.
+The gradient is that of the softmax, written by hand.  It keeps only P, 1 / Z and (with dropout) the
+random numbers, and computes the rest again.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from torch import Tensor
 from .autograd import first_order
 from .problem import AttentionProblem, AttentionResult, Branch
 
-#: The smallest Z that is computed from the softmax that the branches share.  The scores
-#: behind it are less than 28 below the highest, a difference that is exact to 1e-6.
+#: The smallest Z that is computed from the shared softmax.  Its scores are less than 28 below the
+#: highest, a difference that is exact to 1e-6.
 SMALLEST_SUM = 1e-12
 
-#: How many weights, of all branches, are worked on together where there are more.
+#: The number of weights, of all branches, that are computed together, if there are more.
 CHUNK = 2**19
 
-#: How many weights, of all branches, are few enough to be kept rather than computed again.
+#: Up to this number, the weights of all branches are kept, not computed again.
 SMALL = 2**20
 
-#: The largest mask that is remembered, in numbers; 128 of them are 64 MB.
+#: The largest mask that is cached, in numbers; 128 of them are 64 MB.
 LARGEST_CACHED_MASK = 2**17
 
 
@@ -61,7 +61,7 @@ def able(problem: AttentionProblem) -> bool:
     return problem.q.numel() > 0
 
 
-#: Nothing that is right for every problem is faster.
+#: The fastest path that can solve every problem.
 applies = able
 
 
@@ -104,17 +104,17 @@ class _Kept(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Some sentences and heads of a problem, in the precision of the work.
+    """Some sentences and heads of a problem, in the precision of the computation.
 
     Attributes:
-        at: which ones, an index of ``[b, h, ...]``.
-        size: how many sentences and heads.
+        at: the index of these sentences and heads in ``[b, h, ...]``.
+        size: the numbers of sentences and heads.
         q, k, v: ``[b * h, n or m, d_k]``.
         bias: ``[b, h, n, m]`` or None.
         mix: ``[b, h, l, n, 1]`` or None.
         mask: M, ``[1 or h, l, n, m]``.
-        unseen: added to the scores: 0, or next to minus infinity where no branch looks,
-            ``[1 or h, 1, n, m]``; None where each key is seen by some branch.
+        unseen: added to the scores: 0, or almost minus infinity where no branch looks,
+            ``[1 or h, 1, n, m]``; None = every key is seen by some branch.
         real: 1 for a token and 0 for padding, ``[b, 1, 1, 1, m]``; None = no padding.
     """
 
@@ -130,14 +130,14 @@ class _Part(NamedTuple):
     real: Tensor | None
 
     def sees_keys(self) -> Tensor:
-        """Which queries may attend to any key at all, ``[b, 1 or h, l, n, 1]``."""
+        """Return which queries may attend to any key, ``[b, 1 or h, l, n, 1]``."""
         if self.real is None:
             return self.mask.any(dim=-1, keepdim=True)
         return torch.einsum("hlnm,bm->bhln", self.mask, self.real[:, 0, 0, 0]).unsqueeze(-1) > 0
 
 
 def _forward(problem: AttentionProblem, *, keep: bool) -> tuple[Tensor, Tensor | None, list[_Kept]]:
-    """Outputs ``[b, h, l or 1, n, d_k]``, weights ``[b, h, l, n, m]``, and what to keep."""
+    """Return outputs ``[b, h, l or 1, n, d_k]``, weights ``[b, h, l, n, m]``, and what to keep."""
     (b, h, n, _), d_k = problem.q.shape, problem.v.size(-1)
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
     mixed = problem.mix is not None
@@ -169,7 +169,7 @@ def _backward(
     wants_bias: bool,
     wants_mix: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of q, k, v, bias and mix, from those of :func:`_forward`'s results."""
+    """Return gradients of q, k, v, bias and mix, from those of :func:`_forward`'s results."""
     (b, h, n, _), d_k = problem.q.shape, problem.v.size(-1)
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
     mixed = problem.mix is not None
@@ -200,7 +200,7 @@ def _backward(
                 grad.mul_(keep)
             if grad_weights is not None:
                 grad.add_(grad_weights[part.at])
-            # Of the scores: the gradient of a softmax, added up over the branches.
+            # Of the scores: the gradient of a softmax, summed over the branches.
             grad = torch._softmax_backward_data(grad, a, -1, work).sum(dim=2)
             if grad_bias is not None:
                 grad_bias[part.at] = grad
@@ -222,7 +222,7 @@ def _backward(
 
 
 def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
-    """What the gradient needs, and the weights of each branch, ``[b, h, l, n, m]``."""
+    """Return what the gradient needs, and the weights of each branch, ``[b, h, l, n, m]``."""
     b, h = part.size
     scores = torch.bmm(part.q, part.k.transpose(1, 2))
     scores = scores.view(b, h, 1, *scores.shape[1:])  # [b, h, 1, n, m]
@@ -230,7 +230,7 @@ def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
         scores += part.bias.unsqueeze(2)
     if part.unseen is not None:
         scores += part.unseen
-    # Looking at a number makes an accelerator wait, so there the costlier way is the faster.
+    # Reading a number makes an accelerator wait, so the way with more arithmetic is faster there.
     if scores.device.type == "cpu":
         shares = torch.softmax(scores, dim=-1)
         if part.real is not None:
@@ -250,7 +250,7 @@ def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
 
 
 def _precision(problem: AttentionProblem) -> torch.dtype:
-    """At least single, on all devices: the exponents of half precision are too short."""
+    """At least single on all devices: half precision has too small a range."""
     dtype = torch.promote_types(problem.q.dtype, torch.float32)
     return dtype if problem.bias is None else torch.promote_types(dtype, problem.bias.dtype)
 
@@ -263,7 +263,7 @@ def _without_autocast(problem: AttentionProblem):
 
 
 def _parts(problem: AttentionProblem) -> Iterator[_Part]:
-    """The problem in parts that a processor's cache holds."""
+    """Yield the problem in parts that fit into a processor's cache."""
     b, h, n, _ = problem.q.shape
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
     device = problem.q.device
@@ -314,21 +314,21 @@ def _masks(
     seen = mask.any(dim=1, keepdim=True)
     unseen = None
     if not seen.all():
-        # Half of the lowest, since a score is still to be added.
+        # Half of the lowest number, since a score is added to it.
         lowest = torch.finfo(dtype).min / 2
         unseen = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, lowest)
     return mask.to(dtype), unseen
 
 
 def _noise(a: Tensor) -> Tensor:
-    """A random 16-bit number for each number of ``a``; four are drawn at a time."""
+    """Draw a random 16-bit number for each number of ``a``, four at a time."""
     drawn = torch.empty((a.numel() + 3) // 4, dtype=torch.int64, device=a.device)
     drawn.random_(-(2**63), None)
     return drawn.view(torch.int16)[: a.numel()].view(a.shape)
 
 
 def _keep(noise: Tensor, dropout: float, dtype: torch.dtype) -> Tensor:
-    """What the weights are multiplied by: 0 where dropped, and 1 on average."""
+    """Return the factors of the weights: 0 where dropped, and 1 on average."""
     kept = round((1 - dropout) * 2**16)  # of the numbers from -2**15 to 2**15 - 1
     keep = torch.empty(noise.shape, dtype=dtype, device=noise.device)
     torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)

@@ -1,7 +1,7 @@
-"""A step of decoding: one query, the last of the keys.
+"""A decoding step: one query, at the position of the last key (path ``step``).
 
-To that query *past* and *future* say no more than "all keys" and "its own", and *local past*
-with k keys behind is the last k + 1 keys, so a mask over all keys would be mostly waste.
+For this query, *past* means all keys, *future* its own key, and *local past* with k keys behind the
+last k + 1 keys.  Masks over all keys would mostly be wasted.
 
 Shape letters as in ``problem.py``; n = 1.
 """
@@ -18,8 +18,8 @@ from ..patterns import Band, sees_itself
 from .problem import AttentionProblem, AttentionResult
 from .reference import masked_softmax, scaled_scores
 
-#: From here on, with single precision and without padding, a local branch reads its own keys
-#: only; before, a call more costs more than the keys that it spares.
+#: From this number of keys, in single precision and without padding, a local branch reads its own
+#: keys only.  With fewer, the additional call costs more than it saves.
 SLICED_FROM = 128
 
 
@@ -29,7 +29,7 @@ def step(problem: AttentionProblem) -> AttentionResult:
 
 
 def able(problem: AttentionProblem) -> bool:
-    """Whether this path is right for ``problem``."""
+    """Whether this path can solve ``problem``."""
     return (
         problem.q.size(2) == 1
         and problem.q.numel() > 0
@@ -42,7 +42,7 @@ def able(problem: AttentionProblem) -> bool:
     )
 
 
-#: Wherever it is right, it is faster than the other paths as well.
+#: Wherever it works, it is also the fastest.
 applies = able
 
 
@@ -57,7 +57,7 @@ def _slices_pay(problem: AttentionProblem) -> bool:
 
 
 def _by_slices(problem: AttentionProblem) -> AttentionResult:
-    """Each branch over its own keys."""
+    """Compute each branch over its own keys."""
     m = problem.k.size(2)
     found: dict[int, Tensor] = {}
     firsts = [0 if behind is None else max(0, m - 1 - behind) for behind in _behind(problem)]
@@ -72,16 +72,16 @@ def _by_slices(problem: AttentionProblem) -> AttentionResult:
 
 
 def _by_rows(problem: AttentionProblem) -> AttentionResult:
-    """The scores once, a row of weights for each branch, and one product with the values."""
+    """Compute scores once, a row of weights for each branch, and one product with the values."""
     b, h, m, width = problem.k.shape
     v = problem.v.flatten(0, 1)
     if v.dtype == torch.float32:
         scores = torch.bmm(problem.q.flatten(0, 1), problem.k.flatten(0, 1).mT)
-        scores = scores.float()  # an autocast may have had it in half precision
+        scores = scores.float()  # under autocast, it may be in half precision
     else:
         scores = scaled_scores(problem).flatten(0, 1)  # [b * h, 1, m]
     behind = _behind(problem)
-    # Keys count from the last, so few keys' bias is the end of many keys' bias; [l, m].
+    # Keys count from the last, so the bias of few keys is the end of that of many keys; [l, m].
     size = max(64, 1 << (m - 1).bit_length())
     bias = _kept_bias(behind, size, scores.dtype, scores.device)[:, size - m :]
     if problem.key_padding is None:
@@ -100,7 +100,7 @@ def _by_rows(problem: AttentionProblem) -> AttentionResult:
 
 
 def _behind(problem: AttentionProblem) -> tuple[int | None, ...]:
-    """How far back each branch sees; to the last query, there is nothing ahead."""
+    """Return how far back each branch sees; the last query has nothing ahead."""
     return tuple([branch[0].behind for branch in problem.branches])
 
 
@@ -108,8 +108,8 @@ def _behind(problem: AttentionProblem) -> tuple[int | None, ...]:
 def _kept_bias(
     behind: tuple[int | None, ...], m: int, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
-    """0 where a branch may look, else minus infinity, ``[l, m]``."""
-    # A tensor made in inference mode could never serve a gradient afterwards.
+    """Return 0 where a branch may attend, else minus infinity, ``[l, m]``."""
+    # A tensor made in inference mode could never be used for a gradient later.
     with torch.inference_mode(False):
         allowed = torch.cat([Band(behind=width).mask(1, m, device=device) for width in behind])
         bias = torch.zeros(allowed.shape, dtype=dtype, device=device)

@@ -1,8 +1,8 @@
-"""The settings of a model: fairseq's own transformer settings, flat, and a paper's own.
+"""The settings of a model: fairseq's transformer settings in a flat dataclass, and the paper's own.
 
-fairseq keeps its transformer settings in nested dataclasses, which ``fairseq-train
---arch`` cannot fill, while ``fairseq-hydra-train`` cannot fill the flat, untyped ones of
-older models.  A flat dataclass serves both.
+fairseq keeps its transformer settings in nested dataclasses, which ``fairseq-train --arch`` cannot
+fill.  ``fairseq-hydra-train`` cannot fill the flat, untyped settings of older models.  A flat
+dataclass works with both.
 
 (fairseq reads the types of the fields, so the files that define such dataclasses cannot
 postpone annotations with ``from __future__ import annotations``.)
@@ -19,9 +19,9 @@ from omegaconf import II, DictConfig, OmegaConf
 #: Settings that are nested in fairseq's dataclass, by the prefix of their flat names.
 _NESTED = ("encoder", "decoder", "quant_noise")
 
-#: Where the flat setting differs from fairseq's: a size of the decoder that is not given
-#: follows the encoder (or the decoder), as in fairseq's own ``--arch transformer``; limits
-#: come from the task; and lists of layers are text, which fairseq's model builder expects.
+#: Where the flat setting differs from fairseq's.  A decoder size that is not given follows the
+#: encoder (or the decoder), as in fairseq's ``--arch transformer``.  Limits come from the task.
+#: Lists of layers are text, which fairseq's model builder expects.
 _OVERRIDES = {
     "decoder_embed_dim": (Optional[int], None, "decoder embedding dimension; as the encoder's"),
     "decoder_ffn_embed_dim": (Optional[int], None, "decoder FFN dimension; as the encoder's"),
@@ -64,7 +64,7 @@ FlatTransformerConfig = make_dataclass(
 
 @dataclass
 class PatternedTransformerConfig(FlatTransformerConfig):
-    """What all models of this package share."""
+    """The settings that all models of this package share."""
 
     no_encoder_positions: bool = field(
         default=False, metadata={"help": "no positional embedding in the encoder"}
@@ -75,10 +75,10 @@ class PatternedTransformerConfig(FlatTransformerConfig):
 
 
 def with_defaults(config: type, name: str, **defaults) -> type:
-    """A dataclass like ``config`` with other default values: a named size of a model.
+    """Return a dataclass like ``config`` with other default values: a named size of a model.
 
     Raises:
-        TypeError: if one of ``defaults`` is no field of ``config``.
+        TypeError: if ``config`` does not have a field of ``defaults``.
     """
     by_name = {f.name: f for f in fields(config)}
     unknown = set(defaults) - set(by_name)
@@ -92,9 +92,9 @@ def with_defaults(config: type, name: str, **defaults) -> type:
 
 
 def nested_config(cfg: DictConfig) -> TransformerConfig:
-    """fairseq's nested transformer settings out of our flat ones.
+    """Make fairseq's nested transformer settings from our flat ones.
 
-    Settings that fairseq does not know are attributes of the result as well.
+    Settings that fairseq does not know become attributes of the result as well.
     """
     flat = OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
     for ours, theirs in (

@@ -1,19 +1,17 @@
 """Hybrid local-global attention with a gating scalar (Xu et al. 2019, "Leveraging Local
 and Global Patterns for Self-Attention Networks").
 
-In the lowest encoder layers, a global and a local attention over the same scores are
-mixed by a gate (Eq. 1-5).  The other layers and the decoder are an ordinary transformer's.
+In the lowest encoder layers, a gate mixes a global and a local attention over the same scores
+(Eq. 1-5).  The other layers and the decoder are those of an ordinary Transformer.
 
-What differs between the paper and the code its authors published: the paper's gate looks
-at the layer's input H and is one number per position (Eq. 5, the default here); their
-code's looks at the queries and is one number per position and head
-(``--gate-input query``), in pre-norm layers (add ``--encoder-normalize-before
---decoder-normalize-before``), and it leaves out the attention dropout of the local
-branch, which is not copied.
+The paper and the authors' published code differ.  The paper's gate looks at the layer's input H
+and gives one number per position (Eq. 5, the default here).  The code's gate looks at the queries
+and gives one number per position and head (``--gate-input query``).  The code also has pre-norm
+layers (add ``--encoder-normalize-before --decoder-normalize-before``), and no attention dropout in
+the local branch, which is not copied.
 
-The paper reports +0.3M parameters for the concatenation.  Here, as in HySAN, the
-concatenation's projection takes the place of W^o: +d^2 per layer, +524,288 for two
-layers of width 512.
+The paper reports +0.3M parameters for the concatenation.  Here, as in HySAN, the projection of the
+concatenation takes the place of W^o: +d^2 per layer, +524,288 for two layers of width 512.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +42,7 @@ class HybridGateConfig(PatternedTransformerConfig):
     )
     hybrid_layers: str = field(
         default="1,2",
-        metadata={"help": "encoder layers that are hybrid, from 1: e.g. 1,2 or 1-3 or all"},
+        metadata={"help": "hybrid encoder layers, from 1: e.g. 1,2 or 1-3 or all"},
     )
     hybrid_fusion: str = field(
         default="gate", metadata={"help": "gate, concat, or local (the local pattern alone)"}
@@ -64,7 +62,7 @@ class HybridGate(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
-        """Global and local branches, or the local one alone, in the chosen layers (Eq. 1-5)."""
+        """Give the chosen layers global and local branches, or the local one alone (Eq. 1-5)."""
         if cfg.local_window < 1:
             faults.add("--local-window", cfg.local_window, "use 1 or more")
         if cfg.hybrid_fusion not in FUSIONS:

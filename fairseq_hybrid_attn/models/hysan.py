@@ -2,18 +2,18 @@
 Machine Translation").
 
 Encoder self-attention has branches with different masks over the same scores and values
-(Eq. 8-12), decoder self-attention has causal ones (Eq. 11, M_d); the branches are fused
-by squeeze gates (Eq. 13, 14).  Cross-attention is fairseq's own.
+(Eq. 8-12).  The branches of decoder self-attention are causal (Eq. 11, M_d).  Squeeze gates
+fuse the branches (Eq. 13, 14).  Cross-attention is fairseq's own.
 
-What the paper leaves open and how it is read here:
+The paper leaves some points open.  They are read here as follows:
 
-* e1, the paper's default, is encoder ``global,fw,bw,l5`` and decoder ``fw,l5``: four and
-  two branches follow from the parameter counts of Table 2, and 5 is the best single
-  local width on both sides (Table 1, b3 and d3).
-* A self-attention with a single branch has nothing to fuse and gets no gate, which makes
-  the row "base" the plain transformer.
-* The width of FFN layers is 4 d and dropout is 0.1 (0.3 for big), as in Vaswani et al. 2017,
-  without further dropout of attention weights or activations; the paper names neither.
+* e1, the paper's default, is encoder ``global,fw,bw,l5`` and decoder ``fw,l5``.  Four and
+  two branches follow from the parameter counts of Table 2; 5 is the best single local width
+  on both sides (Table 1, b3 and d3).
+* A self-attention with a single branch has nothing to fuse and gets no gate.  The row "base"
+  is therefore the plain Transformer.
+* FFN layers have width 4 d, and dropout is 0.1 (0.3 for big), as in Vaswani et al. 2017.
+  Attention weights and activations have no dropout.  The paper names neither.
 
 The alignment paper's encoding masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a
 single encoder branch.
@@ -53,7 +53,7 @@ class HySANConfig(PatternedTransformerConfig):
         default="gated-sum", metadata={"help": f"one of {', '.join(FUSIONS)}"}
     )
     squeeze_ratio: int = field(
-        default=16, metadata={"help": "r: a squeeze gate is width / r wide inside"}
+        default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
     )
 
 
@@ -63,7 +63,7 @@ class HySAN(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
-        """The branches of each side in each of its layers (Eq. 12), fused (Eq. 13)."""
+        """Give each layer the branches of its side (Eq. 12) and their fusion (Eq. 13)."""
         encoder = parse_patterns("--encoder-branches", cfg.encoder_branches, HYSAN_ENCODER, faults)
         decoder = parse_patterns(
             "--decoder-branches",

@@ -1,4 +1,4 @@
-"""Which layers a change applies to: both models that change only some of them ask here."""
+"""Read a choice of encoder layers, for the models that change only some of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from ..errors import Faults
 
 
 def parse_layers(flag: str, value: str, layers: int, faults: Faults) -> set[int]:
-    """Read a choice of layers, numbered from 1 (the lowest).
+    """Read ``all``, or a comma list of layers and ranges from 1, such as ``1,2`` or ``1-3``.
 
     Args:
-        flag: the flag it came from, for messages.
-        value: ``all``, or a comma list of numbers and ranges such as ``1,2`` or ``1-3``.
-        layers: how many there are.
+        flag: the flag that the list comes from, for messages.
+        layers: the number of layers there are.
         faults: receives what is wrong.
 
     Returns:

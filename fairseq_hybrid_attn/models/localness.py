@@ -10,10 +10,9 @@ local-s    predicted           predicted           Yang et al. 2018
 =========  ==================  ==================  =================================
 
 A prediction is n * sigmoid(U^T tanh(W Q_i)) with W of d x d and n the number of real
-tokens; tokens are numbered from 1.  The query Q_i is that of all heads, so all heads of a
-position share centre and window.  Increments at base size are +525,312 / +525,312 /
-+1,050,624 parameters; the paper reports +0.4M / +0.4M / +0.8M without saying how W is
-shaped.
+tokens; tokens are numbered from 1.  Q_i is the query of all heads, so all heads of a
+position share centre and window.  At base size this adds +525,312 / +525,312 / +1,050,624
+parameters; the paper reports +0.4M / +0.4M / +0.8M, but not the shape of W.
 """
 
 from dataclasses import dataclass, field
@@ -46,7 +45,7 @@ class LocalnessConfig(PatternedTransformerConfig):
         metadata={"help": "encoder layers with the bias, from 1: e.g. 1,2 or 1-3 or all"},
     )
     gaussian_window: float = field(
-        default=10.0, metadata={"help": "D in tokens, for local-h; the others learn theirs"}
+        default=10.0, metadata={"help": "D in tokens, for local-h; the others learn it"}
     )
 
 
@@ -56,7 +55,7 @@ class Localness(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
-        """A Gaussian bias on the scores of the chosen layers."""
+        """Add a Gaussian bias to the scores of the chosen layers."""
         if cfg.localness not in LOCALNESS:
             faults.add("--localness", cfg.localness, f"use one of {', '.join(LOCALNESS)}")
         if not cfg.gaussian_window > 0:

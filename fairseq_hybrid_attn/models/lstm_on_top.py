@@ -4,27 +4,26 @@ The output O of the last encoder or decoder layer goes through Eq. 16,
 
     Õ = PFN(LSTM(FFNN(O) + O)), here normalised,
 
-and Õ takes its place: the decoder's cross-attentions look at Õ of the source, the output
-layer at Õ of the target.  Everything below is fairseq's own Transformer, the cross-attention
-that alignments are read from included.
+and Õ replaces it.  The decoder's cross-attentions look at Õ of the source, and the output layer
+at Õ of the target.  Everything below is fairseq's own Transformer, including the cross-attention
+that alignments are read from.
 
-What the paper leaves open and how it is read here:
+The paper leaves some points open.  They are read here as follows:
 
-* O is what the side would hand on without the LSTM: of post-norm layers the output of the
-  last one, of pre-norm layers (``--encoder-normalize-before``) that after the final layer
-  norm.  What it hands on instead is normalised again: a layer norm follows PFN.  Eq. 16 shows
-  none, but neither do the paper's equations of the Transformer itself (Eq. 7-12), which has
-  them.  Without it, Õ is small and nearly the same at all positions, and a tiny model with an
-  LSTM on its encoder did not learn to reverse sequences in as many updates as it took others.
-* FFNN and PFN are two-layer networks like those within the Transformer's layers, of the same
-  width and activation, each with its own parameters.  O has been through the last layer's
-  own FFN already (Eq. 9, 10), so FFNN is a further one.
-* The encoder's LSTM runs in both directions, each half as wide as the model; their states are
-  concatenated.  This is how OpenNMT, with which the paper was made, merges directions, and
-  it leaves the width of the model as it is.
-* The decoder's LSTM runs forward only.  The paper calls it bidirectional as well, which would
-  show a position the words that it is to predict.
-* Dropout: of the output of FFNN and PFN, as in the Transformer's layers, and between the
+* O is the output of the side without the LSTM.  With post-norm layers, it is the output of the
+  last layer; with pre-norm layers (``--encoder-normalize-before``), that of the final layer norm.
+* A layer norm follows PFN.  Eq. 16 shows none, but neither do the paper's equations of the
+  Transformer (Eq. 7-12), which has layer norms.  Without it, Õ is small and nearly the same at
+  all positions.  A tiny model with an LSTM on its encoder then did not learn to reverse
+  sequences in the number of updates that the other models needed.
+* FFNN and PFN are two-layer networks like those within the Transformer's layers: the same width
+  and activation, but separate parameters.  O has already been through the last layer's FFN
+  (Eq. 9, 10), so FFNN is an additional one.
+* The encoder's LSTM runs in both directions, each half as wide as the model, and concatenates
+  their states.  OpenNMT, which the paper used, merges directions in this way.
+* The decoder's LSTM runs forward only.  The paper calls it bidirectional as well, but that would
+  show each position the words that it has to predict.
+* Dropout applies to the output of FFNN and PFN, as in the Transformer's layers, and between the
   layers of the LSTM.
 """
 
@@ -62,7 +61,7 @@ class LSTMOnTop(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
-        """All layers are fairseq's own; what is on top of them is checked."""
+        """Leave all layers to fairseq; check the LSTMs on top."""
         for side in ("encoder", "decoder"):
             layers = getattr(cfg, f"{side}_lstm_layers")
             if layers < 0:
@@ -71,7 +70,7 @@ class LSTMOnTop(PatternedTransformer):
             faults.add(
                 "--encoder-embed-dim",
                 cfg.encoder.embed_dim,
-                "each direction of --encoder-lstm-layers takes a half; use an even width",
+                "each direction of --encoder-lstm-layers takes half of it; use an even width",
             )
         return Plans()
 
@@ -85,7 +84,7 @@ class LSTMOnTop(PatternedTransformer):
 
 
 class EncoderUnderLSTM(TransformerEncoderBase):
-    """fairseq's encoder; what it returns as ``encoder_out`` is Õ."""
+    """fairseq's encoder; its ``encoder_out`` is Õ."""
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
@@ -99,7 +98,7 @@ class EncoderUnderLSTM(TransformerEncoderBase):
         self.top = wrapped(top, cfg)
 
     def forward(self, src_tokens, *args, **kwargs):
-        """As fairseq's."""
+        """Return fairseq's output, with Õ for O."""
         out = super().forward(src_tokens, *args, **kwargs)
         states, padding = out["encoder_out"][0], out["encoder_padding_mask"][0]
         return {**out, "encoder_out": [self.top(states, padding)]}
@@ -110,7 +109,7 @@ class DecoderUnderLSTM(TransformerDecoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
-        # Where --decoder-output-dim differs, fairseq's features have that width.
+        # If --decoder-output-dim differs, fairseq's features have that width.
         width = self.embed_dim if self.project_out_dim is None else self.output_embed_dim
         top = LSTMTop(
             width, cfg.decoder.ffn_embed_dim, cfg.decoder_lstm_layers, cfg, bidirectional=False
@@ -120,7 +119,7 @@ class DecoderUnderLSTM(TransformerDecoderBase):
     def extract_features(
         self, prev_output_tokens, encoder_out, incremental_state=None, *args, **kwargs
     ):
-        """As fairseq's."""
+        """Return fairseq's features, with Õ for O."""
         features, extra = super().extract_features(
             prev_output_tokens, encoder_out, incremental_state, *args, **kwargs
         )
@@ -157,21 +156,18 @@ class LSTMTop(nn.Module):
         self.layer_norm = LayerNorm(width, export=cfg.export)
 
     def forward(self, x, padding, incremental_state=None):
-        """Compute a whole sequence, or its next position.
+        """Compute Õ, ``[n, batch, width]``, for a whole sequence or its next position.
 
-        Padding is no part of a sentence, wherever it stands: the LSTM goes from word to word.
+        The LSTM goes from word to word and skips padding, wherever it stands.
 
         Args:
             x: O, ``[n, batch, width]``; with ``incremental_state``, of the next position (n = 1).
-            padding: which positions are padding, bool ``[batch, n]``.
-            incremental_state: fairseq's cache; holds the state of the LSTM between the steps.
-
-        Returns:
-            Õ, like ``x``.
+            padding: True = padding, bool ``[batch, n]``.
+            incremental_state: fairseq's cache, which holds the LSTM's state between the steps.
         """
         x = self.ffnn(x) + x
-        # Under autocast, the LSTM computes in the precision of its weights: torch's own casting
-        # fails on a CPU, and the state between the steps must not change its type.
+        # Under autocast, the LSTM computes in the precision of its weights.  torch's own casting
+        # fails on a CPU, and the state must not change its type between the steps.
         with torch.autocast(x.device.type, enabled=False):
             x = x.to(self.lstm.weight_ih_l0.dtype)
             if incremental_state is None:
@@ -183,7 +179,7 @@ class LSTMTop(nn.Module):
     def _sequence(self, x, padding):
         if not padding.any():
             return self.lstm(x)[0]
-        # A sentence of nothing but padding keeps one position, since none cannot be packed.
+        # A sentence of padding alone keeps one position, since an empty one cannot be packed.
         lengths = padding.logical_not().sum(dim=1).clamp(min=1)
         words_first = padding.long().argsort(dim=1, stable=True).t().unsqueeze(2)
         packed = pack_padded_sequence(
@@ -194,10 +190,10 @@ class LSTMTop(nn.Module):
 
     def _step(self, x, padding, incremental_state):
         saved = self.get_incremental_state(incremental_state, "lstm")
-        # The cache has the batch first; an LSTM wants [layers, batch, width].
+        # The cache has the batch first; an LSTM needs [layers, batch, width].
         before = saved and tuple(saved[k].transpose(0, 1).contiguous() for k in ("h", "c"))
         output, after = self.lstm(x, before)
-        if padding.any():  # as if the position were not there
+        if padding.any():  # keep the earlier state
             before = before or tuple(map(torch.zeros_like, after))
             skip = padding.view(1, -1, 1)
             after = tuple(map(partial(torch.where, skip), before, after))
@@ -207,12 +203,7 @@ class LSTMTop(nn.Module):
         return output
 
     def reorder_incremental_state(self, incremental_state, new_order):
-        """Follow a beam search, which calls this through the decoder.
-
-        Args:
-            incremental_state: fairseq's cache.
-            new_order: for each new row of the batch, which old one it goes on from.
-        """
+        """Reorder the state as a beam search does; ``new_order``: an old row for each new row."""
         saved = self.get_incremental_state(incremental_state, "lstm")
         if saved is not None:
             saved = {name: state.index_select(0, new_order) for name, state in saved.items()}
@@ -220,14 +211,14 @@ class LSTMTop(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """A network of two layers, position by position, as within the Transformer's layers."""
+    """A two-layer network for each position, as within the Transformer's layers."""
 
     def __init__(self, width: int, hidden: int, cfg):
         super().__init__()
         self.fc1 = nn.Linear(width, hidden)
         self.fc2 = nn.Linear(hidden, width)
         self.activation = utils.get_activation_fn(cfg.activation_fn)
-        # As in fairseq's layers, which keep to the older name of the setting too.
+        # fairseq's layers accept the older name of the setting too.
         inner = cfg.activation_dropout or cfg.relu_dropout or 0.0
         self.activation_dropout_module = FairseqDropout(inner, type(self).__name__)
         self.dropout_module = FairseqDropout(cfg.dropout, type(self).__name__)

@@ -1,9 +1,9 @@
 """MMA: mixed multi-head self-attention (Cui et al. 2019, "Mixed Multi-Head Self-Attention
 for Neural Machine Translation").
 
-Each head of the encoder's self-attention has a mask of its own (Eq. 7-11); the heads are
-shared out equally among the patterns, neighbouring heads alike.  Nothing else changes:
-no parameter is added and the decoder is fairseq's own.
+Each head of the encoder's self-attention has its own mask (Eq. 7-11).  The patterns get equal
+numbers of neighbouring heads.  Nothing else changes: the model adds no parameters, and the decoder
+is fairseq's own.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class MMAConfig(PatternedTransformerConfig):
         default="global,local,forward,backward",
         metadata={
             "help": "encoder head patterns: comma list of global, local, forward (the "
-            "future), backward (the past), shared out equally over the heads"
+            "future), backward (the past), each for an equal share of the heads"
         },
     )
     local_window: int = field(
@@ -42,7 +42,7 @@ class MMA(PatternedTransformer):
 
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
-        """A pattern for each head of each encoder layer (Eq. 7-11)."""
+        """Give each head of each encoder layer its pattern (Eq. 7-11)."""
         if cfg.local_window < 1:
             faults.add("--local-window", cfg.local_window, "use 1 or more")
         patterns = parse_patterns(
@@ -54,7 +54,7 @@ class MMA(PatternedTransformer):
                 faults.add(
                     "--head-patterns",
                     cfg.head_patterns,
-                    f"{len(patterns)} patterns do not share out {heads} heads equally "
+                    f"{len(patterns)} patterns cannot share {heads} heads equally "
                     "(--encoder-attention-heads)",
                 )
             return Plans(encoder=())

@@ -1,7 +1,7 @@
-"""A fairseq transformer whose self-attentions follow plans.
+"""A fairseq Transformer whose self-attentions follow plans: all that the models share.
 
-A paper's model adds its settings and says, in :meth:`PatternedTransformer.plan`, what
-each layer's self-attention does; everything else is here, once.
+The model of a paper adds its settings.  Its :meth:`PatternedTransformer.plan` says what the
+self-attention of each layer does.
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ from .config import PatternedTransformerConfig, nested_config, with_defaults
 
 @dataclass(frozen=True)
 class Plans:
-    """The self-attentions of a model, lowest layer first.
-
-    Attributes:
-        encoder: a plan for each encoder layer, or None: the layers are fairseq's own.
-        decoder: likewise.
-    """
+    """A plan for each layer of each side, lowest first; None: the layers are fairseq's own."""
 
     encoder: tuple[AttentionPlan, ...] | None = None
     decoder: tuple[AttentionPlan, ...] | None = None
@@ -50,27 +45,22 @@ class PatternedTransformer(TransformerModelBase):
 
     @classmethod
     def add_args(cls, parser):
-        """Flags from the flat dataclass, where fairseq's transformer makes them of its
-        nested one."""
+        """Make flags from the flat dataclass, not from fairseq's nested one."""
         super(TransformerModelBase, cls).add_args(parser)
 
     @classmethod
     def plan(cls, cfg: TransformerConfig, faults: Faults) -> Plans:
-        """Say what each self-attention does.
+        """Return what each self-attention does.
 
         Args:
-            cfg: all settings; fairseq's own are nested, those of the paper are attributes.
+            cfg: all settings; fairseq's own are nested, the paper's are attributes.
             faults: receives what is wrong with the settings.
         """
         raise TypeError(f"{cls.__name__} does not define plan()")
 
     @classmethod
     def build_model(cls, cfg, task):
-        """Build the model.
-
-        Args:
-            cfg: the model's settings, flat.
-            task: gives the dictionaries.
+        """Build the model from flat settings, with the dictionaries of a task.
 
         Raises:
             UserError: listing everything that is wrong with the settings.
@@ -78,7 +68,7 @@ class PatternedTransformer(TransformerModelBase):
         try:
             return cls._build_model(cfg, task)
         except UserError as error:
-            # Hydra shows a traceback for any Exception, but lets a plain SystemExit pass.
+            # Hydra shows a traceback for every Exception, but not for a plain SystemExit.
             if HydraConfig.initialized():
                 raise SystemExit(error.code) from None
             raise
@@ -105,16 +95,15 @@ class PatternedTransformer(TransformerModelBase):
         try:
             return super().build_model(cfg, task)
         except (ValueError, OSError) as error:
-            # fairseq's own refusals: embeddings that cannot be shared, files that are not there.
+            # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
-        """Load weights; those of a larger model are pruned to the layers that are kept.
+        """Load weights; prune those of a larger model to the layers that are kept.
 
-        fairseq forgets which layers were kept once it has pruned, and drops a side for
-        which nothing is said.  Here the setting stays with the model, since a layer's
-        patterns depend on its place in the model that was trained, and weights that are
-        pruned already are left alone.
+        Once fairseq has pruned, it forgets which layers it kept; it also drops a side without a
+        setting.  Here the setting stays with the model, since a layer's patterns depend on its
+        place in the trained model.  Weights that are already pruned stay as they are.
         """
         pruning, needed = OmegaConf.create({"_name": type(self).__name__}), False
         for side in ("encoder", "decoder"):
@@ -128,12 +117,12 @@ class PatternedTransformer(TransformerModelBase):
 
     @classmethod
     def encoder_type(cls, cfg: TransformerConfig) -> type[TransformerEncoderBase]:
-        """The class of the encoder; for models that change more of it than its layers."""
+        """Return the class of the encoder; override it to change more than the layers."""
         return TransformerEncoderBase if cfg.plans.encoder is None else PatternedEncoder
 
     @classmethod
     def decoder_type(cls, cfg: TransformerConfig) -> type[TransformerDecoderBase]:
-        """The class of the decoder, likewise."""
+        """Return the class of the decoder, likewise."""
         return TransformerDecoderBase if cfg.plans.decoder is None else PatternedDecoder
 
     @classmethod
@@ -182,10 +171,10 @@ class PatternedDecoder(TransformerDecoderBase):
         return wrapped(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
 
     def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
-        """fairseq's, but that it refuses to look at future tokens.
+        """Return fairseq's features.
 
         Raises:
-            UserError: if ``full_context_alignment`` is asked for.
+            UserError: if ``full_context_alignment``, which looks at future tokens, is set.
         """
         full_context = kwargs.get("full_context_alignment", args[1] if len(args) > 1 else False)
         if full_context:
@@ -219,7 +208,7 @@ def _self_attention(embed_dim, num_heads, plan, cfg) -> PatternedSelfAttention:
 
 
 def wrapped(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
-    """A layer with activation checkpointing and sharding, as fairseq wraps its own."""
+    """Add activation checkpointing and sharding to a layer, as fairseq does to its own."""
     if cfg.checkpoint_activations:
         layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
     return fsdp_wrap(
@@ -234,14 +223,14 @@ def _without_positions(cfg: TransformerConfig) -> TransformerConfig:
 
 
 def _kept(plans, layers_to_keep: str | None):
-    """The plans of the layers that ``--encoder-layers-to-keep`` leaves of a trained model."""
+    """Return the plans of the layers that ``--encoder-layers-to-keep`` keeps."""
     if not layers_to_keep:
         return plans
     return tuple(plans[layer] for layer in sorted(_layer_numbers(layers_to_keep)))
 
 
 def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
-    """Refuse what fairseq's transformer settings allow and these models cannot do."""
+    """Refuse what fairseq's Transformer settings allow but these models cannot do."""
     for side in ("encoder", "decoder"):
         part = getattr(cfg, side)
         for setting in ("layers", "attention_heads", "embed_dim", "ffn_embed_dim"):
@@ -258,7 +247,7 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
             faults.add(
                 f"--{side}-xformers-att-config",
                 part.xformers_att_config,
-                "the attention of this architecture is its own; leave the flag out",
+                "this architecture has its own attention; leave the flag out",
             )
         kept = _layer_numbers(part.layers_to_keep)
         if not set(kept) <= set(range(part.layers)) or len(set(kept)) < len(kept):
@@ -271,22 +260,21 @@ def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
 
 
 def _layer_numbers(layers_to_keep: str | None) -> list[int]:
-    """The layers a comma list names; -1 for what is no number."""
+    """Return the layers of a comma list; -1 for a word that is not a number."""
     words = layers_to_keep.split(",") if layers_to_keep else []
     return [int(word) if word.strip().isdecimal() else -1 for word in words]
 
 
 def register(name: str, config: type):
-    """Register a model class, with ``config`` for its settings, as ``--arch name``."""
+    """Register a model class with its settings as ``--arch name``."""
     return register_model(name, dataclass=config)
 
 
 def register_size(name: str, model: type, config: type, **defaults) -> None:
-    """Register a named size: the model again, with other defaults for its settings.
+    """Register a named size: the same model with other default settings.
 
-    fairseq's architecture functions would do for ``fairseq-train`` alone; a dataclass of
-    its own makes the size good for ``fairseq-hydra-train`` too, and every checkpoint
-    holds all its values.
+    fairseq's architecture functions would work with ``fairseq-train`` alone.  With a dataclass,
+    the size also works with ``fairseq-hydra-train``, and every checkpoint holds all its values.
     """
     class_name = "".join(part.capitalize() for part in name.split("_"))
     sized = with_defaults(config, f"{class_name}Config", **defaults)

@@ -1,16 +1,16 @@
 """Beam search with the length penalty of GNMT: ``--task translation_gnmt --gnmt-lenpen 0.6``.
 
 fairseq ranks finished hypotheses by log P / n^lenpen.  GNMT (Wu et al. 2016, Eq. 14),
-tensor2tensor and THUMT rank them by log P / ((5 + n) / 6)^alpha.  The two agree for no single
-lenpen, so a paper's alpha is no value of ``--lenpen``.  n counts the end symbol, as in
-fairseq and tensor2tensor; there is no coverage term.
+tensor2tensor and THUMT rank them by log P / ((5 + n) / 6)^alpha.  No lenpen gives the same ranking,
+so a paper's alpha is not a value for ``--lenpen``.  n counts the end symbol, as in fairseq and
+tensor2tensor.  There is no coverage term.
 
-The search is fairseq's: it ends when as many hypotheses as the beam is wide are finished.  The
-task is for generation; a checkpoint trained under the task ``translation`` fits as it is.
+The search is fairseq's: it ends when the number of finished hypotheses reaches the beam size.
+Use this task for generation, with checkpoints trained under the task ``translation``.
 
-On lengths: ``--max-len-a A --max-len-b B`` allows A s + B tokens before the end symbol, where s
-is the length with end symbol of the longest source in the batch.  A limit of so many tokens as the
-source has and 50 more (tensor2tensor's) therefore is ``--max-len-a 1 --max-len-b 49``.
+Lengths: ``--max-len-a A --max-len-b B`` allows A s + B tokens before the end symbol, where s
+is the length of the longest source in the batch, with its end symbol.  The limit of tensor2tensor,
+the length of the source plus 50, is therefore ``--max-len-a 1 --max-len-b 49``.
 
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """
@@ -26,15 +26,15 @@ from ..errors import UserError
 
 
 def length_penalty(length: int, alpha: float) -> float:
-    """What GNMT divides the log-probability by, for ``length`` tokens with the end symbol."""
+    """Return GNMT's divisor of the log-probability; ``length`` counts the end symbol."""
     return ((5 + length) / 6) ** alpha
 
 
 class GnmtSequenceGenerator(SequenceGenerator):
-    """fairseq's beam search, its finished hypotheses scored and ranked by GNMT's rule.
+    """fairseq's beam search, with finished hypotheses scored and ranked by GNMT's rule.
 
-    fairseq uses the penalised score for nothing but the final ranking: which hypotheses
-    finish depends on log-probabilities alone.  So the ranking is replaced when all is done.
+    fairseq uses the penalised score only for the final ranking: which hypotheses finish
+    depends on log-probabilities alone.  So it is enough to replace the ranking at the end.
     """
 
     def __init__(self, models, tgt_dict, *, gnmt_lenpen: float, **settings):
@@ -52,7 +52,7 @@ class GnmtSequenceGenerator(SequenceGenerator):
 
 
 class GnmtSequenceGeneratorWithAlignment(SequenceGeneratorWithAlignment, GnmtSequenceGenerator):
-    """The same for ``--print-alignment``."""
+    """The same search for ``--print-alignment``."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class TranslationGnmtConfig(TranslationConfig):
         default=0.6,
         metadata={
             "help": "length penalty of GNMT: log-probabilities are divided by ((5 + n) / 6)^ALPHA, "
-            "n tokens with the end symbol; 0 does not normalise; instead of --lenpen",
+            "n tokens with the end symbol; 0: no normalisation; use it instead of --lenpen",
         },
     )
 
@@ -75,10 +75,10 @@ class TranslationGnmtTask(TranslationTask):
     cfg: TranslationGnmtConfig
 
     def build_generator(self, models, args, seq_gen_cls=None, extra_gen_cls_kwargs=None, **kwargs):
-        """As fairseq's.
+        """Build fairseq's generator with GNMT's ranking.
 
         Raises:
-            UserError: if the penalty is no number from 0, or fairseq's own is given as well.
+            UserError: if the penalty is negative or not finite, or fairseq's is set as well.
         """
         if getattr(args, "score_reference", False):  # no beam search, and no penalty
             return super().build_generator(
@@ -100,7 +100,7 @@ class TranslationGnmtTask(TranslationTask):
         if getattr(args, "lenpen", 1) != 1:
             raise UserError(
                 f"--lenpen {args.lenpen} and --gnmt-lenpen {alpha}: a hypothesis has one length "
-                "penalty; leave --lenpen away, or use --task translation"
+                "penalty; omit --lenpen, or use --task translation"
             )
         if getattr(args, "unnormalized", False):
             raise UserError(

@@ -1,14 +1,14 @@
-"""Training that, interrupted and resumed, ends where an undisturbed one does.
+"""Training that gives the same weights whether or not it is interrupted and resumed.
 
-``--task translation_resumable``.  Under fairseq's task ``translation``, the batches of a training
-are made once, from the seed and the epoch that it is started in; resumed in another epoch, it goes
-on with other batches, and ends with other weights.  This task makes them anew in each epoch, from
+``--task translation_resumable``.  Under fairseq's task ``translation``, training makes its batches
+once, from the seed and the epoch in which it starts.  Resumed in another epoch, it continues with
+other batches and ends with other weights.  This task makes the batches again in every epoch, from
 seed and epoch alone.
 
-It also writes every checkpoint that ``--save-interval-updates`` asks for.  Where an epoch ends,
-fairseq writes none of that name, so that the last five need not be five intervals apart.
+It also writes every checkpoint of ``--save-interval-updates``.  Where an epoch ends, fairseq writes
+none of that name, so the last five checkpoints may span more than five intervals.
 
-A checkpoint of either task fits the other.
+Both tasks can read each other's checkpoints.
 
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """
@@ -31,9 +31,9 @@ _NUMBERED = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 class ResumableTranslationConfig(TranslationConfig):
     """Settings of :class:`ResumableTranslationTask`."""
 
-    #: Not for users: fairseq would make a flag of it that turns it off.
+    #: Hidden from users: fairseq would make it a flag that turns it off.
     rebuild_batches: bool = field(default=True, metadata={"help": SUPPRESS})
-    # Those of fairseq's own flags.
+    # Copies of fairseq's own settings.
     save_interval_updates: int = II("checkpoint.save_interval_updates")
     keep_interval_updates: int = II("checkpoint.keep_interval_updates")
     keep_interval_updates_pattern: int = II("checkpoint.keep_interval_updates_pattern")
@@ -41,18 +41,18 @@ class ResumableTranslationConfig(TranslationConfig):
 
 @register_task("translation_resumable", dataclass=ResumableTranslationConfig)
 class ResumableTranslationTask(TranslationTask):
-    """Translation with batches that depend on seed and epoch alone, and every checkpoint.
+    """Translation with batches that depend on seed and epoch alone, and with every checkpoint.
 
-    It is fairseq that heeds ``cfg.rebuild_batches``, in ``FairseqTask.get_batch_iterator``; its
-    translation task has no such setting.
+    ``FairseqTask.get_batch_iterator`` reads ``cfg.rebuild_batches``, a setting that fairseq's
+    translation task does not have.
     """
 
     def post_save(self, path: str, num_updates: int) -> None:
-        """Called by fairseq-train when it has saved; add the numbered checkpoint if it lacks.
+        """Add the numbered checkpoint if it is missing; fairseq-train calls this after saving.
 
         Args:
-            path: of one that was saved.
-            num_updates: how many updates it has.
+            path: a checkpoint that was just saved.
+            num_updates: the number of updates behind it.
         """
         every, keep = self.cfg.save_interval_updates, self.cfg.keep_interval_updates
         folder = Path(path).parent
@@ -72,6 +72,6 @@ class ResumableTranslationTask(TranslationTask):
 
 
 def numbered_checkpoints(folder: Path) -> dict[int, Path]:
-    """The checkpoints of ``--save-interval-updates``, by their updates."""
+    """Return the checkpoints of ``--save-interval-updates`` by their number of updates."""
     matches = ((_NUMBERED.fullmatch(path.name), path) for path in folder.iterdir())
     return {int(match[1]): path for match, path in matches if match}

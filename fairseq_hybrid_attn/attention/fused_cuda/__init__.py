@@ -1,7 +1,7 @@
-"""All branches in one pass on a GPU, by kernels in Triton.
+"""All branches in one pass on a GPU, by kernels in Triton (path ``fused-cuda``).
 
-``path.py`` is the path and says what it does and what was tried of it; ``kernels/``, loaded
-on first use only, are the kernels.
+``path.py`` describes the path and what was tested of it.  ``bounds.py`` turns patterns into
+numbers for the kernels.  ``kernels/`` is imported on first use only.
 """
 
 from .path import able, applies, fused_cuda

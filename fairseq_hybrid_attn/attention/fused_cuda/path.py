@@ -1,28 +1,28 @@
 """All branches in one pass on a GPU: an attention kernel in Triton, an optional dependency.
 
 The kernels compute each block of q k^T once and share it among the branches; no matrix of n x m
-ever reaches memory.  What makes branches cheap is that, seen from a block of queries, all that
-distinguishes them lies in a narrow *zone* of offsets j - i around the patterns' bounds:
+ever reaches memory.  For a block of queries, branches differ only in a narrow *zone* of offsets
+j - i around the bounds of their patterns, which makes them cheap:
 
-* Keys far to the left of the zone are seen by a branch as a whole or not at all.  They are
-  gathered once, with a maximum and a sum of their own (a maximum shared with other regions could
-  over- or underflow), and so are keys far to the right.
-* Each branch starts from the sides that it sees, and only the few blocks of the zone are then
-  added branch by branch, each with its own maximum and sum.
+* A branch sees all keys far to the left of the zone, or none.  They are gathered once, with their
+  own maximum and sum (a maximum shared with other regions could over- or underflow).  The same
+  holds for keys far to the right.
+* Each branch starts from the sides that it sees.  Only the few blocks of the zone are then added
+  branch by branch, each with its own maximum and sum.
 * Blocks that no branch sees are skipped: a local pattern costs O(n).
 
-The backward pass computes the weights again from the branches' log-sum-exps.  On a side, where
-all branches that see it have the same scores, weights are P_l = e^(s - lse_l), so with
-c = min_l lse_l the gradients of all of them are those of one attention with log-sum-exp c whose
-upstream gradient is sum_l e^(c - lse_l) dO_l: sides cost what one attention costs.
+The backward pass computes the weights again from the log-sum-exps of the branches.  On a side, all
+branches that see it have the same scores and the weights P_l = e^(s - lse_l).  With
+c = min_l lse_l, their gradients are those of one attention with log-sum-exp c and the upstream
+gradient sum_l e^(c - lse_l) dO_l.  A side therefore costs as much as one attention.
 
-Two more than the branches' entries in what is kept of each row (``SIDES``) belong to the sides.
+What is kept of each row has two entries for the sides (``SIDES``) after those of the branches.
 Gradients are summed in a fixed order, without atomic operations.
 
-This has been run in Triton's interpreter on a CPU and compiled for NVIDIA GPUs without one at
-hand.  **It was neither run nor timed on a GPU**, and its block sizes are guesses.  Therefore each
-kernel, as compiled for a type, width, number of branches and size of blocks, is taken only after a
-self-test on the GPU at hand, and left if that fails.
+The kernels have been run in Triton's interpreter on a CPU, and compiled for NVIDIA GPUs without
+one.  **They were neither run nor timed on a GPU**, and the block sizes are guesses.  Therefore each
+kernel, as compiled for a type, width, number of branches and block size, is used only if it passes
+a self-test on the present GPU.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ logger = logging.getLogger(__name__)
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
-#: How far the self-test may be off.
+#: The largest error that passes the self-test.
 TOLERANCE = {torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 0.15}
 
-#: Wider heads would not fit into registers with several branches.
+#: With several branches, wider heads would not fit into registers.
 WIDEST_HEAD = 128
 
-#: What is kept of the rows of each side, left and right, follows that of the branches.
+#: What is kept of the rows of the two sides, left and right, follows that of the branches.
 SIDES = 2
 
 
 def fused_cuda(problem: AttentionProblem) -> AttentionResult:
-    """Compute a problem for which :func:`able` holds; a path, see ``paths.py``."""
+    """Solve ``problem``, for which :func:`able` must hold."""
     bounds = bounds_table(problem.branches, problem.q.size(1), problem.q.device)
-    with torch.cuda.device_of(problem.q):  # where Triton launches; a CPU is no matter
+    with torch.cuda.device_of(problem.q):  # where Triton launches; no effect for a CPU
         outputs = _Fused.apply(problem.q, problem.k, problem.v, problem.key_padding, bounds)
     if problem.mix is not None:
         outputs = (problem.mix * outputs).sum(dim=0, keepdim=True).to(outputs.dtype)
@@ -66,7 +66,7 @@ def fused_cuda(problem: AttentionProblem) -> AttentionResult:
 
 
 def able(problem: AttentionProblem) -> bool:
-    """Whether the kernels compute ``problem``, here and now."""
+    """Whether the kernels can solve ``problem`` on its device."""
     return (
         problem.q.is_cuda
         and _triton_is_there()
@@ -75,12 +75,12 @@ def able(problem: AttentionProblem) -> bool:
     )
 
 
-#: Taken wherever it works: on a GPU every other path launches more kernels.  Not measured.
+#: Used wherever it works: on a GPU, every other path launches more kernels.  Not measured.
 applies = able
 
 
 def supports(problem: AttentionProblem) -> bool:
-    """Whether ``problem`` is of the kind that the kernels are made for, on whatever device."""
+    """Whether the kernels are made for such a problem, on any device."""
     q, k, v = problem.q, problem.k, problem.v
     return (
         q.dtype in DTYPES
@@ -99,20 +99,20 @@ def supports(problem: AttentionProblem) -> bool:
 
 
 class _Fused(torch.autograd.Function):
-    """Branch outputs ``[l, b, h, n, d_k]`` out of q, k, v, key padding and bounds."""
+    """Branch outputs ``[l, b, h, n, d_k]`` from q, k, v, key padding and bounds."""
 
     @staticmethod
     def forward(ctx, q, k, v, key_padding, bounds):
-        from . import kernels  # which needs Triton
+        from . import kernels  # needs Triton
 
         q, k, v = (_unit_stride(x) for x in (q, k, v))
         b, h, n, d_k = q.shape
         branches = (bounds.size(1) - HEADER) // 2
-        # Heads side by side, as the layer wants them: joining them copies nothing.
+        # Heads side by side, as the layer needs them: joining them copies nothing.
         outputs = torch.empty(branches, b, n, h, d_k, dtype=v.dtype, device=v.device)
         outputs = outputs.transpose(2, 3)
-        # What rounding to half precision takes from the outputs: sharp distributions need it
-        # for their gradients, where it is multiplied by large differences of values.
+        # What the outputs lose by rounding to half precision.  The gradients of sharp
+        # distributions need it, since they multiply it by large differences of values.
         rounded = v.dtype != torch.float32 and any(ctx.needs_input_grad)
         rest = torch.empty_like(outputs) if rounded else outputs
         lse = torch.empty(branches + SIDES, b * h, n, dtype=torch.float32, device=q.device)
@@ -140,7 +140,7 @@ class _Fused(torch.autograd.Function):
         m = k.size(2)
         branches = outputs.size(0)
         delta = torch.empty_like(lse)
-        # A single branch is itself what its sides have to gather.
+        # With a single branch, the sides gather that branch itself.
         sides = upstream
         if branches > 1:
             sides = torch.empty(SIDES, b, h, n, d_k, dtype=upstream.dtype, device=q.device)
@@ -176,7 +176,7 @@ def _blocks(length: int, size: int) -> int:
 
 
 def _power_of_two(number: int) -> int:
-    """The smallest power of two that is no less."""
+    """Return the smallest power of two that is not less."""
     return 1 << (number - 1).bit_length()
 
 
@@ -185,7 +185,7 @@ def _unit_stride(x: Tensor) -> Tensor:
 
 
 def _padding(key_padding: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int]]:
-    """Key padding as bytes, and its strides; without padding, something never read."""
+    """Return key padding as bytes, and its strides; without padding, a tensor that is not read."""
     if key_padding is None:
         return q, (0, 0)
     key_padding = key_padding.view(torch.uint8)
@@ -193,13 +193,14 @@ def _padding(key_padding: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, 
 
 
 def _sizes(q: Tensor, k: Tensor, branches: int, key_padding: Tensor | None) -> dict:
-    """Sizes that are compiled into the kernels.
+    """Return the sizes that are compiled into the kernels.
 
-    Not tuned, since no GPU was at hand: so large that registers, as the compiler for capability
-    9.0 counts them, hold about everything.  ``tests/compile_kernels.py`` prints the counts.
+    They are not tuned, since no GPU was available.  They are so large that registers, as the
+    compiler for capability 9.0 counts them, hold almost everything.
+    ``tests/helpers/compile_kernels.py`` prints the counts.
     """
     d_k = q.size(-1)
-    d = max(16, _power_of_two(d_k))  # matrix units want 16 at least
+    d = max(16, _power_of_two(d_k))  # matrix units need 16 at least
     longest = 32 if q.dtype == torch.float32 or d > 64 else 64
     block_q = min(longest, max(16, _power_of_two(q.size(2))))
     block_k = min(longest, max(16, _power_of_two(k.size(2))))
@@ -224,7 +225,7 @@ def _triton_is_there() -> bool:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What decides which kernels are compiled, with lengths that stand for all alike."""
+    """What decides which kernels are compiled; the lengths stand for all that give the same."""
 
     branches: int
     d_k: int
@@ -242,7 +243,7 @@ def _shape(problem: AttentionProblem) -> _Shape:
 
 
 def _typical_length(length: int, block: int) -> int:
-    """A length for which the same size of blocks is chosen: within one, or of several."""
+    """Return a length with the same block size: within one block, or over several."""
     return block - 3 if length <= block else 2 * block + 6
 
 
@@ -251,7 +252,7 @@ def _works(device: torch.device, dtype: torch.dtype, shape: _Shape) -> bool:
     """Compile, run and compare with the reference, once for each kernel on each GPU."""
     try:
         fault = _self_test(device, dtype, shape)
-    except Exception as error:  # whatever a compiler and a driver may raise
+    except Exception as error:  # a compiler and a driver may raise anything
         fault = f"{type(error).__name__}: {error}"
     if fault:
         logger.warning(
@@ -263,11 +264,7 @@ def _works(device: torch.device, dtype: torch.dtype, shape: _Shape) -> bool:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def _self_test(device: torch.device, dtype: torch.dtype, shape: _Shape) -> str | None:
-    """Outputs and gradients, where branches differ and heads do.
-
-    Returns:
-        what is wrong, or None.
-    """
+    """Return what is wrong with outputs and gradients, or None; branches and heads differ."""
     generator = torch.Generator().manual_seed(0)
     some = (GLOBAL, PAST, FUTURE, local(5), local(1))
     branches = tuple((some[i % 5], some[(i + 1) % 5]) for i in range(shape.branches))
@@ -298,6 +295,6 @@ def _self_test(device: torch.device, dtype: torch.dtype, shape: _Shape) -> str |
     names = ("output", "output without gradient", "dq", "dk", "dv")
     for name, want, got in zip(names, *results, strict=True):
         worst = (got - want).abs().max().item()
-        if not worst <= TOLERANCE[dtype]:  # written so that NaN fails as well
+        if not worst <= TOLERANCE[dtype]:  # also catches NaN
             return f"{name} of the self-test is off by {worst:.1e}"
     return None

@@ -181,7 +181,7 @@ def test_named_sizes_under_hydra(corpus, tmp_path):
 
 def test_wrong_settings_under_hydra_end_with_a_message(corpus, tmp_path):
     done = train_under_hydra(corpus, "gobal,l0", cwd=tmp_path, expect=1)
-    assert "'gobal' is no pattern" in done.stderr and "'l0' has width 0" in done.stderr
+    assert "'gobal' is not a pattern" in done.stderr and "'l0' has width 0" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
 
 

@@ -17,12 +17,8 @@ from models import MODEL_DATACLASS_REGISTRY, TINY, build, build_tiny, dictionary
 from omegaconf import OmegaConf
 from test_training import train_in_two_processes, weights
 
-from fairseq_hybrid_attn.criterions import (
-    SupervisedAttention,
-    check_alignments,
-    gold_attention,
-    recorded_head,
-)
+from fairseq_hybrid_attn.alignment_data import check_alignments
+from fairseq_hybrid_attn.criterions import SupervisedAttention, gold_attention, recorded_head
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.models.config import nested_config
 
@@ -429,7 +425,7 @@ def test_a_wrong_number_of_lines_is_refused():
 
 @pytest.mark.parametrize("together", [2, 10_000])
 def test_links_beyond_their_sentence_are_refused_with_line_numbers(together, monkeypatch):
-    monkeypatch.setattr("fairseq_hybrid_attn.criterions._TOGETHER", together)
+    monkeypatch.setattr("fairseq_hybrid_attn.alignment_data._TOGETHER", together)
     links = [LINKS[0], [(1, 0)], [(0, 4), (0, 3)], [(0, -1)]]
     with pytest.raises(UserError) as error:
         check_alignments(dataset(SOURCES, TARGETS, links), "train")
@@ -594,7 +590,7 @@ def test_the_task_checks_what_it_loads(corpus, tmp_path):
     with pytest.raises(UserError, match="^valid has no alignments"):
         loaded(corpus, load_alignments=False, train_subset="valid")
     for flag in ({"truncate_source": True}, {"num_batch_buckets": 2}):
-        with pytest.raises(UserError, match="does not go with supervised attention"):
+        with pytest.raises(UserError, match="cannot be used with supervised attention"):
             loaded(corpus, **flag)
     with pytest.raises(UserError, match="199 lines of alignments, but 200 sentence pairs"):
         loaded(with_alignments(corpus, tmp_path / "short", [[0, 0]] * 199))

@@ -1,4 +1,4 @@
-"""Branch outputs and the log-sum-exp of their rows."""
+"""The kernel for branch outputs and the log-sum-exps of their rows."""
 
 import triton
 import triton.language as tl
@@ -20,7 +20,7 @@ from .memory import (
 def _gather(scores, v, top, total, acc):
     """Add a block of keys to the running maximum, sum and values of a softmax.
 
-    Forbidden scores are minus infinity, and so is the maximum of a row without any other.
+    Forbidden scores are minus infinity, and so is the maximum of a row without other scores.
     """
     new_top = tl.maximum(top, tl.max(scores, 1))
     base = tl.where(new_top == -INFINITY, 0.0, new_top)
@@ -69,7 +69,7 @@ def forward_kernel(
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Outputs and log-sum-exps of all branches for a block of queries."""
+    """Compute outputs and log-sum-exps of all branches for a block of queries."""
     blocks = tl.cdiv(N, BLOCK_Q)
     start_q = (tl.program_id(0) % blocks) * BLOCK_Q
     bh = (tl.program_id(0) // blocks).to(tl.int64)
@@ -158,7 +158,7 @@ def forward_kernel(
         some = totals[branch] > 0
         total = tl.where(some, totals[branch], 1.0)
         out = tl.where(some[:, None], accs[branch] / total[:, None], 0.0)
-        # A row that sees nothing has weights e^(s - infinity) = 0 in the backward pass.
+        # In the backward pass, a row that sees nothing has weights e^(s - infinity) = 0.
         lse = tl.where(some, tops[branch] + tl.log(total), INFINITY)
         store(OUT + branch * out_l, out, start_q, out_n, N, DK, D, BLOCK_Q)
         if ROUNDED:

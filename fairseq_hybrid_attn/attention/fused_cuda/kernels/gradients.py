@@ -1,4 +1,4 @@
-"""Gradients: of the rows, then of the queries, and of keys and values."""
+"""The kernels for gradients: first the rows, then queries, and keys with values."""
 
 import triton
 import triton.language as tl
@@ -47,10 +47,10 @@ def rows_kernel(
     ROUNDED: tl.constexpr,
     BLOCK_Q: tl.constexpr,
 ):
-    """What the backward pass needs of each row beforehand.
+    """Compute what the backward pass needs of each row.
 
-    delta_l = sum of dO_l * O_l of each branch; and of each side, over the branches that see it,
-    c = min lse_l, sum of e^(c - lse_l) dO_l, and the same of delta_l.
+    For each branch: delta_l = sum of dO_l * O_l.  For each side, over the branches that see it:
+    c = min lse_l, the sum of e^(c - lse_l) dO_l, and the same sum of delta_l.
     """
     blocks = tl.cdiv(N, BLOCK_Q)
     start = (tl.program_id(0) % blocks) * BLOCK_Q
@@ -82,7 +82,7 @@ def rows_kernel(
         lses = lses + (lse,)
         deltas = deltas + (delta,)
 
-    # With a single branch the sides are that branch, and nobody asks for them.
+    # With a single branch, the sides are that branch, and nothing reads them.
     if L > 1:
         left = tl.zeros([BLOCK_Q, D], tl.float32)
         left_delta = tl.zeros([BLOCK_Q], tl.float32)
@@ -112,9 +112,9 @@ def rows_kernel(
 
 @triton.jit
 def _add_product(gradients, x, acc):
-    """acc + gradients x, not worse than if ``gradients`` were multiplied in single precision.
+    """Return acc + gradients x, as precise as a product in single precision.
 
-    Rounded to float16 they would be, of sharp distributions.
+    Gradients of sharp distributions would lose too much if they were rounded to float16.
     """
     rounded = gradients.to(x.dtype)
     acc = tl.dot(rounded, x, acc, input_precision="ieee")
@@ -125,7 +125,7 @@ def _add_product(gradients, x, acc):
 
 @triton.jit
 def _row_numbers(LSE, DELTA, entry, bh, BH, start, N, BLOCK_Q: tl.constexpr):
-    """Log-sum-exp and delta of a block of rows, of a branch or side; no row, no weight."""
+    """Load log-sum-exp and delta of a block of rows, of a branch or side; infinity for no row."""
     row = start + tl.arange(0, BLOCK_Q)
     at = (entry * BH + bh) * N + row
     lse = tl.load(LSE + at, mask=row < N, other=INFINITY)
@@ -178,7 +178,7 @@ def query_gradient_kernel(
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Gradient of a block of queries."""
+    """Compute the gradient of a block of queries."""
     blocks = tl.cdiv(N, BLOCK_Q)
     start_q = (tl.program_id(0) % blocks) * BLOCK_Q
     bh = (tl.program_id(0) // blocks).to(tl.int64)
@@ -295,7 +295,7 @@ def key_gradient_kernel(
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
-    """Gradients of a block of keys and of its values."""
+    """Compute the gradients of a block of keys and of its values."""
     blocks = tl.cdiv(M, BLOCK_K)
     start = (tl.program_id(0) % blocks) * BLOCK_K
     bh = (tl.program_id(0) // blocks).to(tl.int64)

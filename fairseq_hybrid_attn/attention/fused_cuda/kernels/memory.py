@@ -1,4 +1,4 @@
-"""What the kernels share: blocks of rows in memory, and which keys they meet."""
+"""What the kernels share: loading and storing rows, and which keys a block of queries sees."""
 
 import triton
 import triton.language as tl
@@ -13,7 +13,7 @@ INFINITY = tl.constexpr(float("inf"))
 
 @triton.jit
 def rows_at(start, stride, rows, DK: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Offsets of rows start .. start + BLOCK of a matrix ``[rows, DK]``, and what is inside."""
+    """Return offsets of rows start .. start + BLOCK of ``[rows, DK]``, and which are inside."""
     row = start + tl.arange(0, BLOCK)
     column = tl.arange(0, D)
     inside = (row < rows)[:, None] & (column < DK)[None, :]
@@ -22,7 +22,7 @@ def rows_at(start, stride, rows, DK: tl.constexpr, D: tl.constexpr, BLOCK: tl.co
 
 @triton.jit
 def load(POINTER, start, stride, rows, DK: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
-    """Rows of a matrix ``[rows, DK]`` as ``[BLOCK, D]``, zero outside."""
+    """Load rows of a matrix ``[rows, DK]`` as ``[BLOCK, D]``, zero outside."""
     offsets, inside = rows_at(start, stride, rows, DK, D, BLOCK)
     return tl.load(POINTER + offsets, mask=inside, other=0.0)
 
@@ -31,14 +31,14 @@ def load(POINTER, start, stride, rows, DK: tl.constexpr, D: tl.constexpr, BLOCK:
 def store(
     POINTER, value, start, stride, rows, DK: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr
 ):
-    """Put ``[BLOCK, D]`` where :func:`load` takes it from, in the type that is there."""
+    """Store ``[BLOCK, D]`` where :func:`load` reads it, in the type of the memory."""
     offsets, inside = rows_at(start, stride, rows, DK, D, BLOCK)
     tl.store(POINTER + offsets, value.to(POINTER.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def real_keys(PADDING, start, stride, M, PADDED: tl.constexpr, BLOCK: tl.constexpr):
-    """Which of a block's keys there are, and are no padding, ``[BLOCK]``."""
+    """Return which keys of a block exist and are not padding, ``[BLOCK]``."""
     key = start + tl.arange(0, BLOCK)
     real = key < M
     if PADDED:
@@ -48,7 +48,7 @@ def real_keys(PADDING, start, stride, M, PADDED: tl.constexpr, BLOCK: tl.constex
 
 @triton.jit
 def end_of_left(position, first, keys, BLOCK_K: tl.constexpr):
-    """How many key blocks lie left of the zone of all queries from ``position`` on.
+    """Return how many key blocks are left of the zone of all queries from ``position`` on.
 
     The last offset of such a block, (end - 1) - position, is less than ``first``.
     """
@@ -57,7 +57,7 @@ def end_of_left(position, first, keys, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def start_of_right(position, last, keys, BLOCK_K: tl.constexpr):
-    """The first key block that lies right of the zone of all queries up to ``position``.
+    """Return the first key block that is right of the zone of all queries up to ``position``.
 
     Its first offset, start - position, is greater than ``last``.
     """
@@ -66,5 +66,5 @@ def start_of_right(position, last, keys, BLOCK_K: tl.constexpr):
 
 @triton.jit
 def touches(low, high, first_query, last_query, start, BLOCK_K: tl.constexpr):
-    """Whether a branch allows any offset between those queries and that block of keys."""
+    """Whether a branch allows any offset between these queries and this block of keys."""
     return (start + BLOCK_K - 1 - first_query >= low) & (start - last_query <= high)

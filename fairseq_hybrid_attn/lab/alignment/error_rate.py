@@ -1,37 +1,39 @@
 """Alignment error rate, precision and recall (Och & Ney 2003, "A Systematic Comparison of Various
 Statistical Alignment Models", section 6).
 
-For the links A of an alignment, and sure links S and possible links P (all of S among them) that
-people made:
+With the links A of an alignment and, of a gold alignment, the sure links S and the possible links P
+(which contain S):
 
     precision = |A n P| / |A|,  recall = |A n S| / |S|,  AER = 1 - (|A n S| + |A n P|) / (|A| + |S|)
 
-A corpus' rates are those of its counts, added up over the sentences; they are no means of the
-sentences' rates.  A rate whose denominator is 0 is undefined, None: precision without links, recall
-without sure ones, AER without either.  Such a sentence adds nothing to the corpus' rates, whatever
-its gold has of possible links, and is counted among the undefined ones.
+The rates of a corpus come from its counts, summed over the sentences; they are not means of the
+sentences' rates.  A rate with denominator 0 is undefined, None: precision without links, recall
+without sure ones, AER without either.  A sentence without AER does not change the corpus' AER,
+whatever its possible links; such sentences are listed.
 
 All rates are in per cent, as papers print them.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
+from functools import cached_property
 
 from .link_files import GoldSentence, Links
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The sizes of the sets, of a sentence or added up.
+    """The sizes of the sets, of a sentence or summed.
 
     Attributes:
-        links: of A.
-        sure: of S.
-        possible: of P, the sure ones among them.
-        sure_found: of A n S.
-        possible_found: of A n P.
+        links: |A|.
+        sure: |S|.
+        possible: |P|.
+        sure_found: |A n S|.
+        possible_found: |A n P|.
     """
 
     links: int = 0
@@ -42,23 +44,12 @@ class Counts:
 
     @classmethod
     def of(cls, links: Links, gold: GoldSentence) -> Counts:
-        """Of a sentence."""
-        return cls(
-            links=len(links),
-            sure=len(gold.sure),
-            possible=len(gold.possible),
-            sure_found=len(links & gold.sure),
-            possible_found=len(links & gold.possible),
-        )
+        """Count the links of a sentence."""
+        found = len(links & gold.sure), len(links & gold.possible)
+        return cls(len(links), len(gold.sure), len(gold.possible), *found)
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.links + other.links,
-            self.sure + other.sure,
-            self.possible + other.possible,
-            self.sure_found + other.sure_found,
-            self.possible_found + other.possible_found,
-        )
+        return Counts(*map(operator.add, astuple(self), astuple(other)))
 
     @property
     def aer(self) -> float | None:
@@ -68,63 +59,40 @@ class Counts:
 
     @property
     def precision(self) -> float | None:
-        """Part of the links that are possible."""
+        """The share of links that are possible."""
         return _rate(self.possible_found, self.links)
 
     @property
     def recall(self) -> float | None:
-        """Part of the sure links that were found."""
+        """The share of sure links that were found."""
         return _rate(self.sure_found, self.sure)
 
     def as_dict(self) -> dict:
-        """Rates and counts, for JSON."""
-        return {
-            "aer": self.aer,
-            "precision": self.precision,
-            "recall": self.recall,
-            "links": self.links,
-            "sure": self.sure,
-            "possible": self.possible,
-            "sure_found": self.sure_found,
-            "possible_found": self.possible_found,
-        }
+        """Return rates and counts for JSON."""
+        rates = {"aer": self.aer, "precision": self.precision, "recall": self.recall}
+        return rates | vars(self)
 
 
-@dataclass
+@dataclass(frozen=True)
 class AlignmentScore:
-    """Counts of a corpus, added to sentence by sentence.
+    """The counts of each sentence of a corpus."""
 
-    Attributes:
-        total: of all sentences.
-        sentences: of each.
-    """
+    sentences: list[Counts]
 
-    total: Counts = Counts()
-    sentences: list[Counts] = field(default_factory=list)
-
-    def add(self, links: Links, gold: GoldSentence) -> None:
-        """Add a sentence."""
-        counts = Counts.of(links, gold)
-        self.sentences.append(counts)
-        self.total += counts
+    @cached_property
+    def total(self) -> Counts:
+        """The counts of all sentences."""
+        return sum(self.sentences, start=Counts())
 
     @property
     def undefined(self) -> list[int]:
-        """The sentences (from 0) whose AER is undefined: no links and no sure ones in the gold."""
+        """The sentences (from 0) without AER: no links, and no sure ones in the gold."""
         return [number for number, counts in enumerate(self.sentences) if counts.aer is None]
 
 
 def score(alignments: Iterable[Links], gold: Sequence[GoldSentence]) -> AlignmentScore:
-    """AlignmentScore the alignments of a corpus.
-
-    Args:
-        alignments: one for each sentence.
-        gold: as many.
-    """
-    result = AlignmentScore()
-    for links, sentence in zip(alignments, gold, strict=True):
-        result.add(links, sentence)
-    return result
+    """Score the alignments of a corpus against as many gold ones."""
+    return AlignmentScore([Counts.of(*pair) for pair in zip(alignments, gold, strict=True)])
 
 
 def _rate(part: int, whole: int) -> float | None:

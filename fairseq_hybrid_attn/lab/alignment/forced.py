@@ -1,24 +1,23 @@
-"""Word alignments out of a model: its cross-attention while it is made to say a given translation.
+"""Word alignments from a model's cross-attention, by forced decoding of a given translation.
 
 Forced decoding (Ma & Zhao 2020, section 2.1): the decoder is fed the reference, and each target
 word is linked with the source word that it attends to most.
 
-Which row belongs to which word: at step t the decoder reads target piece t - 1 (at step 0 the end
-symbol) and predicts piece t.  The attention of step t is that of piece t, the one *predicted*, as
-in fairseq's ``--print-alignment``.  The other choice, the step at which a piece is *read*, is one
-later (Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation",
-SHIFT-ATT).
+At step t the decoder reads target piece t - 1 (at step 0 the end symbol) and predicts piece t.  The
+attention of step t belongs to piece t, the *predicted* one, as in fairseq's ``--print-alignment``.
+The alternative is one step later, where piece t is *read* (SHIFT-ATT of Chen et al. 2020, "Accurate
+Word Alignment Induction from Neural Machine Translation").
 
-Layers and heads: fairseq's ``alignment_heads`` averages the first so many heads of one layer, and
-cannot return a single head.  Here the cross-attention modules themselves are asked for the weights
-of every head, of all layers in one pass.  A decoder without such modules (LSTM, convolutional)
-counts as one layer with one head: the attention that it returns.
+fairseq's ``alignment_heads`` averages the first heads of one layer, and cannot return a single
+head.  Here one pass gets the weights of every head of all layers from the cross-attention modules.
+A decoder without such modules (LSTM, convolutional) counts as one layer with one head: the
+attention that it returns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 import torch
@@ -30,23 +29,20 @@ from ..inference.sentences import Sentences, in_batches
 from ..text.words import text_of, word_attention, words_of
 from .link_files import Links
 
-#: Differences of attention below this count as none: rounding depends on the batch.
+#: Smaller differences of attention count as equal, since rounding depends on the batch.
 _TIE = 1e-5
 
-#: A layer or a head: its number from 1, from the last one if negative, or the mean of all.
+#: A layer or a head: its number from 1, counted from the end if negative, or the mean of all.
 Choice = int | str
 AVERAGE = "average"
 
 
 @dataclass
 class AlignedSentence:
-    """What a model attends to while it says a translation.
+    """The words of a sentence and its translation, with the attention between them.
 
-    Attributes:
-        source: the words.
-        target: the words.
-        attention: of target words to source words and, in the last column, to the end symbol of
-            the source: ``[layers, heads, target words, source words + 1]``.
+    ``attention`` is ``[layers, heads, target words, source words + 1]``; its last column belongs to
+    the end symbol of the source.
     """
 
     source: list[str]
@@ -54,41 +50,34 @@ class AlignedSentence:
     attention: np.ndarray
 
     def of(self, layer: Choice, head: Choice) -> np.ndarray:
-        """The attention of a layer and head, ``[target words, source words + 1]``."""
-        chosen = self.attention
-        chosen = _choose(chosen, layer, axis=0, flag="--layer", what="decoder layers")
-        return _choose(chosen, head, axis=0, flag="--head", what="heads")
+        """Return the attention of a layer and head, ``[target words, source words + 1]``."""
+        of_layer = _choose(self.attention, layer, "--layer", "decoder layers")
+        return _choose(of_layer, head, "--head", "heads")
 
     def links(self, layer: Choice, head: Choice, *, end_symbol: bool = False) -> Links:
-        """Each target word linked with the source word that it attends to most.
-
-        Args:
-            layer: which.
-            head: which.
-            end_symbol: let the source's end symbol compete; a target word that attends to it
-                most has no link.
-        """
+        """Return the links of a layer and head; see :func:`strongest`."""
         return strongest(self.of(layer, head), end_symbol=end_symbol)
 
 
-def _choose(values: np.ndarray, choice: Choice, axis: int, flag: str, what: str) -> np.ndarray:
+def _choose(values: np.ndarray, choice: Choice, flag: str, what: str) -> np.ndarray:
+    """Choose from the first axis."""
     if choice == AVERAGE:
-        return values.mean(axis)
-    count = values.shape[axis]
+        return values.mean(0)
+    count = len(values)
     if not isinstance(choice, int) or choice == 0 or abs(choice) > count:
         raise UserError(
             f"{flag} {choice}: there are {count} {what} with cross-attention; use 1 to {count}, "
             f"-1 for the last one, or {AVERAGE}"
         )
-    return values.take(choice - 1 if choice > 0 else count + choice, axis)
+    return values[choice - 1 if choice > 0 else choice]
 
 
 def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
-    """The source word with the most attention, for each target word; of several, the first.
+    """Link each target word with the source word that has the most attention; of equals, the first.
 
     Args:
         attention: ``[target words, source words + 1]``, the end symbol in the last column.
-        end_symbol: let the end symbol compete; where it wins, there is no link.
+        end_symbol: let the end symbol compete; if it wins, there is no link.
     """
     words = attention.shape[1] - 1
     if not words:
@@ -99,17 +88,16 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
 
 
 def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = False) -> list[Tensor]:
-    """The cross-attention in a batch, of all layers and heads.
+    """Compute the cross-attention of all layers and heads in a batch.
 
     Args:
         model: a fairseq encoder-decoder in evaluation mode.
         sample: a batch from fairseq, its target padded on the right.
         full_context: let the decoder see the whole target (Garg et al. 2019), for a model that
-            has learned to align so.
+            was trained to align this way.
 
     Returns:
-        of each sentence of the batch ``[layers, heads, t, s]``, without padding; t and s count
-        the end symbols.
+        ``[layers, heads, t, s]`` of each sentence, without padding; t and s count end symbols.
     """
     seen = Attentions(model, (CROSS,)).observe(sample, full_context=full_context)
     if any(CROSS not in sentence for sentence in seen):
@@ -117,35 +105,30 @@ def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = Fals
     return [torch.stack([layer.weights[0] for layer in sentence[CROSS]]) for sentence in seen]
 
 
+@dataclass
 class Aligner:
     """Aligns sentences by the attention of a model.
 
-    Args:
-        model: from :func:`~fairseq_hybrid_attn.inference.load_model`.
+    Attributes:
+        model: from :func:`..inference.sentences.load_model`.
         subwords: how words are split, one of ``words.SUBWORDS``.
         max_tokens: of a batch: its sentences times the longer side of the longest one.
         device: where to compute.
-        read_step: the attention of a target piece is that of the step that reads it, not of
-            the one that predicts it.
+        read_step: take a target piece's attention from the step that reads it, not from the one
+            that predicts it.
         full_context: let the decoder see the whole target.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        subwords: str,
-        *,
-        max_tokens: int = 4000,
-        device: str = "cpu",
-        read_step: bool = False,
-        full_context: bool = False,
-    ):
-        self.model = model.to(device).eval()
-        self.subwords = subwords
-        self.max_tokens = max_tokens
-        self.device = device
-        self.read_step = read_step
-        self.full_context = full_context
+    model: nn.Module
+    subwords: str
+    _: KW_ONLY
+    max_tokens: int = 4000
+    device: str = "cpu"
+    read_step: bool = False
+    full_context: bool = False
+
+    def __post_init__(self):
+        self.model = self.model.to(self.device).eval()
 
     def align(
         self,
@@ -155,18 +138,15 @@ class Aligner:
         skip: Sequence[int] = (),
         progress: Callable[[int], object] = lambda done: None,
     ) -> Iterator:
-        """Align.
+        """Align sentences with their translations.
 
         Args:
-            sentences: with their translations.
-            use: makes of a sentence what is wanted of it; the sentences themselves, with all
-                layers and heads, are large.
+            use: reduces an aligned sentence to the result; all its layers and heads are large.
             skip: sentences (from 0) to leave out.
             progress: is told how many more sentences are done.
 
         Yields:
-            of each sentence what ``use`` made of it, in their order; None of one that is left
-            out.
+            what ``use`` returned, in the order of the sentences; None for one that is left out.
         """
 
         def compute(sample: dict) -> Iterator:
@@ -190,7 +170,7 @@ class Aligner:
         source_words = words_of(source, self.subwords)
         target_words = words_of(target, self.subwords)
         if self.read_step:
-            weights = weights[:, :, 1:]  # the step that reads a piece is the one after
+            weights = weights[:, :, 1:]  # a piece is read one step after it is predicted
         ends = list(range(len(source), weights.shape[-1]))  # the end symbol
         return AlignedSentence(
             source=[text_of(word, source, self.subwords) for word in source_words],

@@ -1,7 +1,7 @@
 """Files of word alignments: Pharaoh format, and gold alignments with sure and possible links.
 
-Pharaoh: a line for each sentence, ``i-j`` for each link of source word i with target word j, from
-0.  Gold files are as varied as their makers, see :func:`read_gold`.
+Pharaoh has a line for each sentence, with ``i-j`` for a link of source word i with target word j,
+both counted from 0.  Gold files come in several formats, see :func:`read_gold`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.text import read_lines
+from ..files.text import read_lines, require_equal
 from ..files.writing import atomic_write
 from ..text.words import split_words
 
 Links = frozenset[tuple[int, int]]
-Lengths = Sequence[tuple[int, int]]  # of each sentence, its source words and its target words
+Lengths = Sequence[tuple[int, int]]  # the numbers of source and target words of each sentence
 
-#: The forms of gold files: a line for each sentence, or for each link.
+#: The formats of gold files: a line for each sentence, or for each link.
 GOLD_FORMATS = ("lines", "naacl")
 
 _PHARAOH = re.compile(r"(\d+)-(\d+)", re.ASCII)
@@ -28,13 +28,9 @@ _NAACL = re.compile(r"(\d+) (\d+) (\d+)(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
 
 
 def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
-    """How many words the sentences of two texts have."""
+    """Count the words of each sentence of two parallel texts."""
     sides = [[len(split_words(line)) for line in read_lines(path)] for path in (source, target)]
-    if len(sides[0]) != len(sides[1]):
-        raise UserError(
-            f"{source} has {len(sides[0]):,} lines, but {target} has {len(sides[1]):,}; "
-            "line by line, they have to be translations of each other"
-        )
+    require_equal({str(source): len(sides[0]), str(target): len(sides[1])})
     return list(zip(*sides, strict=True))
 
 
@@ -43,8 +39,8 @@ def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
 
     Args:
         path: a line for each sentence; empty for one without links.
-        lengths: the sentences' numbers of words (or whatever the file aligns); None does not
-            check against them.
+        lengths: the numbers of words (or of other tokens that the file aligns), to check the
+            links against them.
     """
     alignments = []
     lines = read_lines(path)
@@ -58,7 +54,7 @@ def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
         for word in line.split():
             match = _PHARAOH.fullmatch(word)
             if not match:
-                raise UserError(f"{path}, line {number}: {word!r} is no link such as 0-2")
+                raise UserError(f"{path}, line {number}: {word!r} is not a link such as 0-2")
             link = int(match[1]), int(match[2])
             if lengths is not None and not _within(link, lengths[number - 1]):
                 raise UserError(
@@ -71,7 +67,7 @@ def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """Links in Pharaoh format, by source word."""
+    """Return links in Pharaoh format, sorted."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
@@ -83,11 +79,11 @@ def write_pharaoh(path: Path, alignments: Iterable[Iterable[tuple[int, int]]]) -
 
 @dataclass(frozen=True)
 class GoldSentence:
-    """What people aligned in a sentence.
+    """The links of a sentence in a gold alignment.
 
     Attributes:
-        sure: S, the links that an alignment has to have.
-        possible: P, the links that it may have; all of S is in it.
+        sure: S, the links that an alignment must have.
+        possible: P, the links that it may have; contains S.
     """
 
     sure: Links = frozenset()
@@ -100,8 +96,8 @@ class Gold:
 
     Attributes:
         sentences: the links of each sentence.
-        remarks: what was odd in the file, a line of text each: links that were left out.
-        left_out: how many links were left out since they are beyond their sentence.
+        remarks: lines of text about what is odd in the file, such as links that were left out.
+        left_out: number of links left out since they are beyond their sentence.
     """
 
     sentences: list[GoldSentence]
@@ -123,21 +119,20 @@ def read_gold(
     ``lines`` has a line for each sentence and, for source word i and target word j,
 
     * ``i-j`` or ``i:j`` for a sure link,
-    * ``ipj``, ``i?j``, ``i-jP``, ``i-j-P``, ``i-j:P``, ``i-j/P``, ``i-j/0``, ``i:j/0`` for one
+    * ``ipj``, ``i?j``, ``i-jP``, ``i-j-P``, ``i-j:P``, ``i-j/P``, ``i-j/0``, ``i:j/0`` for a link
       that is only possible; likewise S and 1 for a sure one.
 
     ``naacl`` (Mihalcea & Pedersen 2003) has a line ``sentence i j [S|P] [confidence]`` for each
-    link; sentences count from 1, and without mark a link is sure.  In such a file with words from
-    1, word 0 stands for no word; these links are left out.
+    link; sentences count from 1, and a link without mark is sure.  If words count from 1 there,
+    word 0 stands for no word, and its links are left out.
 
     Args:
         path: the file.
-        base: what the first word has for a number, 0 or 1.  Nothing in a file says it for sure.
+        base: the number of the first word, 0 or 1; no file says it for sure.
         kind: one of ``GOLD_FORMATS``.
         reverse: the file has the target word before the source word.
-        lengths: of each sentence, source and target words: a link beyond them is left out, and a
-            remark says so.
-        sentences: how many there are, if there are no lengths; ``naacl`` needs one of the two.
+        lengths: the numbers of words, to leave out links beyond them and remark on it.
+        sentences: their number, unless there are lengths; ``naacl`` needs one of the two.
     """
     count = len(lengths) if lengths is not None else sentences
     lines = read_lines(path)
@@ -152,7 +147,7 @@ def read_gold(
         entries = _line_links(path, lines)
     else:
         if count is None:
-            raise TypeError("the number of sentences is not known")
+            raise TypeError("naacl needs the number of sentences")
         entries = _naacl_links(path, lines, count)
 
     gold = Gold(sentences=[])
@@ -185,7 +180,7 @@ def read_gold(
         if entry.sure:
             sure.add(link)
     if nulls:
-        gold.remarks.append(f"{path}: {nulls:,} links with word 0, that is with no word; left out")
+        gold.remarks.append(f"{path}: {nulls:,} links with word 0 (no word); left out")
     if base == 0 and not zero_seen and any(possible for _, possible in links):
         gold.remarks.append(f"{path}: no link has a word 0; do words count from 1 (--gold-base 1)?")
     gold.sentences = [GoldSentence(frozenset(sure), frozenset(maybe)) for sure, maybe in links]
@@ -207,8 +202,8 @@ def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:
             match = _GOLD_LINK.fullmatch(word)
             if not match:
                 raise UserError(
-                    f"{path}, line {number}: {word!r} is no link such as 1-2 (sure), 1p2 or 1-2P "
-                    "(possible)"
+                    f"{path}, line {number}: {word!r} is not a link such as 1-2 (sure), 1p2 or "
+                    "1-2P (possible)"
                 )
             first, between, second, letter, digit = match.groups()
             mark = (letter or digit or "").upper()

@@ -1,9 +1,9 @@
-"""Is an alignment error rate better than another, or was it these sentences?  By bootstrap.
+"""Is an alignment error rate better than another, or is the difference due to these sentences?
 
-Sentences are drawn with replacement as often as there are, the same ones for all systems, and the
-rate of each draw is computed anew from its counts.  Interval and p-value are those of sacrebleu for
-BLEU (see :mod:`..scoring.significance`), to stand beside them, but for details that matter to so
-coarse a number: a draw that differs just as much counts as chance, and quantiles are interpolated.
+Bootstrap resampling answers, as for BLEU (see :mod:`..scoring.significance`): it draws sentences
+with replacement, the same ones for all systems, and computes each draw's rate from its counts.  Two
+details differ from sacrebleu's, since this rate is coarser.  A draw that differs exactly as much
+counts as chance, and quantiles are interpolated.
 """
 
 from __future__ import annotations
@@ -12,40 +12,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..scoring.significance import QUANTILES, SAMPLES, draw
 from .error_rate import Counts
-
-SAMPLES = 1000
-SEED = 12345
 
 
 def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> float | None:
-    """Half the width of the 95 % interval of systems' mean error rate; None if it has none.
+    """Return half the width of the 95 % interval of the systems' mean error rate.
 
-    Args:
-        systems: the counts of each sentence, the same sentences for all; one system, or the seeds
-            of one.
-        samples: how many draws.
+    ``systems`` are the counts of each sentence, the same sentences for all: one system, or the
+    seeds of one.  None if a rate is undefined.
     """
     rates = _draws(systems, samples)
     if rates is None:
         return None
-    low, high = np.quantile(rates.mean(axis=0), (0.025, 0.975))
+    low, high = np.quantile(rates.mean(axis=0), QUANTILES)
     return float(high - low) / 2
 
 
 def p_value(
     counts: Sequence[Counts], baseline: Sequence[Counts], samples: int = SAMPLES
 ) -> float | None:
-    """How likely a difference as large as this one (to either side) would be if there were none.
+    """Return the two-sided p of the difference between two systems' alignments of sentences.
 
-    Args:
-        counts: of each sentence.
-        baseline: of the same sentences, aligned by another system.
-        samples: how many draws.
-
-    Returns:
-        (c + 1) / (samples + 1), of which c draws differ from their mean difference by no less
-        than the systems differ (Riezler & Maxwell 2005); None if a rate is undefined.
+    It is (c + 1) / (samples + 1), where c draws differ from their mean difference by at least the
+    difference of the systems (Riezler & Maxwell 2005); None if a rate is undefined.
     """
     rates = _draws([counts, baseline], samples)
     if rates is None:
@@ -57,19 +47,11 @@ def p_value(
 
 
 def _draws(systems: Sequence[Sequence[Counts]], samples: int) -> np.ndarray | None:
-    """The error rates of each system on the same draws, ``[systems, samples]``."""
-    found, size = (
-        np.array([[part(one) for one in counts] for counts in systems], dtype=float)
-        for part in (
-            lambda one: one.sure_found + one.possible_found,
-            lambda one: one.links + one.sure,
-        )
-    )
-    sentences = found.shape[1]
-    if sentences < 2:
+    """Return the error rates of each system on the same draws, ``[systems, samples]``."""
+    found = [[one.sure_found + one.possible_found for one in counts] for counts in systems]
+    size = [[one.links + one.sure for one in counts] for counts in systems]
+    if len(size[0]) < 2:
         return None
-    chosen = np.random.default_rng(SEED).integers(sentences, size=(samples, sentences))
-    sizes = size[:, chosen].sum(axis=-1)
-    if not sizes.all():
-        return None
-    return 100 - 100 * found[:, chosen].sum(axis=-1) / sizes
+    chosen = draw(len(size[0]), samples)
+    found, size = (np.array(part, float)[:, chosen].sum(axis=-1) for part in (found, size))
+    return 100 - 100 * found / size if size.all() else None

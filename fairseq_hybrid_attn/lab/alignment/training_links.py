@@ -1,11 +1,11 @@
 """Alignments of training text: eflomal in both directions, symmetrised, between subwords.
 
 eflomal is by R. Oestling and J. Tiedemann (2016, "Efficient word alignment with Markov Chain Monte
-Carlo").  To be known of its version 2.0:
+Carlo").  Its version 2.0
 
-* it takes its seed from the system, and no option gives it another one: runs differ;
-* it compares words without regard to case;
-* a sentence of more than 1,023 words is read as an empty one.
+* takes its seed from the system and has no option for it, so that runs differ,
+* ignores case when it compares words,
+* reads a sentence of more than 1,023 words as an empty one.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from pathlib import Path
 from fairseq.tokenizer import tokenize_line
 
 from ...errors import UserError
-from ..files.text import read_lines
+from ..files.text import read_lines, require_equal
 from ..files.writing import atomic_write
 from ..text.words import Words, check_kind, piece_links, text_of, words_of
 from .link_files import Links, read_pharaoh
 
-#: Words of the longest sentence that eflomal aligns.
+#: The number of words in the longest sentence that eflomal aligns.
 LONGEST = 1023
 
-#: How two directions become one alignment.
+#: The ways to make one alignment of two directions.
 SYMMETRISATIONS = (
     "grow-diag-final-and",
     "grow-diag",
@@ -47,8 +47,8 @@ class Sentence:
     """A sentence in subwords.
 
     Attributes:
-        pieces: how many subwords it has, as fairseq counts them.
-        groups: of each word its subwords.
+        pieces: the number of its subwords, as fairseq counts them.
+        groups: the places of each word's subwords.
         words: the words.
     """
 
@@ -58,14 +58,14 @@ class Sentence:
 
     @classmethod
     def of(cls, line: str, subwords: str) -> Sentence:
-        """Of a line of text."""
-        pieces = tokenize_line(line)  # alignment files count what fairseq-preprocess counts
+        """Split a line of text."""
+        pieces = tokenize_line(line)  # fairseq-preprocess counts these
         groups = words_of(pieces, subwords)
         return cls(len(pieces), groups, [text_of(word, pieces, subwords) for word in groups])
 
 
 @dataclass(frozen=True)
-class Pairs:
+class Bitext:
     """A text and its translation, in subwords."""
 
     source: list[Sentence]
@@ -73,34 +73,24 @@ class Pairs:
 
     @property
     def piece_lengths(self) -> list[tuple[int, int]]:
-        """Of each pair, its source and its target subwords."""
+        """The numbers of source and target subwords of each pair."""
         return [(s.pieces, t.pieces) for s, t in zip(self.source, self.target, strict=True)]
 
     def expand(self, alignments: Sequence[Links]) -> Iterator[Links]:
-        """Links between subwords for those between words."""
+        """Turn links between words into links between subwords."""
         for links, source, target in zip(alignments, self.source, self.target, strict=True):
             yield piece_links(links, source.groups, target.groups)
 
 
-def read_pairs(source: Path, target: Path, subwords: str) -> Pairs:
-    """Read a text and its translation.
-
-    Args:
-        source: a sentence a line, subwords separated by spaces.
-        target: the same.
-        subwords: how words are split.
-    """
+def read_bitext(source: Path, target: Path, subwords: str) -> Bitext:
+    """Read a text and its translation, a sentence a line, subwords separated by spaces."""
     sides = []
     for path in (source, target):
         lines = read_lines(path)
         check_kind(map(tokenize_line, lines), subwords)
         sides.append([Sentence.of(line, subwords) for line in lines])
-    if len(sides[0]) != len(sides[1]):
-        raise UserError(
-            f"{source} has {len(sides[0]):,} lines, but {target} has {len(sides[1]):,}; "
-            "line by line, they have to be translations of each other"
-        )
-    return Pairs(*sides)
+    require_equal({str(source): len(sides[0]), str(target): len(sides[1])})
+    return Bitext(*sides)
 
 
 def align_words(
@@ -116,15 +106,15 @@ def align_words(
 
     Args:
         source: sentences, in words without white space.
-        target: as many.
-        samplers: independent ones, whose results are combined.
-        length: of the sampling, relative to eflomal's own.
+        target: their translations.
+        samplers: number of independent samplers, whose results are combined.
+        length: of the sampling, relative to eflomal's default.
         priors: file of priors to start from.
-        priors_out: file to write priors to, for texts that are aligned later.
+        priors_out: file for the priors of this text, for aligning other texts later.
 
     Returns:
-        the links (source word, target word) in which each target word has at most one source
-        word, and those in which each source word has at most one target word.
+        for each sentence, the links in which each target word has at most one source word, and
+        those in which each source word has at most one target word.
     """
     prior_lines = read_lines(priors) if priors else None
     eflomal = load_eflomal()
@@ -142,16 +132,17 @@ def align_words(
         except (subprocess.CalledProcessError, OSError, ValueError, TypeError, IndexError) as error:
             raise UserError(f"eflomal failed: {error}") from error
         if priors_out:
-            counted = eflomal.calculate_priors(
-                *lines, *(path.read_text(encoding="ascii").splitlines() for path in paths)
-            )
-            _write_priors(eflomal, priors_out, counted)
+            links = [path.read_text(encoding="ascii").splitlines() for path in paths]
+            text = io.StringIO()
+            eflomal.write_priors(text, *eflomal.calculate_priors(*lines, *links))
+            with atomic_write(priors_out) as file:
+                file.write(text.getvalue().encode())
         forward, backward = (read_pharaoh(path, lengths) for path in paths)
     return forward, backward
 
 
 def load_eflomal():
-    """The aligner's module."""
+    """Import the aligner."""
     try:
         import eflomal
     except ImportError as error:
@@ -159,34 +150,24 @@ def load_eflomal():
             f"the aligner eflomal is not installed ({error}): pip install "
             "'fairseq-hybrid-attn[alignment]', or pip install eflomal; it needs a C compiler"
         ) from error
-    logging.getLogger("eflomal").setLevel(logging.ERROR)  # fairseq has it show all it does
+    logging.getLogger("eflomal").setLevel(logging.ERROR)  # fairseq's logging would show all
     return eflomal
 
 
-def _write_priors(eflomal, path: Path, counted) -> None:
-    text = io.StringIO()
-    eflomal.write_priors(text, *counted)
-    with atomic_write(path) as file:
-        file.write(text.getvalue().encode())
-
-
 def symmetrise(forward: Links, backward: Links, how: str) -> Links:
-    """One alignment from two directions.
+    """Make one alignment of two directions, by one of ``SYMMETRISATIONS``.
 
-    Args:
-        forward: links of one direction; where the order of links matters, they come first.
-        backward: links of the other, as (source word, target word) too.
-        how: one of ``SYMMETRISATIONS``.
+    Both have links (source word, target word); where their order matters, forward comes first.
     """
-    if how == "forward":
-        return forward
-    if how == "backward":
-        return backward
-    if how == "union":
-        return forward | backward
-    if how == "intersection":
-        return forward & backward
-    links = _grow_diag(forward & backward, forward | backward)
+    simple = {
+        "forward": forward,
+        "backward": backward,
+        "union": forward | backward,
+        "intersection": forward & backward,
+    }
+    if how in simple:
+        return simple[how]
+    links = _grow_diag(simple["intersection"], simple["union"])
     if how == "grow-diag-final-and":
         for direction in (forward, backward):
             links = _final_and(links, direction)
@@ -196,10 +177,9 @@ def symmetrise(forward: Links, backward: Links, how: str) -> Links:
 def _grow_diag(links: Links, union: Links) -> Links:
     """Grow by neighbours (Koehn et al. 2005, "Edinburgh system description", GROW-DIAG).
 
-    Sweeps over the links, source word by source word; a neighbour, diagonal ones too, that one
-    of the directions has is added if its source word or its target word has no link yet.  A link
-    that is added counts at once, and for the same sweep where the sweep has yet to come to it.
-    Ends with a sweep that adds nothing.
+    Sweep over the links in order of their source words.  Add each neighbouring link (also
+    diagonally) of either direction whose source word or target word has no link yet.  An added
+    link counts at once, also later in the same sweep.  End with a sweep that adds nothing.
     """
     grown = set(links)
     sources, targets = {i for i, _ in grown}, {j for _, j in grown}
@@ -223,7 +203,7 @@ def _grow_diag(links: Links, union: Links) -> Links:
 
 
 def _final_and(links: Links, direction: Links) -> Links:
-    """Add a direction's links whose source and target word both have none (FINAL-AND)."""
+    """Add a direction's links between two words that have no link yet (FINAL-AND)."""
     done = set(links)
     sources, targets = {i for i, _ in done}, {j for _, j in done}
     for i, j in sorted(direction):

@@ -28,12 +28,12 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..alignment.commands.aer import table
 from ..arguments import models as model_args
 from ..arguments import outputs
 from ..engine.processes import default_workers
 from ..engine.provenance import code, hardware, versions
 from ..files.checksums import sha256
+from ..files.tabular import Grid
 from ..text.tokenisers import KINDS
 from . import figure
 from .classifier import Settings
@@ -224,10 +224,10 @@ def report(results: Sequence[TaskResult]) -> str:
     ]
     headings = ["task", "group", "accuracy", *(["±"] * several), "commonest class"]
     groups = groups_of(results)
-    lines = [table(rows, headings)]
+    lines = [Grid(headings, rows, left=1).terminal()]
     if groups:
         rows = [[group, *_accuracy(groups[group], several)] for group in GROUPS if group in groups]
-        lines += ["", table(rows, ["group", "accuracy", *(["±"] * several)])]
+        lines += ["", Grid(["group", "accuracy", *(["±"] * several)], rows, left=1).terminal()]
     lines += ["", "Accuracy on the test part in per cent; commonest class: by always saying that."]
     if several:
         lines.append(f"Mean and standard deviation of {len(results[0].fits)} seeds.")

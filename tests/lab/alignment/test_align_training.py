@@ -16,7 +16,7 @@ from fairseq_hybrid_attn.lab.alignment.training_links import (
     SYMMETRISATIONS,
     Sentence,
     align_words,
-    read_pairs,
+    read_bitext,
     symmetrise,
 )
 from fairseq_hybrid_attn.lab.command_line import main
@@ -269,7 +269,7 @@ def test_wrong_arguments(folder, flags, problem, monkeypatch):
     [
         ("0-0 0-2", r"t.align, line 2: link 0-2 is beyond the sentence, which has 3 source and 2"),
         ("3-0", "line 2: link 3-0 is beyond"),
-        ("0:0", "line 2: '0:0' is no link"),
+        ("0:0", "line 2: '0:0' is not a link"),
         (None, "t.align has 1 lines, but the text has 2"),
     ],
 )
@@ -287,7 +287,7 @@ def test_pairs_count_what_fairseq_counts(tmp_path):
     """fairseq-preprocess takes any white space for the end of a subword."""
     (tmp_path / "t.de").write_text("a\u3000b  c\u00a0d \n")
     (tmp_path / "t.en").write_text("\n")
-    assert read_pairs(tmp_path / "t.de", tmp_path / "t.en", "none").piece_lengths == [(4, 0)]
+    assert read_bitext(tmp_path / "t.de", tmp_path / "t.en", "none").piece_lengths == [(4, 0)]
 
 
 def test_every_symmetrisation_has_a_flag():

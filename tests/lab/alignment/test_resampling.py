@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
-from fairseq_hybrid_attn.lab.alignment.resampling import SEED, interval, p_value
+from fairseq_hybrid_attn.lab.alignment.resampling import interval, p_value
+from fairseq_hybrid_attn.lab.scoring.significance import draw
 from fairseq_hybrid_attn.lab.tables.evidence import Alignments
 
 
@@ -30,7 +31,7 @@ def test_rates_are_of_the_added_counts():
     choose = random.Random(1)
     sizes = [choose.randint(1, 30) for _ in range(30)]
     counts = [Counts(n, n, n + 5, n // 3, n // 2) for n in sizes]
-    drawn = np.random.default_rng(SEED).integers(30, size=(50, 30))
+    drawn = draw(30, 50)
     rates = [sum((counts[i] for i in draw), start=Counts()).aer for draw in drawn]
     low, high = np.quantile(rates, (0.025, 0.975))
     assert interval([counts], samples=50) == pytest.approx((high - low) / 2)
@@ -40,7 +41,7 @@ def test_the_interval_of_a_mean_is_that_of_the_mean_of_each_draw():
     choose = random.Random(2)
     sizes = [choose.randint(1, 9) for _ in range(20)]
     systems = [[Counts(n, n, n, choose.randint(0, n), n) for n in sizes] for _ in range(3)]
-    drawn = np.random.default_rng(SEED).integers(20, size=(50, 20))
+    drawn = draw(20, 50)
     means = [
         np.mean([sum((counts[i] for i in draw), start=Counts()).aer for counts in systems])
         for draw in drawn

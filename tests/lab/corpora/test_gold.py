@@ -137,7 +137,7 @@ def test_gold_files_that_do_not_fit_are_refused(no_preprocess, tmp_path):
     with pytest.raises(UserError, match=r"1 lines, but there are 4 sentences"):
         made(folder, tmp_path / "out")
     (folder / "gold.align").write_text("1-1\n1+1\n\n\n")
-    with pytest.raises(UserError, match=r"line 2: '1\+1' is no link"):
+    with pytest.raises(UserError, match=r"line 2: '1\+1' is not a link"):
         made(folder, tmp_path / "out")
     write_gold(folder, gold=[*GOLD, ("eins", "", "")])
     (folder / "gold.en").write_text("one\n")

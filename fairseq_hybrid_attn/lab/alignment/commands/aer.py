@@ -2,15 +2,15 @@
 
   fairseq-hybrid aer --gold test.gold --gold-base 1 --source test.zh --target test.en test.align
 
-The alignments are in Pharaoh format (i-j, from 0: source word, target word); with several files,
-each has its line in the table.  In a gold file, 1-2 is a sure link, 1p2, 1?2, 1-2P, 1:2/0 is a
-possible one; --gold-format naacl has a line "sentence i j [S|P]" for each link.  Whether words
-count from 0 or 1 is not to be seen in a file, so --gold-base has to be given.
+The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has its line
+in the table.  In a gold file, 1-2 is a sure link, and 1p2, 1?2, 1-2P, 1:2/0 are possible ones.
+--gold-format naacl has a line "sentence i j [S|P]" for each link.  No file says whether its words
+count from 0 or 1, so --gold-base is required.
 
 AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
-the counts of all sentences; S is part of P.  Sentences without links in A and in S have no AER;
-they are counted and change nothing.  With --source and --target, links beyond a sentence are found:
-in an alignment they are an error, in the gold they are reported and left out.
+the counts of all sentences; P contains S.  Sentences without links in A and in S have no AER; they
+are counted and change nothing.  --source and --target find links beyond a sentence: in an
+alignment they are an error, in the gold they are reported and left out.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from tabulate import tabulate
-
 from ....errors import UserError
 from ...files.json_files import write_json
+from ...files.tabular import Grid
 from ...files.writing import check_outputs
 from ..error_rate import AlignmentScore, Counts, score
 from ..link_files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
@@ -49,7 +48,7 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
         required=required,
         type=int,
         choices=(0, 1),
-        help="what number the first word has in FILE",
+        help="the number of the first word in FILE",
     )
     parser.add_argument(
         "--gold-format",
@@ -65,7 +64,7 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
 
 
 def run(args: argparse.Namespace) -> None:
-    """AlignmentScore, print, and write what is asked for."""
+    """Score, print and write."""
     if (args.source is None) != (args.target is None):
         raise UserError("give both of --source and --target, or none")
     if args.json:
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
         print("links are not checked against the text: that takes --source and --target")
     for line in summary(gold, next(iter(scores.values())).total):
         print(line)
-    print(table([[name, *rates(s.total)] for name, s in scores.items()], ["", *RATES]))
+    print(rates_table({name: found.total for name, found in scores.items()}))
     for name, found in scores.items():
         for line in undefined(found):
             print(f"{name}: {line}")
@@ -96,18 +95,18 @@ def run(args: argparse.Namespace) -> None:
                 **gold_as_dict(args, gold),
                 "alignments": {
                     name: {
-                        **s.total.as_dict(),
-                        "undefined_sentences": [number + 1 for number in s.undefined],
-                        "sentences": [counts.as_dict() for counts in s.sentences],
+                        **found.total.as_dict(),
+                        "undefined_sentences": [number + 1 for number in found.undefined],
+                        "sentences": [counts.as_dict() for counts in found.sentences],
                     }
-                    for name, s in scores.items()
+                    for name, found in scores.items()
                 },
             },
         )
 
 
 def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:
-    """The gold file of the arguments; what is odd in it is told on standard error."""
+    """Read the gold file and print its remarks to standard error."""
     gold = read_gold(
         args.gold,
         base=args.gold_base,
@@ -130,7 +129,7 @@ def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -
 
 
 def summary(gold: Gold, counts: Counts) -> list[str]:
-    """What the gold has, for people."""
+    """Describe the gold alignment for display."""
     extra = counts.possible - counts.sure
     lines = [
         f"sentences: {len(gold.sentences):,}; gold links: {counts.sure:,} sure, {extra:,} only "
@@ -142,7 +141,7 @@ def summary(gold: Gold, counts: Counts) -> list[str]:
 
 
 def undefined(found: AlignmentScore) -> list[str]:
-    """What is to be said about sentences without AER, for people."""
+    """Describe the sentences without AER for display."""
     numbers = found.undefined
     if not numbers:
         return []
@@ -154,33 +153,27 @@ def undefined(found: AlignmentScore) -> list[str]:
     ]
 
 
-#: Headings of what :func:`rates` gives.
-RATES = ("AER", "precision", "recall", "links", "sure found", "possible found")
-
-
-def rates(counts: Counts) -> list[str]:
-    """Rates and counts, for people."""
-    return [
-        *(per_cent(rate) for rate in (counts.aer, counts.precision, counts.recall)),
-        f"{counts.links:,}",
-        f"{counts.sure_found:,}",
-        f"{counts.possible_found:,}",
+def rates_table(counts: dict[str, Counts]) -> str:
+    """Return rates and counts of alignments by their names, as a table for display."""
+    columns = ("AER", "precision", "recall", "links", "sure found", "possible found")
+    rows = [
+        [
+            name,
+            *map(per_cent, (one.aer, one.precision, one.recall)),
+            *(f"{number:,}" for number in (one.links, one.sure_found, one.possible_found)),
+        ]
+        for name, one in counts.items()
     ]
-
-
-def table(rows: list[list[str]], headings: list[str]) -> str:
-    """A table for people: names on the left, numbers on the right, as they are."""
-    sides = ["left", *["right"] * (len(headings) - 1)]
-    return tabulate(rows, headings, disable_numparse=True, colalign=sides)
+    return Grid(["", *columns], rows, left=1).terminal()
 
 
 def per_cent(rate: float | None) -> str:
-    """A rate, for people."""
+    """Return a rate for display."""
     return "undefined" if rate is None else f"{rate:.2f}"
 
 
 def gold_as_dict(args: argparse.Namespace, gold: Gold) -> dict:
-    """The gold file, for JSON."""
+    """Describe the gold file for JSON."""
     return {
         "gold": str(args.gold),
         "gold_base": args.gold_base,

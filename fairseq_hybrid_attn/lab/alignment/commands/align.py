@@ -1,27 +1,25 @@
-"""Word alignments out of a trained model: its cross-attention while it says a given translation.
+r"""Word alignments from a trained model's cross-attention, by forced decoding of a translation.
 
   fairseq-hybrid align data-bin --path model.pt --gen-subset test --subwords subword-nmt \
       --layer 5 --head average --output test.align
   fairseq-hybrid align data-bin --path model.pt --source test.bpe.de --target test.bpe.en \
       --subwords subword-nmt --gold test.gold --gold-base 0 --table
 
-The sentences are a binarised part of the data folder, or two text files in the model's subwords
-(the folder's dictionaries are used in either case).  Any fairseq encoder-decoder will do whose
-decoder has cross-attention: fairseq's own transformer and lstm, those of this package; no
+The sentences are a binarised part of the data folder, or two text files in the model's subwords;
+either way, the folder's dictionaries are used.  The model is any fairseq encoder-decoder whose
+decoder has cross-attention, such as fairseq's transformer and lstm and those of this package.  No
 --user-dir is needed.
 
-Each target word is linked with the source word that it attends to most: the attention of a layer
-(1 is the lowest) and a head (1 is the first), or the mean of all.  Subwords are made words:
-attention is summed over the pieces of a source word and averaged over those of a target word.  The
-end symbol of the source is left out of the choice; with --end-symbol null, a target word that
-attends to it most has no link.
+Each target word is linked with the source word that it attends to most: by the attention of a layer
+(1 is the lowest) and a head (1 is the first), or by the mean of all.  Attention is summed over the
+subwords of a source word and averaged over those of a target word.  The end symbol of the source
+cannot be chosen; with --end-symbol null it can, and the target word then has no link.
 
---output has the links in Pharaoh format (i-j: source word, target word, from 0), a line for each
-sentence in the order of the text.  --matrices has the attention itself, target words by source
-words with the end symbol in the last column: FILE.npz an array for each sentence, named by its
-number from 0; FILE.jsonl a line for each sentence, with its words.  --gold prints the alignment
-error rate (see fairseq-hybrid aer), and with --table that of every layer, head and mean, from one
-pass.
+--output writes the links in Pharaoh format (i-j: source word, target word, from 0), a line for each
+sentence in the order of the text.  --matrices writes the attention, target words by source words
+with the end symbol in the last column: FILE.npz has an array for each sentence, named by its number
+from 0; FILE.jsonl has a line for each sentence, with its words.  --gold prints the alignment error
+rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
 """
 
 from __future__ import annotations
@@ -33,7 +31,8 @@ import re
 import sys
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +42,7 @@ from tqdm import tqdm
 from ....errors import UserError
 from ...arguments import models as model_args
 from ...files.json_files import write_json
+from ...files.tabular import Grid
 from ...files.writing import atomic_write, check_outputs
 from ...inference.sentences import some
 from ...text.words import words_of
@@ -50,16 +50,17 @@ from ..error_rate import AlignmentScore, score
 from ..forced import AVERAGE, AlignedSentence, Aligner, Choice, strongest
 from ..link_files import Gold, Links, pharaoh
 from .aer import (
-    RATES,
     add_gold_arguments,
     gold_as_dict,
     gold_of,
     per_cent,
-    rates,
+    rates_table,
     summary,
-    table,
     undefined,
 )
+
+Key = tuple[Choice, Choice]  # a layer and a head
+SELECTED: Key = ("selected", "selected")  # those of --layer and --head
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--end-symbol",
         choices=("ignore", "null"),
         default="ignore",
-        help="the source's end symbol cannot be chosen (default), or is no link when it is",
+        help="never choose the source's end symbol (default), or choose it and write no link",
     )
     parser.add_argument(
         "--step",
@@ -91,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--full-context",
         action="store_true",
-        help="the decoder sees the whole translation, for models that learned to align so",
+        help="let the decoder see the whole translation, for models trained to align this way",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write links to FILE")
     parser.add_argument(
@@ -105,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by-sentence",
         action="store_true",
-        help="to --json write each sentence's counts too, of all heads of the layer",
+        help="write each sentence's counts to --json too, for all heads of the layer",
     )
     parser.add_argument(
         "--too-long",
@@ -116,8 +117,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Align, write, and score."""
-    layer, head = choice("--layer", args.layer), choice("--head", args.head)
+    """Align, write and score."""
+    selected = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
     model, task = model_args.load_one(args)
     sentences = model_args.sentences_of(args, task)
@@ -126,7 +127,12 @@ def run(args: argparse.Namespace) -> None:
         for pair in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
-
+    skip = sentences.too_long(model, task)
+    if skip and args.too_long == "error":
+        raise UserError(
+            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes: "
+            f"{some(skip)}; --too-long empty gives them no links"
+        )
     aligner = Aligner(
         model,
         args.subwords,
@@ -135,34 +141,25 @@ def run(args: argparse.Namespace) -> None:
         read_step=args.step == "read",
         full_context=args.full_context,
     )
-    skip = sentences.too_long(model, task)
-    if skip and args.too_long == "error":
-        raise UserError(
-            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes: "
-            f"{some(skip)}; --too-long empty gives them no links"
-        )
-    keep_all = args.table and gold is not None
-    everyone: list[dict[Key, Links]] = []  # of each sentence, what the gold is compared with
+    result_of = partial(
+        SentenceResult.of,
+        selected=selected,
+        end_symbol=args.end_symbol == "null",
+        all_heads=args.table,
+    )
+    everyone: list[dict[Key, Links]] = []
     with contextlib.ExitStack() as stack:
-        write_links = links_writer(args.output, stack)
-        write_matrix = matrix_writer(args.matrices, stack)
+        writers = open_writers(args, stack)
         bar = stack.enter_context(
             tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
         )
-        found = aligner.align(
-            sentences,
-            use=lambda sentence: SentenceResult.of(
-                sentence, (layer, head), end_symbol=args.end_symbol == "null", keep_all=keep_all
-            ),
-            skip=skip,
-            progress=bar.update,
-        )
-        for number, one in enumerate(found):
-            one = one or SentenceResult.nothing(lengths[number])
-            write_links(one.links)
-            write_matrix(number, one)
+        results = aligner.align(sentences, use=result_of, skip=skip, progress=bar.update)
+        for number, result in enumerate(results):
+            result = result or SentenceResult.empty(lengths[number])
+            for write in writers:
+                write(number, result)
             if gold:
-                everyone.append({SELECTED: one.links, **one.every})
+                everyone.append(result.links)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")
@@ -170,53 +167,47 @@ def run(args: argparse.Namespace) -> None:
         report(args, gold, scores_of(everyone, gold))
 
 
-Key = tuple[Choice, Choice]  # a layer and a head
-SELECTED: Key = ("selected", "selected")  # those of --layer and --head
-
-
 @dataclass
 class SentenceResult:
-    """What is kept of a sentence.
+    """The results for one sentence.
 
     Attributes:
-        source: words; None of a sentence that is too long.
-        target: words; likewise.
-        attention: of the layer and head that are selected, ``[target, source + 1]``.
-        links: of the same.
-        every: links of every layer and head and their means, if they are wanted.
+        source: words; None for a sentence that is too long.
+        target: likewise.
+        attention: of the selected layer and head, ``[target words, source words + 1]``.
+        links: of these under ``SELECTED``; if asked for, of every layer, head and mean.
     """
 
     source: list[str] | None
     target: list[str] | None
     attention: np.ndarray
-    links: Links
-    every: dict[Key, Links] = field(default_factory=dict)
+    links: dict[Key, Links]
 
     @classmethod
     def of(
-        cls, sentence: AlignedSentence, selected: Key, *, end_symbol: bool, keep_all: bool
+        cls, sentence: AlignedSentence, *, selected: Key, end_symbol: bool, all_heads: bool
     ) -> SentenceResult:
-        """Take what is wanted from an aligned sentence."""
+        """Reduce an aligned sentence to its results."""
         attention = sentence.of(*selected)
-        every = {}
-        if keep_all:
-            layers, heads = sentence.attention.shape[:2]
-            every = {
+        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
+        if all_heads:
+            layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
+            links |= {
                 (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
-                for layer in (*range(1, layers + 1), AVERAGE)
-                for head in (*range(1, heads + 1), AVERAGE)
+                for layer in layers
+                for head in heads
             }
-        links = strongest(attention, end_symbol=end_symbol)
-        return cls(sentence.source, sentence.target, attention, links, every)
+        return cls(sentence.source, sentence.target, attention, links)
 
     @classmethod
-    def nothing(cls, lengths: tuple[int, int]) -> SentenceResult:
-        """Of a sentence that was left out: no links, no attention."""
-        return cls(None, None, np.zeros((lengths[1], lengths[0] + 1), np.float32), frozenset())
+    def empty(cls, lengths: tuple[int, int]) -> SentenceResult:
+        """Return the results for a sentence that was left out: no links, no attention."""
+        attention = np.zeros((lengths[1], lengths[0] + 1), np.float32)
+        return cls(None, None, attention, {SELECTED: frozenset()})
 
 
 def choice(flag: str, value: str) -> Choice:
-    """A layer or head: its number, from the end if negative, or ``average``."""
+    """Parse a layer or head: its number, counted from the end if negative, or ``average``."""
     if value == AVERAGE:
         return AVERAGE
     number = -1 if value == "last" else int(value) if re.fullmatch(r"-?\d+", value) else 0
@@ -225,13 +216,8 @@ def choice(flag: str, value: str) -> Choice:
     return number
 
 
-def numbered(which: Choice, count: int) -> Choice:
-    """A choice among so many that does not count from the end."""
-    return which if which == AVERAGE or which > 0 else count + 1 + which
-
-
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together."""
+    """Refuse arguments that contradict each other."""
     model_args.check_one(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
@@ -251,45 +237,45 @@ def check_arguments(args: argparse.Namespace) -> None:
     )
 
 
-def links_writer(path: Path | None, stack: contextlib.ExitStack) -> Callable[[Links], None]:
-    """A function that writes the links of the next sentence."""
-    if path is None:
-        return lambda links: None
-    file = stack.enter_context(atomic_write(path))
-    return lambda links: file.write(f"{pharaoh(links)}\n".encode()) and None
+def open_writers(
+    args: argparse.Namespace, stack: contextlib.ExitStack
+) -> list[Callable[[int, SentenceResult], None]]:
+    """Open the files to write; return functions that write the next sentence to them."""
+    writers = []
+    if args.output:
+        writers.append(partial(_write_links, stack.enter_context(atomic_write(args.output))))
+    if args.matrices:
+        file = stack.enter_context(atomic_write(args.matrices))
+        if args.matrices.suffix == ".jsonl":
+            writers.append(partial(_write_json_line, file))
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+            writers.append(partial(_write_array, archive))
+    return writers
 
 
-def matrix_writer(
-    path: Path | None, stack: contextlib.ExitStack
-) -> Callable[[int, SentenceResult], None]:
-    """A function that writes the attention of a sentence."""
-    if path is None:
-        return lambda number, found: None
-    file = stack.enter_context(atomic_write(path))
-    if path.suffix == ".jsonl":
-        return lambda number, found: _write_json_line(file, number, found)
-    archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
-    return lambda number, found: _write_array(archive, number, found)
+def _write_links(file: BinaryIO, number: int, result: SentenceResult) -> None:
+    file.write(f"{pharaoh(result.links[SELECTED])}\n".encode())
 
 
-def _write_json_line(file: BinaryIO, number: int, found: SentenceResult) -> None:
+def _write_json_line(file: BinaryIO, number: int, result: SentenceResult) -> None:
     entry = {
         "sentence": number,
-        "source": found.source,
-        "target": found.target,
-        "attention": found.attention.round(6).astype(float).round(6).tolist(),
+        "source": result.source,
+        "target": result.target,
+        "attention": result.attention.round(6).astype(float).round(6).tolist(),
     }
     file.write(f"{json.dumps(entry, ensure_ascii=False)}\n".encode())
 
 
-def _write_array(archive: zipfile.ZipFile, number: int, found: SentenceResult) -> None:
-    """An array of an .npz file, as numpy writes it, but without all of them in memory."""
+def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) -> None:
+    """Add an array to an .npz file; unlike ``np.savez``, this needs no other one in memory."""
     with archive.open(f"{number}.npy", "w") as file:
-        np.lib.format.write_array(file, found.attention, allow_pickle=False)
+        np.lib.format.write_array(file, result.attention, allow_pickle=False)
 
 
 def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, AlignmentScore]:
-    """The score of each layer and head; sentences that lack one have no links in it."""
+    """Score each layer and head; a sentence that was left out has no links."""
     keys = max(everyone, key=len)
     return {
         key: score([links.get(key, frozenset()) for links in everyone], gold.sentences)
@@ -298,22 +284,22 @@ def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, Alignme
 
 
 def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScore]) -> None:
-    """Print the error rates, and write them where they are wanted."""
+    """Print the error rates, and write them to --json."""
     selected = scores.pop(SELECTED)
-    layers = [layer for layer, _ in scores if layer != AVERAGE]
-    selected_layer = numbered(choice("--layer", args.layer), max(layers, default=0))
-    name = f"layer {args.layer}, head {args.head}"
     for line in (*summary(gold, selected.total), *undefined(selected)):
         print(line)
-    print(table([[name, *rates(selected.total)]], ["", *RATES]))
+    print(rates_table({f"layer {args.layer}, head {args.head}": selected.total}))
+    layers, heads = (list(dict.fromkeys(key[side] for key in scores)) for side in (0, 1))
+    selected_layer = choice("--layer", args.layer)
     if scores:
-        heads = list(dict.fromkeys(head for _, head in scores))
         rows = [
             [f"layer {layer}", *(per_cent(scores[layer, head].total.aer) for head in heads)]
-            for layer in dict.fromkeys(layer for layer, _ in scores)
+            for layer in layers
         ]
         print()
-        print(table(rows, ["AER", *(f"head {head}" for head in heads)]))
+        print(Grid(["AER", *(f"head {head}" for head in heads)], rows, left=1).terminal())
+        if selected_layer != AVERAGE and selected_layer < 0:
+            selected_layer = layers[:-1][selected_layer]  # the last of them is the average
     if args.json:
         write_json(
             args.json,
@@ -340,9 +326,6 @@ def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScor
 
 
 def as_dict(found: AlignmentScore, by_sentence: bool) -> dict:
-    """A score, for JSON; counts of a sentence are [links, sure, possible, and found of either]."""
-    lists = [
-        [one.links, one.sure, one.possible, one.sure_found, one.possible_found]
-        for one in found.sentences
-    ]
-    return {**found.total.as_dict(), **({"by_sentence": lists} if by_sentence else {})}
+    """Describe a score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
+    lists = {"by_sentence": list(map(astuple, found.sentences))} if by_sentence else {}
+    return found.total.as_dict() | lists

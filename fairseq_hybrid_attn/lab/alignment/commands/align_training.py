@@ -1,4 +1,4 @@
-"""Word alignments of training text by eflomal, as alignment files for fairseq.
+r"""Word alignments of training text by eflomal, as alignment files for fairseq.
 
   fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt \
       --trainpref bpe/train --validpref bpe/valid
@@ -7,13 +7,12 @@
 
 It reads bpe/train.de and bpe/train.en and writes bpe/train.align, likewise for the other parts:
 i-j, source and target subword, from 0, a line for each sentence.  All parts are aligned together.
-Subwords are joined to words before, since words are aligned better; then every subword of a source
-word is linked with every subword of the target word that it is linked with.
+Words are aligned better than subwords, so subwords are joined first.  Then every subword of a
+source word is linked with every subword of the target words that the word is linked with.
 
-eflomal (Oestling & Tiedemann 2016) aligns in both directions; they are symmetrised by
-grow-diag-final-and (Koehn et al. 2005), unless --symmetrise says otherwise.  It takes its random
-numbers from the system and has no seed: two runs differ in some links.  More --samplers
-make them differ less.  --check aligns nothing, but checks the alignment files that are there.
+eflomal (Oestling & Tiedemann 2016) aligns in both directions.  The default of --symmetrise is
+grow-diag-final-and (Koehn et al. 2005).  eflomal has no seed: two runs differ in some links, fewer
+with more --samplers.  --check aligns nothing and checks existing alignment files.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ....errors import UserError
 from ...files.writing import check_outputs
 from ...text.words import SUBWORDS
 from ..link_files import Links, read_pharaoh, write_pharaoh
-from ..training_links import LONGEST, SYMMETRISATIONS, Pairs, align_words, read_pairs, symmetrise
+from ..training_links import LONGEST, SYMMETRISATIONS, Bitext, align_words, read_bitext, symmetrise
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,46 +80,28 @@ def run(args: argparse.Namespace) -> None:
     target = [sentence.words for part in parts.values() for sentence in part.target]
     warn_of_long(parts)
     print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
-    forward, backward = align_words(
-        source,
-        target,
-        samplers=args.samplers,
-        length=args.length,
-        priors=args.priors,
-        priors_out=args.priors_out,
-    )
-    links = iter(
-        symmetrise(ahead, back, args.symmetrise)
-        for ahead, back in zip(forward, backward, strict=True)
-    )
-    for prefix, part in parts.items():
-        found = [next(links) for _ in part.source]
-        write(args, prefix, part, found)
-
-
-def read_parts(args: argparse.Namespace) -> dict[str, Pairs]:
-    """The text of each prefix."""
-    given = {
-        "--trainpref": args.trainpref,
-        "--validpref": args.validpref,
-        "--testpref": args.testpref,
+    settings = {
+        name: getattr(args, name) for name in ("samplers", "length", "priors", "priors_out")
     }
-    prefixes = [prefix for prefix in given.values() if prefix]
+    directions = align_words(source, target, **settings)
+    links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
+    for prefix, part in parts.items():
+        write(args, prefix, part, [next(links) for _ in part.source])
+
+
+def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
+    """Read the text of each prefix."""
+    prefixes = list(filter(None, (args.trainpref, args.validpref, args.testpref)))
     if not prefixes:
-        raise UserError(f"give text to align: {', '.join(given)}")
+        raise UserError("give text to align: --trainpref, --validpref, --testpref")
     if len(set(prefixes)) < len(prefixes):
         raise UserError("--trainpref, --validpref and --testpref have to differ")
-    return {
-        prefix: read_pairs(
-            Path(f"{prefix}.{args.source_lang}"),
-            Path(f"{prefix}.{args.target_lang}"),
-            args.subwords,
-        )
-        for prefix in prefixes
-    }
+    languages = (args.source_lang, args.target_lang)
+    paths = {prefix: [Path(f"{prefix}.{one}") for one in languages] for prefix in prefixes}
+    return {prefix: read_bitext(*sides, args.subwords) for prefix, sides in paths.items()}
 
 
-def check(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
+def check(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
     """Check alignment files against the text."""
     for prefix, part in parts.items():
         path = Path(f"{prefix}.{args.align_suffix}")
@@ -128,8 +109,8 @@ def check(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
         print(f"{path}: {sum(map(len, links)):,} links in {len(links):,} sentences, all in range")
 
 
-def check_flags(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
-    """Refuse arguments before the work."""
+def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
+    """Check the other arguments before the work."""
     if args.samplers < 1:
         raise UserError(f"--samplers {args.samplers}: use 1 or more")
     if not args.length > 0:
@@ -145,11 +126,11 @@ def check_flags(args: argparse.Namespace, parts: dict[str, Pairs]) -> None:
     if args.priors_out:
         outputs["--priors-out"] = args.priors_out
     inputs = [Path(f"{prefix}.{language}") for prefix in parts for language in languages]
-    check_outputs(outputs, inputs=[*inputs, *([args.priors] if args.priors else [])])
+    check_outputs(outputs, inputs=inputs + [path for path in [args.priors] if path])
 
 
-def warn_of_long(parts: dict[str, Pairs]) -> None:
-    """Say which sentences eflomal leaves without links."""
+def warn_of_long(parts: dict[str, Bitext]) -> None:
+    """Warn of sentences that are too long for eflomal."""
     for prefix, part in parts.items():
         long = [
             number
@@ -164,7 +145,7 @@ def warn_of_long(parts: dict[str, Pairs]) -> None:
             )
 
 
-def write(args: argparse.Namespace, prefix: str, part: Pairs, links: list[Links]) -> None:
+def write(args: argparse.Namespace, prefix: str, part: Bitext, links: list[Links]) -> None:
     """Write the files of a part."""
     path = Path(f"{prefix}.{args.align_suffix}")
     write_pharaoh(path, part.expand(links))

@@ -13,11 +13,14 @@ import re
 
 from ...errors import UserError
 from ..configuration.tables import Cell, Claim, Table
-from ..runs.planning import Plan, State, status
+from ..runs.planning import State
 from ..scoring.combining import Combined, combined
 from ..scoring.metrics import METRICS
-from .comparison import Verdict
-from .evidence import Translations, evidence
+from ..scoring.significance import SAMPLES
+from .grids import STALE, signed
+from .numbers import Verdict
+from .run_results import RunResults
+from .scored_sentences import ScoredTranslations
 
 #: Sign, row and column; a hyphen is of the column's name unless another ROW/COLUMN follows.
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
@@ -27,14 +30,16 @@ NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are
 TOO_FEW = "cannot be judged, since there are fewer than two sentences"
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
 
+HOW_JUDGED = (
+    "Differences of BLEU, with the 95 % interval in brackets, by resampling the test set "
+    f"{SAMPLES:,} times (the same sentences for all systems). Held: the whole interval is above "
+    "zero, and so is every seed. Did not hold: both are below zero. The interval does not cover "
+    "how much trainings with other seeds would differ, nor that many claims are tested."
+)
+
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
-    """Sign and cell of each number of a claim.
-
-    Raises:
-        UserError: if it cannot be read, or names no cell of the table, or one that has no
-            translations of its own to resample.
-    """
+    """Sign and cell of each number of a claim, all of which can be resampled together."""
     terms, text = [], claim.above_zero
     while text.strip():
         found = _TERM.match(text)
@@ -45,7 +50,7 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
         cell = Cell(table, table.row(found[2]), table.column(found[3]))
         if cell.column.curve or cell.score.partition(".")[0] not in METRICS:
             raise UserError(
-                f"{table.name}: claims: {found[2]}/{found[3]} is no score of a whole translation"
+                f"{table.name}: claims: {found[2]}/{found[3]} is not a score of a whole translation"
             )
         terms.append((-1 if found[1] == "-" else 1, cell))
         text = text[found.end() :]
@@ -59,33 +64,32 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
     return terms
 
 
-def judge(plan: Plan) -> list[Verdict]:
-    """All claims of a plan's table.
+def judge(results: RunResults) -> list[Verdict]:
+    """The verdicts on all claims of a plan's table.
 
     A claim has held if the whole 95 % interval of our sum is above zero, and the sum of each
     seed; it did not hold if both are below.
-
-    Raises:
-        UserError: if a claim cannot be read.
     """
-    return [_judge(plan, claim, terms_of(plan.table, claim)) for claim in plan.table.claims]
+    table = results.plan.table
+    return [_judge(results, claim, terms_of(table, claim)) for claim in table.claims]
 
 
-def _judge(plan: Plan, claim: Claim, terms: list[tuple[int, Cell]]) -> Verdict:
+def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> Verdict:
     reported = [cell.paper for _, cell in terms]
     paper = None
     if None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
+    plan = results.plan
     try:
-        found = {seed: _of_seed(plan, terms, seed) for seed in plan.seeds}
-    except UserError as error:  # what they are about is not in this text
+        found = {seed: _of_seed(results, terms, seed) for seed in plan.seeds}
+    except UserError as error:  # what it is about is not in this text
         verdict = f"cannot be judged: {error}"
         return Verdict(claim.says, paper, None, {}, plan.seeds, False, verdict)
     lacking = tuple(seed for seed, terms_found in found.items() if terms_found is None)
     found = {seed: terms_found for seed, terms_found in found.items() if terms_found}
     if not found:
-        runs = [plan.workspace.run(cell, seed) for _, cell in terms for seed in plan.seeds]
-        all_run = all(run.folder.result.exists() for run in runs)
+        runs = [run for _, cell in terms for run in results.runs(cell)]
+        all_run = all(results.result(run) is not None for run in runs)
         verdict = GONE if all_run else NOT_RUN
         return Verdict(claim.says, paper, None, {}, lacking, False, verdict)
     together = [term for one in found.values() for term in one]
@@ -104,20 +108,23 @@ def _judge(plan: Plan, claim: Claim, terms: list[tuple[int, Cell]]) -> Verdict:
     elif ours.high < 0 and max(by_seed.values()) < 0:
         verdict = FAILED
     runs = [plan.workspace.run(cell, seed) for _, cell in terms for seed in found]
-    stale = any(status(run).state is State.STALE for run in runs)
+    stale = any(results.status(run).state is State.STALE for run in runs)
     return Verdict(claim.says, paper, ours, by_seed, lacking, stale, verdict)
 
 
-def _of_seed(plan: Plan, terms: list[tuple[int, Cell]], seed: int):
-    """Sign and translations of each term; None if a run lacks."""
+def _of_seed(
+    results: RunResults, terms: list[tuple[int, Cell]], seed: int
+) -> list[tuple[int, ScoredTranslations]] | None:
+    """Sign and translations of each term; None if those of a run are missing."""
+    place = results.plan.workspace
     found = [
-        (sign, evidence(plan.workspace.run(cell, seed), cell.score, cell.column))
+        (sign, results.sentences(place.run(cell, seed), cell.score, cell.column))
         for sign, cell in terms
     ]
-    return found if all(isinstance(one, Translations) for _, one in found) else None
+    return found if all(isinstance(one, ScoredTranslations) for _, one in found) else None
 
 
-def _sum(terms: list[tuple[int, Translations]], factor: float) -> Combined:
+def _sum(terms: list[tuple[int, ScoredTranslations]], factor: float) -> Combined:
     first = terms[0][1]
     return combined(
         first.score,
@@ -126,3 +133,48 @@ def _sum(terms: list[tuple[int, Translations]], factor: float) -> Combined:
         first.target,
         first.lowercase,
     )
+
+
+def verdict_rows(verdicts: tuple[Verdict, ...]) -> list[dict[str, str]]:
+    """The verdicts as rows of a grid."""
+    return [
+        {
+            "claim": one.claim,
+            "paper": signed(one.paper),
+            "ours (95 %)": _with_interval(one.ours) if one.ours else "",
+            "by seed": _by_seed(one),
+            "": one.verdict + (STALE if one.stale else ""),
+        }
+        for one in verdicts
+    ]
+
+
+def verdict_sentence(one: Verdict) -> str:
+    """A verdict as an item of a list in Markdown."""
+    stale = f"{STALE} (a run is not up to date)" if one.stale else ""
+    seeds = " (one seed)" if len(one.by_seed) == 1 else ""
+    sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**{seeds}{stale}: {one.claim}"
+    told = [
+        *([f"ours {_with_interval(one.ours)}, {_by_seed(one)}"] if one.ours else []),
+        *([f"paper {signed(one.paper)}{_outside(one)}"] if one.paper is not None else []),
+    ]
+    return f"{sentence}: {'; '.join(told)}." if told else f"{sentence}."
+
+
+def _by_seed(one: Verdict) -> str:
+    """The sum of each seed, and the seeds that have none."""
+    told = [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
+    if one.lacking and told:
+        told.append(f"not all runs with seed {', '.join(map(str, one.lacking))}")
+    return ", ".join(told)
+
+
+def _outside(one: Verdict) -> str:
+    """Where the paper's sum is, if it is not within our interval."""
+    if one.ours is None or one.ours.low <= one.paper <= one.ours.high:
+        return ""
+    return f" ({'above' if one.paper > one.ours.high else 'below'} our interval)"
+
+
+def _with_interval(ours: Combined) -> str:
+    return f"{ours.value:+.2f} ({ours.low:+.2f} to {ours.high:+.2f})"

@@ -11,8 +11,8 @@ from ..curves.measure import CHECKPOINTS, LABELS, Curve
 from ..lengths import figure as lengths
 from ..lengths.measure import GroupScores, SystemScore
 from ..runs.planning import Plan
-from .comparison import Section
-from .evidence import sentences, source_lengths
+from .numbers import Section
+from .scored_sentences import sentence_numbers, source_lengths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -109,7 +109,7 @@ def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> l
     for section in sections:
         group = plan.table.column(section.name).group
         score = section.measured[0].ours.score if section.measured else section.score
-        members = sentences(done, score, group, len(words)) or []
+        members = sentence_numbers(done, score, group, len(words)) or []
         scores = {
             names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
             for line in section.measured

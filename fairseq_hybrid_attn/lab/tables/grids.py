@@ -4,62 +4,66 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tabulate import tabulate
-
+from ..files.tabular import Grid
 from ..scoring.significance import SAMPLES
-from .comparison import Comparison, Line, Section
+from .numbers import Line, Section, TableNumbers
 
 #: Marks what is not up to date.
 STALE = "†"
 
+INTERVALS = {
+    "seeds": "over seeds (Student's t)",
+    "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it does not "
+    "cover how much other trainings would differ",
+}
 
-def grid(comparison: Comparison, section: Section, fmt: str) -> str:
+
+def rows_grid(numbers: TableNumbers, section: Section) -> Grid:
     """A line for each row: the paper's number, ours, and both beside the baseline."""
-    columns: list[tuple[str, Callable[[Line], str]]] = [
-        ("row", lambda line: line.row),
-        ("system", lambda line: line.system),
-        ("paper", lambda line: _number(line.paper)),
-        ("ours", _ours),
-    ]
-    if comparison.is_papers:
-        columns.append(("ours - paper", lambda line: signed(_from_paper(line))))
+    columns: dict[str, Callable[[Line], str]] = {
+        "row": lambda line: line.row,
+        "system": lambda line: line.system,
+        "paper": lambda line: _number(line.paper),
+        "ours": _ours,
+    }
+    if numbers.is_papers:
+        columns["ours - paper"] = lambda line: signed(_from_paper(line))
     if section.baseline is not None:
         name = section.baseline.row
-        columns += [
-            (f"paper - {name}", lambda line: signed(section.paper_difference(line))),
-            (f"ours - {name}", lambda line: _difference(section, line)),
-            ("p", lambda line: _p(line)),
-        ]
-    columns.append(("seeds", _seeds))
-    rows = [[show(line) for _, show in columns] for line in section.lines]
-    headers = [title for title, _ in columns]
-    return _tabulated(rows, headers, fmt)
+        columns |= {
+            f"paper - {name}": lambda line: signed(section.paper_difference(line)),
+            f"ours - {name}": lambda line: _difference(section, line),
+            "p": _p_values,
+        }
+    columns["seeds"] = _seeds
+    rows = [[show(line) for show in columns.values()] for line in section.lines]
+    return Grid(list(columns), rows, left=2)
 
 
-def curves(section: Section, fmt: str) -> str:
+def curves_grid(section: Section) -> Grid:
     """A line for each checkpoint, a column for each row that has them."""
-    curves: dict[str, dict[int, Line]] = {}
+    curves: dict[str, dict[int | None, Line]] = {}
     for line in section.lines:
         curves.setdefault(f"{line.row}: {line.system}".removesuffix(": "), {})[line.at] = line
     points = sorted({at for curve in curves.values() for at in curve if at is not None})
-    rows = [
+    rows: list[list] = [
         [at, *(_ours(curve[at]) if at in curve else "" for curve in curves.values())]
         for at in points
     ]
-    lacking = [next(iter(curve.values())).why_not for curve in curves.values()]
-    if any(lacking):
-        rows.append(["", *lacking])
-    return _tabulated(rows, ["updates", *curves], fmt)
+    why_not = [next(iter(curve.values())).why_not for curve in curves.values()]
+    if any(why_not):
+        rows.append(["", *why_not])
+    return Grid(["updates", *curves], rows, left=0)
 
 
-def transposed(sections: tuple[Section, ...], fmt: str) -> str:
-    """A line for each column of the table, with what its rows have there."""
+def transposed_grid(sections: tuple[Section, ...]) -> Grid:
+    """A line for each column of the table, with the numbers of its rows."""
     names = dict.fromkeys((line.row, line.system) for s in sections for line in s.lines)
     reported = {line.row for s in sections for line in s.lines if line.paper is not None}
-    headers = [""]
+    headings = [""]
     for row, system in names:
         who = system or row
-        headers += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
+        headings += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
     rows = []
     for section in sections:
         lines = {line.row: line for line in section.lines}
@@ -69,19 +73,11 @@ def transposed(sections: tuple[Section, ...], fmt: str) -> str:
             cells += [_number(line and line.paper)] if row in reported else []
             cells.append(_ours(line) if line else "")
         rows.append(cells)
-    return _tabulated(rows, headers, fmt)
-
-
-def _tabulated(rows: list[list], headers: list[str], fmt: str) -> str:
-    if fmt == "github":  # tabulate leaves in a cell what would end it there
-        headers, *rows = (
-            [str(cell).replace("|", r"\|") for cell in row] for row in [headers, *rows]
-        )
-    return tabulate(rows, headers, tablefmt=fmt, disable_numparse=True)
+    return Grid(headings, rows, left=1)
 
 
 def footnotes(*sections: Section) -> list[str]:
-    """What the numbers of one grid are, and what is to be known of them."""
+    """How the numbers of one grid were computed, and which of them are not up to date."""
     lines = [line for section in sections for line in section.measured]
     measured = [line.ours for line in lines]
     notes = []
@@ -94,15 +90,10 @@ def footnotes(*sections: Section) -> list[str]:
         notes.append(f"{told}: {signature}")
     overs = sorted({ours.over for ours in measured if ours.interval is not None})
     if overs:
-        how = {
-            "seeds": "over seeds (Student's t)",
-            "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it "
-            "knows nothing of other trainings",
-        }
-        notes.append(f"± is half the 95 % interval, {'; '.join(how[over] for over in overs)}.")
+        notes.append(f"± is half the 95 % interval, {'; '.join(map(INTERVALS.get, overs))}.")
     if any(ours.p_values for ours in measured):
         how = f"paired bootstrap ({SAMPLES:,} draws)"
-        notes.append(f"p: {how} against the baseline's run of the same seed, by seed.")
+        notes.append(f"p, for each seed: {how} against the baseline's run of the same seed.")
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
@@ -111,7 +102,7 @@ def footnotes(*sections: Section) -> list[str]:
 
 
 def _whose_seeds(sections: tuple[Section, ...]) -> list[str]:
-    """Which seeds the numbers are means of; where they differ, of which rows, and which columns."""
+    """The seeds that numbers are means of; where they differ, those of each row and column."""
     rows: dict[str, dict[str, list[str]]] = {}
     for section in sections:
         for line in section.measured:
@@ -157,10 +148,9 @@ def _seeds(line: Line) -> str:
     return str(count) if count == 1 else f"{count}: {' '.join(map(_number, line.ours.by_seed))}"
 
 
-def _p(line: Line) -> str:
-    return (
-        " ".join("-" if p is None else f"{p:.3f}" for p in line.ours.p_values) if line.ours else ""
-    )
+def _p_values(line: Line) -> str:
+    p_values = line.ours.p_values if line.ours else ()
+    return " ".join("-" if p is None else f"{p:.3f}" for p in p_values)
 
 
 def _number(value: float | None) -> str:
@@ -168,4 +158,5 @@ def _number(value: float | None) -> str:
 
 
 def signed(value: float | None) -> str:
+    """A difference for display."""
     return "" if value is None else f"{value:+.2f}"

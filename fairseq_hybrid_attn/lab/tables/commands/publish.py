@@ -17,9 +17,9 @@ from pathlib import Path
 from ....errors import UserError
 from ...files.writing import atomic_write, check_outputs
 from ...runs.commands.arguments import add_workspace
-from ..document import write_up
-from ..publishing import check_can_be_published, publish
-from .arguments import add_cells, plans
+from ..results_document import write_up
+from ..results_folder import check_can_be_published, publish
+from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
         publish(plan, args.results)
         print(f"{plan.table.name} is in {args.results}")
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
-    text = write_up(args.results, name)
+    text = write_up(args.results, name, args.configs)
     with atomic_write(args.document) as file:
         file.write(text.encode())
     print(f"{args.document} is written")

@@ -30,9 +30,9 @@ from ...runs.planning import Plan, State, status
 from ...runs.run_folders import forget
 from ...runs.scheduler import run_all
 from ...runs.workspace import Run, Workspace
-from ..comparing import compare
-from ..printing import as_terminal
-from .arguments import add_cells, plans
+from ..measuring import measure
+from ..output import as_terminal
+from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     stop_at_signals()
     problems = do(asked, where, args)
     for plan in asked if not args.prepare_only else []:
-        print("\n" + as_terminal(compare(plan)), end="", flush=True)
+        print("\n" + as_terminal(measure(plan)), end="", flush=True)
     if problems:
         raise UserError(
             "\n".join(["", "Not all was done:", *problems, "Mended, the same command goes on."])

@@ -17,10 +17,10 @@ from ...arguments import outputs
 from ...figures import style
 from ...files.writing import check_outputs
 from ...runs.commands.arguments import add_workspace
-from ..comparing import compare
+from ..measuring import measure
 from ..drawing import check_drawable, draw
-from ..printing import FORMATS
-from .arguments import add_cells, plans
+from ..output import FORMATS
+from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
         check_outputs({"--figure": args.figure}, inputs=[])
         check_drawable(asked)
     for number, plan in enumerate(asked):
-        found = compare(plan, significance=not args.no_significance)
+        found = measure(plan, significance=not args.no_significance)
         sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
         if args.figure:
             style.save(draw(plan, found.sections, args.theme or "light"), args.figure)

@@ -1,4 +1,4 @@
-"""What of a run's test set can be resampled, to tell a difference from an accident.
+"""The sentences behind a score, which are resampled for intervals and p-values.
 
 A score of translations is resampled from the texts, an alignment error rate from the counts of
 each sentence.
@@ -7,7 +7,6 @@ each sentence.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from ...errors import UserError
 from ..alignment import resampling
@@ -26,22 +25,9 @@ from ..text.test_sets import read_test_sets, slices
 from ..text.words import WITHOUT_SPACES
 
 
-class Evidence(Protocol):
-    """A score's sentences."""
-
-    def interval(self, *others: Evidence) -> float | None:
-        """Half the 95 % interval of the mean of this and others, of the same sentences.
-
-        None if there is none.
-        """
-
-    def p_value(self, baseline: Evidence) -> float | None:
-        """Of the paired bootstrap; None if the baseline is not of the same test set."""
-
-
 @dataclass(frozen=True)
-class Translations:
-    """The translations of a test set; ``score`` without its name."""
+class ScoredTranslations:
+    """The translations of a test set; ``score`` without the test set's name."""
 
     score: str
     translations: list[str]
@@ -59,19 +45,18 @@ class Translations:
         metric = build_metric(self.score, self.target, self.lowercase)
         return length_ratio(metric, self.translations, self.references)
 
-    def cut(self) -> Translations:
-        """The translations without the words that the reference has no place for.
-
-        Raises:
-            UserError: if there are no spaces between words, to cut at.
-        """
+    def cut(self) -> ScoredTranslations:
+        """Each translation cut to the number of words of its reference."""
         if self.target in WITHOUT_SPACES:
             raise UserError(f"text in {self.target} has no spaces between words to cut it at")
         pairs = zip(self.translations, self.references, strict=True)
         return replace(self, translations=[cut_to(*pair) for pair in pairs])
 
-    def interval(self, *others: Translations) -> float | None:
-        """See :class:`Evidence`."""
+    def interval(self, *others: ScoredTranslations) -> float | None:
+        """Half the 95 % interval of the mean over this and other systems.
+
+        None if there is none, or if the systems are of different sentences.
+        """
         how = self.target, self.lowercase
         if not others:
             return confidence_interval(
@@ -86,8 +71,8 @@ class Translations:
         mean = combined(self.score, terms, self.references, *how)
         return (mean.high - mean.low) / 2
 
-    def p_value(self, baseline: Translations) -> float | None:
-        """See :class:`Evidence`."""
+    def p_value(self, baseline: ScoredTranslations) -> float | None:
+        """By the paired bootstrap; None if the baseline is of different sentences."""
         if self.references != baseline.references:
             return None
         return paired_bootstrap(
@@ -101,42 +86,40 @@ class Translations:
 
 
 @dataclass(frozen=True)
-class Alignments:
+class ScoredAlignments:
     """The counts of hand-aligned sentences."""
 
     counts: list[Counts]
 
     @property
     def gold(self) -> list[tuple[int, int]]:
-        """Sure and possible links of each sentence, by which its text is known again."""
+        """Sure and possible links of each sentence, which identify the text."""
         return [(one.sure, one.possible) for one in self.counts]
 
-    def interval(self, *others: Alignments) -> float | None:
-        """See :class:`Evidence`."""
+    def interval(self, *others: ScoredAlignments) -> float | None:
+        """As of :class:`ScoredTranslations`."""
         if any(other.gold != self.gold for other in others):
             return None
         return resampling.interval([one.counts for one in (self, *others)])
 
-    def p_value(self, baseline: Alignments) -> float | None:
-        """See :class:`Evidence`."""
+    def p_value(self, baseline: ScoredAlignments) -> float | None:
+        """As of :class:`ScoredTranslations`."""
         same = self.gold == baseline.gold
         return resampling.p_value(self.counts, baseline.counts) if same else None
 
 
-def evidence(run: Run, score: str, column: Column | None = None) -> Evidence | None:
-    """What there is of a run that has a result; None if it is not here any more.
+ScoredSentences = ScoredTranslations | ScoredAlignments
 
-    Translations are of the text that they were made from: once the corpus has been prepared anew
-    from another one, they are of no use.
+
+def scored_sentences(run: Run, score: str, column: Column | None = None) -> ScoredSentences | None:
+    """The sentences behind a score of a run; None if there is no result, or they have gone.
+
+    Translations count as gone when the corpus has been prepared anew from another text.
 
     Args:
         run: the run.
-        score: which of its scores.
-        column: what of its translations is looked at: of sentences of some length alone, or cut;
-            all of them as they are if None.
-
-    Raises:
-        UserError: if they cannot be looked at so.
+        score: one of its scores.
+        column: restricts the sentences to a length, or cuts them, if given.
     """
     folder, reference = run.folder, run.treatment.reference()
     result = read_result(folder.result)
@@ -145,32 +128,32 @@ def evidence(run: Run, score: str, column: Column | None = None) -> Evidence | N
     metric = score.partition(".")[0]
     if metric not in METRICS:
         rate = read_rates(folder.alignment_score).get(score)
-        return Alignments(rate.sentences) if rate and rate.sentences else None
+        return ScoredAlignments(rate.sentences) if rate and rate.sentences else None
     manifest = read_manifest(run.corpus_folder)
     if manifest is None or manifest.digest != result["corpus"]["digest"]:
         return None
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)
-    numbers = sentences(run, score, column and column.group, len(references))
+    numbers = sentence_numbers(run, score, column and column.group, len(references))
     if numbers is None:
         return None
     translations, references = (
         [lines[number] for number in numbers] for lines in (translations, references)
     )
-    found = Translations(
+    found = ScoredTranslations(
         metric, translations, references, run.treatment.target, run.recipe.lowercase
     )
     return found.cut() if column is not None and column.cut else found
 
 
-def sentences(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:
-    """Which sentences of a run's test text a score is of; None if it has no such test set.
+def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:
+    """The sentences of a run's test text that a score is of; None if there is no such test set.
 
     Args:
         run: the run.
         score: ``bleu``, or ``bleu.NAME`` of the test set of that name.
-        group: only the sentences whose source has so many words, if any.
+        group: only sentences with that many source words, if given.
         count: sentences of the whole text.
     """
     _, dot, test_set = score.partition(".")
@@ -186,11 +169,7 @@ def sentences(run: Run, score: str, group: Group | None, count: int) -> list[int
 
 
 def source_lengths(run: Run) -> list[int]:
-    """Words of the source sentences of a run's test set.
-
-    Raises:
-        UserError: if they are not here any more, or its text is not split into words.
-    """
+    """Words of each source sentence of a run's test text."""
     source, recipe = run.treatment.source, run.recipe
     if source in WITHOUT_SPACES and recipe.tokenizer[source] == "none":
         raise UserError(f"its corpus does not split {source} into words")

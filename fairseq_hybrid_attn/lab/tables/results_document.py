@@ -1,4 +1,4 @@
-"""The document of all results that are kept: made of their files, and of nothing else."""
+"""The document of all results that are kept, RESULTS.md."""
 
 from __future__ import annotations
 
@@ -7,48 +7,46 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..runs.planning import State
-from .printing import as_markdown
-from .publishing import Published, read_published, results_of
+from .output import as_markdown
+from .results_folder import KeptTable, read_tables, results_of
 
 HEAD = """\
 # Results
 
-Made by `fairseq-hybrid publish` of the files in [`{folder}/`]({folder}), and of nothing else; do
-not edit it. What was not run says so. Levels on another text or at another size than a paper's
-cannot be compared with the paper's; differences between rows can, with the level in mind: what is
-at 10 BLEU cannot fall by 16.
+`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers' numbers in
+`configs/`; do not edit it. What was not run is marked so. Levels on another text or at another size
+than a paper's cannot be compared with the paper's. Differences between rows can, with the level in
+mind: a system at 10 BLEU cannot fall by 16.
 """
 
 
-def write_up(folder: Path, name: str) -> str:
+def write_up(folder: Path, name: str, configs: Path) -> str:
     """The document, as Markdown.
 
     Args:
         folder: where results are kept.
         name: the folder, as seen from the document.
-
-    Raises:
-        UserError: if there are none, or a file cannot be read.
+        configs: the folder of the tables' configurations.
     """
-    published = read_published(folder)
+    tables = read_tables(folder, configs)
     blocks, written = [HEAD.format(folder=name)], set[tuple[str, str]]()
-    for one in published:
-        if one.comparison.is_measured:
-            blocks += [as_markdown(one.comparison), *_figure(one, name)]
+    for one in tables:
+        if one.numbers.is_measured:
+            blocks += [as_markdown(one.numbers), *_figure(one, name)]
             blocks += [_how(one, results_of(folder, [one]), written), *_unfinished(one)]
-            written.add((one.comparison.table, one.comparison.label))
-    lacking = [one for one in published if not one.comparison.is_measured]
-    if lacking:
-        blocks += ["## Not run\n", "\n".join(map(_not_run, lacking)) + "\n"]
+            written.add((one.numbers.table, one.numbers.label))
+    not_run = [_not_run(one) for one in tables if not one.numbers.is_measured]
+    if not_run:
+        blocks += ["## Not run\n", "\n".join(not_run) + "\n"]
     return "\n".join(blocks)
 
 
-def _figure(one: Published, name: str) -> list[str]:
-    return [f"![{one.comparison.title}]({name}/tables/{one.figure})\n"] if one.figure else []
+def _figure(one: KeptTable, name: str) -> list[str]:
+    return [f"![{one.numbers.title}]({name}/tables/{one.figure})\n"] if one.figure else []
 
 
-def _how(one: Published, results: Sequence[dict], written: set[tuple[str, str]]) -> str:
-    """The command that repeats a table, and what its runs took, if it was not told before."""
+def _how(one: KeptTable, results: Sequence[dict], written: set[tuple[str, str]]) -> str:
+    """The command that repeats a table, and what its runs took, unless it was told before."""
     tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
     told = _runs(results)
     if written.issuperset(tables):
@@ -78,7 +76,7 @@ def _runs(results: Sequence[dict]) -> list[str]:
 
 
 def _by_row(name: str, results: Sequence[dict], tell: Callable[[dict], str]) -> list[str]:
-    """What results have, once if it is the same for all, or else with the rows that have it."""
+    """A fact, once if all results share it, or else with the rows that have it."""
     rows: dict[str, dict[str, None]] = {}
     for result in results:
         rows.setdefault(tell(result), {})[result["row"]] = None
@@ -113,17 +111,22 @@ def _commit(code: dict) -> str:
     return f"commit {commit}" + (", modified" if code["modified"] else "")
 
 
-def _unfinished(one: Published) -> list[str]:
-    return ["Not finished: " + "; ".join(one.unfinished) + "\n"] if one.unfinished else []
+def _unfinished(one: KeptTable) -> list[str]:
+    states = "; ".join(f"{name}: {state}" for name, state in one.unfinished.items())
+    return [f"Not finished: {states}\n"] if states else []
 
 
-def _not_run(one: Published) -> str:
+def _not_run(one: KeptTable) -> str:
     rows = dict.fromkeys(
         f"{line.row}: {line.system}" if line.system else line.row
-        for section in one.comparison.sections
+        for section in one.numbers.sections
         for line in section.lines
     )
-    far = [run for run in one.unfinished if not run.endswith(f": {State.NOT_BEGUN.value}")]
-    begun = f" ({'; '.join(far)})" if far else ""
-    title, command = one.comparison.title, shlex.join(one.command)
+    states = [
+        f"{name}: {state}"
+        for name, state in one.unfinished.items()
+        if state != State.NOT_BEGUN.value
+    ]
+    begun = f" ({'; '.join(states)})" if states else ""
+    title, command = one.numbers.title, shlex.join(one.command)
     return f"- **{title}** (`{command}`): not run: {'; '.join(rows)}{begun}"

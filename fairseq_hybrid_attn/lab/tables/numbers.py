@@ -1,0 +1,150 @@
+"""A table's numbers, the paper's and ours, as plain data: printed, or kept as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+
+from ..scoring.combining import Combined
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Our number for a cell."""
+
+    value: float  #: the mean over seeds
+    by_seed: tuple[float, ...]  #: in the order of ``seeds``
+    score: str  #: on the user's text, not always the column's
+    interval: float | None  #: half the width of its 95 % interval, if that could be computed
+    over: str  #: what varies in the interval: ``seeds``, or ``test set`` with fewer than three
+    seeds: tuple[int, ...]
+    signature: str  #: how it was computed
+    #: By the paired bootstrap against the baseline row, in the order of ``seeds``, None where the
+    #: baseline has no run of that seed; empty if there is nothing to compare with.
+    p_values: tuple[float | None, ...]
+    stale: str  #: why it is not up to date, if so
+    updates: float  #: the mean number of training updates
+    parameters: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a printed table."""
+
+    row: str
+    system: str  #: for display
+    paper: float | None
+    ours: Measured | None
+    why_not: str  #: why there is no number of ours
+    at: int | None = None  #: after how many updates, in a curve
+
+
+@dataclass(frozen=True)
+class Section:
+    """One column of a paper's table, printed as a table of its own."""
+
+    name: str
+    title: str
+    score: str  #: the paper's
+    curve: bool  #: whether there is a line for each checkpoint of a row
+    group: str | None  #: the lengths of source sentences that it is restricted to, if any
+    baseline: Line | None  #: what others are compared with, of this table or of another
+    lines: tuple[Line, ...]
+
+    @property
+    def measured(self) -> list[Line]:
+        """The lines that have a number of ours."""
+        return [line for line in self.lines if line.ours]
+
+    def paper_difference(self, line: Line) -> float | None:
+        """The paper's number less its baseline's."""
+        base = self.baseline
+        if base is None or base == line or base.paper is None or line.paper is None:
+            return None
+        return line.paper - base.paper
+
+    def our_difference(self, line: Line) -> float | None:
+        """Our number less our baseline's, over the seeds that both have."""
+        base = self.baseline
+        if base is None or base == line or base.ours is None or line.ours is None:
+            return None
+        seeds = self.shared_seeds(line)
+        # Points of a curve are compared after the same number of updates only.
+        if not seeds or base.at != line.at:
+            return None
+        ours, theirs = (
+            dict(zip(one.seeds, one.by_seed, strict=True)) for one in (line.ours, base.ours)
+        )
+        return fmean(ours[seed] - theirs[seed] for seed in seeds)
+
+    def shared_seeds(self, line: Line) -> list[int]:
+        """The seeds that a measured line and its measured baseline share."""
+        return [seed for seed in line.ours.seeds if seed in self.baseline.ours.seeds]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What our numbers say of a claim."""
+
+    claim: str
+    paper: float | None  #: the sum of the paper's numbers, if it reports them all
+    ours: Combined | None  #: the sum of ours, a mean over seeds, if it can be computed
+    by_seed: dict[str, float]  #: the sum for each seed that has all runs
+    lacking: tuple[int, ...]  #: the seeds with a missing run
+    stale: bool  #: whether one of its runs is not up to date
+    verdict: str
+
+
+@dataclass(frozen=True)
+class TableNumbers:
+    """A table with the paper's numbers and ours."""
+
+    table: str  #: ``paper/table``
+    title: str
+    notes: str
+    label: str  #: of scale and text
+    profile: str  #: the scale
+    text: str | None  #: the name of the user's text; None for the papers' corpora
+    is_papers: bool  #: whether levels can be compared with the paper's
+    columns: int  #: how many the table has, shown or not
+    transposed: bool  #: whether it is printed with a line a column
+    sections: tuple[Section, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has any number of ours."""
+        return any(section.measured for section in self.sections)
+
+
+def numbers_of(content: dict) -> TableNumbers:
+    """The inverse of ``dataclasses.asdict``, after JSON too.
+
+    Raises:
+        KeyError, TypeError, ValueError: if the content is something else.
+    """
+    parts = {
+        "sections": tuple(map(_section, content["sections"])),
+        "verdicts": tuple(map(_verdict, content["verdicts"])),
+    }
+    return TableNumbers(**{**content, **parts})
+
+
+def _section(content: dict) -> Section:
+    base, lines = content["baseline"], content["lines"]
+    parts = {"baseline": base and _line(base), "lines": tuple(map(_line, lines))}
+    return Section(**{**content, **parts})
+
+
+def _line(content: dict) -> Line:
+    ours = content["ours"]
+    if ours is None:
+        return Line(**content)
+    sequences = {key: tuple(ours[key]) for key in ("seeds", "by_seed", "p_values")}
+    return Line(**{**content, "ours": Measured(**{**ours, **sequences})})
+
+
+def _verdict(content: dict) -> Verdict:
+    ours = content["ours"]
+    parts = {"ours": ours and Combined(**ours), "lacking": tuple(content["lacking"])}
+    return Verdict(**{**content, **parts})

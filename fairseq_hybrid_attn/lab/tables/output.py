@@ -1,0 +1,105 @@
+"""A table's numbers as output: for a terminal, as Markdown, as CSV, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+
+from ..files.tabular import Grid
+from .claims import HOW_JUDGED, verdict_rows, verdict_sentence
+from .grids import curves_grid, footnotes, rows_grid, transposed_grid
+from .numbers import TableNumbers
+
+
+def as_terminal(numbers: TableNumbers) -> str:
+    """For a terminal."""
+    verdicts = Grid.of(verdict_rows(numbers.verdicts)).terminal()
+    return _text(numbers, numbers.title, Grid.terminal, verdicts)
+
+
+def as_markdown(numbers: TableNumbers) -> str:
+    """For a document."""
+    verdicts = "\n".join(map(verdict_sentence, numbers.verdicts))
+    return _text(numbers, f"### {numbers.title}", Grid.markdown, verdicts)
+
+
+def as_csv(numbers: TableNumbers) -> str:
+    """For programs: a line a cell, empty where there is no number."""
+    rows = []
+    for section in numbers.sections:
+        for line in section.lines:
+            ours = line.ours
+            rows.append(
+                {
+                    "table": numbers.table,
+                    "row": line.row,
+                    "column": section.name,
+                    "label": numbers.label,
+                    "system": line.system,
+                    "at": line.at,
+                    "score": ours.score if ours else section.score,
+                    "paper": _digits(line.paper),
+                    "ours": _digits(ours and ours.value),
+                    "interval": _digits(ours and ours.interval),
+                    "interval_over": ours.over if ours and ours.interval is not None else "",
+                    "seeds": " ".join(map(str, ours.seeds)) if ours else "",
+                    "by_seed": " ".join(map(_digits, ours.by_seed)) if ours else "",
+                    "paper_difference": _digits(section.paper_difference(line)),
+                    "our_difference": _digits(section.our_difference(line)),
+                    "p_values": " ".join(_digits(p) or "-" for p in ours.p_values) if ours else "",
+                    "parameters": ours.parameters if ours else "",
+                    "updates": f"{ours.updates:.0f}" if ours else "",
+                    "signature": ours.signature if ours else "",
+                    "state": (ours.stale or "done") if ours else line.why_not,
+                }
+            )
+    return Grid.of(rows).csv()
+
+
+def as_json(numbers: TableNumbers) -> str:
+    """Everything, including claims and their intervals."""
+    return json.dumps(asdict(numbers), indent=1, ensure_ascii=False) + "\n"
+
+
+FORMATS: dict[str, Callable[[TableNumbers], str]] = {
+    "terminal": as_terminal,
+    "markdown": as_markdown,
+    "csv": as_csv,
+    "json": as_json,
+}
+
+
+def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], verdicts: str) -> str:
+    blocks = [heading]
+    if not numbers.is_papers:
+        blocks.append(
+            f"{_scale(numbers)}: levels cannot be compared with the paper's; differences between "
+            "rows can."
+        )
+    if numbers.transposed:
+        blocks += [show(transposed_grid(numbers.sections)), *footnotes(*numbers.sections)]
+    else:
+        for section in numbers.sections:
+            if numbers.columns > 1:
+                blocks.append(f"{section.title}:")
+            grid = curves_grid(section) if section.curve else rows_grid(numbers, section)
+            blocks += [show(grid), *footnotes(section)]
+    if numbers.verdicts:
+        blocks += ["Claims:", verdicts, HOW_JUDGED]
+    if numbers.notes:
+        blocks.append(f"Note: {numbers.notes}")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _scale(numbers: TableNumbers) -> str:
+    """On what text and at what scale, where it is not the paper's."""
+    text = f"your text ({numbers.text})" if numbers.text else "its corpus"
+    # The full profile leaves a table's own sizes as they are.
+    if numbers.profile == "full":
+        return f"On {text}"
+    return f"Profile {numbers.profile} on {text}"
+
+
+def _digits(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"

@@ -1,0 +1,329 @@
+"""The folder of results that are kept with the code: small files, without text or checkpoints.
+
+  FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.json   the result of a run
+  FOLDER/tables/PAPER.TABLE.LABEL.json                  a table: what was asked for, and what its
+                                                        runs' results do not say of its numbers
+  FOLDER/tables/PAPER.TABLE.LABEL.png                   its figure, if it can be drawn
+
+A table is read as its runs' results and the configurations give it, with its own file on top: the
+intervals and p-values, which need the translations.  Folders of the machine are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import UserError
+from ..arguments.outputs import make_folder
+from ..configuration.settings import load_profile
+from ..configuration.tables import Claim, load_table
+from ..figures import style
+from ..files.json_files import read_json, write_json
+from ..files.yaml_files import merge
+from ..runs.command_lines import USER_DIR, RunFolder
+from ..runs.planning import Plan, State, make_plan, status
+from ..runs.results import read_result
+from ..runs.workspace import OwnText, Run, Workspace
+from .drawing import draw, is_drawable
+from .measuring import measure, measure_from
+from .numbers import TableNumbers, numbers_of
+from .output import as_json
+from .run_results import KeptResults, result_name, result_path
+
+
+@dataclass(frozen=True)
+class KeptTable:
+    """A table that is kept.
+
+    Attributes:
+        numbers: the paper's and ours.
+        command: repeats it, in words of a command line.
+        runs: names of its runs that have a result, below ``runs/``.
+        unfinished: its other runs, with how far they were, failures included.
+        figure: the name of its figure beside it, if there is one.
+    """
+
+    numbers: TableNumbers
+    command: list[str]
+    runs: list[str]
+    unfinished: dict[str, str]
+    figure: str | None
+
+
+def publish(plan: Plan, folder: Path) -> None:
+    """Write a table, its figure and its runs' results."""
+    done, numbers = _measured(plan)
+    for run in done:
+        path = result_path(folder, result_name(run))
+        make_folder("--results", path.parent)
+        write_json(path, _content(run))
+    make_folder("--results", folder / "tables")
+    figure = None
+    if is_drawable(plan) and numbers.is_measured:
+        figure = f"{_stem(plan)}.png"
+        style.save(draw(plan, numbers.sections), folder / "tables" / figure)
+    own = plan.workspace.own
+    asked = {
+        "table": plan.table.name,
+        "rows": list(dict.fromkeys(cell.row.name for cell in plan.cells)),
+        "columns": list(dict.fromkeys(cell.column.name for cell in plan.cells)),
+        "seeds": list(plan.seeds),
+        "profile": plan.workspace.profile.name,
+        "text": own and own.folder.resolve().name,
+        "source_lang": own and own.source_lang,
+        "target_lang": own and own.target_lang,
+    }
+    runs = [result_name(run) for run in done]
+    states = {run.name: status(run) for run in plan.runs if run not in done}
+    whole = without_folders(_by_name(numbers, plan.table.claims), plan.workspace)
+    known = _from_runs(_plan(asked, folder, plan.workspace.configs), folder, runs)
+    content = {
+        "asked": asked,
+        "runs": runs,
+        "begun": {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN},
+        "figure": figure,
+        "numbers": _beyond(whole, known),
+    }
+    write_json(table_path(folder, plan), without_folders(content, plan.workspace))
+
+
+def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
+    """All tables that are kept in a folder; of a paper's, those first that have runs of their own.
+
+    Args:
+        folder: of the results.
+        configs: of the tables, which say what the papers report and claim.
+    """
+    paths = sorted((folder / "tables").glob("*.json"))
+    if not paths:
+        raise UserError(f"{folder} has no tables/*.json; `publish` writes them")
+    return sorted((_read_table(path, folder, configs) for path in paths), key=_order)
+
+
+def _order(one: KeptTable) -> tuple:
+    name = one.numbers.table
+    own = any(f"/{name}/" in run for run in one.runs)
+    return name.partition("/")[0], not own, name, one.numbers.label
+
+
+def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
+    content = read_json(path)
+    try:
+        plan = _plan(content["asked"], folder, configs)
+        found = merge(_from_runs(plan, folder, content["runs"]), content["numbers"])
+        names = [run.name for run in plan.runs if result_name(run) not in content["runs"]]
+        return KeptTable(
+            numbers=_in_order(found),
+            command=command_of(plan),
+            runs=content["runs"],
+            unfinished={name: content["begun"].get(name, State.NOT_BEGUN.value) for name in names},
+            figure=content["figure"],
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"{path} is not a table of this version ({error!r}); publish it again, or delete it"
+        ) from None
+
+
+def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
+    """What was asked for, on a text that need not be here."""
+    own = None
+    if asked["text"]:
+        own = OwnText(folder / asked["text"], asked["source_lang"], asked["target_lang"])
+    place = Workspace(folder, configs, load_profile(asked["profile"], configs), own)
+    table = load_table(asked["table"], configs)
+    return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
+
+
+def _from_runs(plan: Plan, folder: Path, runs: list[str]) -> dict:
+    """A table's numbers as far as its runs' results and the configurations give them."""
+    return _by_name(measure_from(KeptResults(plan, folder, runs)), plan.table.claims)
+
+
+def _by_name(numbers: TableNumbers, claims: Iterable[Claim]) -> dict:
+    """Numbers as mappings: of columns by name, lines by row, claims by what is above zero."""
+    content = json.loads(as_json(numbers))
+    sections = {}
+    for section in content["sections"]:
+        lines = {_key(line): line for line in section["lines"]}
+        base = section["baseline"]
+        own = base is not None and _key(base) in lines
+        sections[section["name"]] = {
+            **section,
+            "lines": lines,
+            "baseline": _key(base) if own else base,
+        }
+    formulas = [claim.above_zero for claim in claims]
+    verdicts = dict(zip(formulas, content["verdicts"], strict=True))
+    return {**content, "sections": sections, "verdicts": verdicts}
+
+
+def _key(line: dict) -> str:
+    return line["row"] if line["at"] is None else f"{line['row']}@{line['at']}"
+
+
+def _in_order(content: dict) -> TableNumbers:
+    """The inverse of :func:`_by_name`."""
+    sections = []
+    for section in content["sections"].values():
+        lines, base = section["lines"], section["baseline"]
+        base = lines[base] if isinstance(base, str) else base
+        sections.append({**section, "lines": lines.values(), "baseline": base})
+    return numbers_of({**content, "sections": sections, "verdicts": content["verdicts"].values()})
+
+
+def _beyond(whole: dict, part: dict) -> dict:
+    """What is to be merged onto the part to get the whole."""
+    differing = {key: value for key, value in whole.items() if part.get(key, part) != value}
+    both = {key for key in differing if isinstance(part.get(key), dict)}
+    return {
+        key: _beyond(value, part[key]) if key in both else value for key, value in differing.items()
+    }
+
+
+def results_of(folder: Path, tables: Iterable[KeptTable]) -> list[dict]:
+    """The results of tables' runs, each once."""
+    names = dict.fromkeys(name for one in tables for name in one.runs)
+    results = [(name, read_result(result_path(folder, name))) for name in names]
+    missing = [name for name, result in results if result is None]
+    if missing:
+        raise UserError(f"{folder}: the result of {missing[0]} is missing; publish it again")
+    return [result for _, result in results]
+
+
+def _measured(plan: Plan) -> tuple[list[Run], TableNumbers]:
+    """The runs that have a result, and their numbers, with no run finishing in between."""
+    while True:
+        done = _done(plan)
+        numbers = measure(plan)
+        if _done(plan) == done:
+            return done, numbers
+
+
+def _done(plan: Plan) -> list[Run]:
+    return [run for run in plan.runs if run.folder.result.exists()]
+
+
+def _content(run: Run) -> dict | None:
+    """What is kept of a run; None if it has no result."""
+    result = read_result(run.folder.result)
+    return None if result is None else without_folders(result, run.workspace)
+
+
+def check_can_be_published(plans: list[Plan], folder: Path) -> None:
+    """Check that publishing would lose nothing, nor leave outdated tables behind."""
+    for plan in plans:
+        _check_nothing_is_lost(plan, folder)
+    _check_others_follow(plans, folder)
+
+
+def _check_others_follow(plans: list[Plan], folder: Path) -> None:
+    """Check that no other table is of runs that have been done again."""
+    asked = {table_path(folder, plan) for plan in plans}
+    changed = set()
+    for run in {result_name(run): run for plan in plans for run in plan.runs}.values():
+        kept = read_json(result_path(folder, result_name(run)))
+        if kept is not None and kept != _content(run):
+            changed.add(result_name(run))
+    for path in sorted((folder / "tables").glob("*.json")):
+        older = sorted(changed.intersection(runs_kept(path)))
+        if path not in asked and older:
+            raise UserError(
+                f"{path} is of an older result of {older[0]}; publish its table as well"
+            )
+
+
+def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
+    """Check that the plan has the runs that were published; another clone may not have them."""
+    names = {result_name(run) for run in plan.runs}
+    path, root = table_path(folder, plan), plan.workspace.root
+    for name in runs_kept(path):
+        seed = name.rpartition("/seed")[2]
+        if not RunFolder(root / "runs" / name).result.exists():
+            raise UserError(
+                f"{path} has runs that are missing in {root}, such as {name}; name the folder "
+                "they are in (--output), or delete the file"
+            )
+        if seed not in map(str, plan.seeds):
+            raise UserError(f"{path} also has seed {seed}; name it (--seeds), or delete the file")
+        if name not in names:
+            raise UserError(
+                f"{path} also has {name}; name its row and its column, or delete the file"
+            )
+
+
+def runs_kept(path: Path) -> list[str]:
+    """Names of the runs that a table was published with, by any version; none if it was not."""
+    content = read_json(path)
+    return content.get("runs", []) if isinstance(content, dict) else []
+
+
+def table_path(folder: Path, plan: Plan) -> Path:
+    """Where a plan's table is kept."""
+    return folder / "tables" / f"{_stem(plan)}.json"
+
+
+def _stem(plan: Plan) -> str:
+    return f"{plan.table.name.replace('/', '.')}.{plan.workspace.label}"
+
+
+def command_of(plan: Plan) -> list[str]:
+    """The command that makes a table, with names for the folders of the machine."""
+    place = plan.workspace
+    rows = list(dict.fromkeys(cell.row.name for cell in plan.cells))
+    columns = list(dict.fromkeys(cell.column.name for cell in plan.cells))
+    seeds = plan.seeds
+    counted = seeds == tuple(range(1, len(seeds) + 1))
+    command = ["scripts/reproduce.sh", plan.table.name]
+    if len(rows) < len(plan.table.rows):
+        command += rows
+    if len(columns) < len(plan.table.columns):
+        command += ["--columns", ",".join(columns)]
+    command += ["--seeds", str(len(seeds)) if counted else ",".join(map(str, seeds))]
+    if not place.profile.is_full:
+        command += ["--profile", place.profile.name]
+    if place.own:
+        command += ["--data", place.own.folder.resolve().name]
+        for flag, language in (
+            ("--source-lang", place.own.source_lang),
+            ("--target-lang", place.own.target_lang),
+        ):
+            command += [flag, language] if language else []
+    return command
+
+
+def without_folders(content: dict, workspace: Workspace) -> dict:
+    """A result with names in place of the machine's folders."""
+    names = {
+        str(workspace.root): "reproduction",
+        **{checkout: "." for checkout in (str(USER_DIR.parent), *_checkouts(content))},
+        **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
+    }
+
+    def replaced(part: object) -> object:
+        match part:
+            case dict():
+                return {key: replaced(value) for key, value in part.items()}
+            case list() | tuple():
+                return [replaced(value) for value in part]
+            case str():
+                for folder in sorted(names, key=len, reverse=True):
+                    part = part.replace(folder, names[folder])
+        return part
+
+    return replaced(content)
+
+
+def _checkouts(result: dict) -> set[str]:
+    """The folders that a run's commands took the plugin from, which may be another clone."""
+    commands = result.get("commands", {}).values()
+    user_dirs = {
+        command[at + 1]
+        for command in commands
+        for at, word in enumerate(command[:-1])
+        if word == "--user-dir"
+    }
+    return {str(Path(folder).parent) for folder in user_dirs}

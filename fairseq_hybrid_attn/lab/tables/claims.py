@@ -17,7 +17,7 @@ from ..runs.planning import State
 from ..scoring.combining import Combined, combined
 from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES
-from .grids import STALE, signed
+from .grids import STALE
 from .numbers import Verdict
 from .run_results import RunResults
 from .scored_sentences import ScoredTranslations
@@ -79,24 +79,24 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
     paper = None
     if None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
-    plan = results.plan
+    runs = [run for _, cell in terms for run in results.runs(cell)]
+    seeds = results.plan.seeds
     try:
-        found = {seed: _of_seed(results, terms, seed) for seed in plan.seeds}
+        found = {seed: _of_seed(results, terms, seed) for seed in seeds}
     except UserError as error:  # what it is about is not in this text
-        verdict = f"cannot be judged: {error}"
-        return Verdict(claim.says, paper, None, {}, plan.seeds, False, verdict)
-    lacking = tuple(seed for seed, terms_found in found.items() if terms_found is None)
+        return Verdict(claim.says, paper, None, {}, seeds, False, f"cannot be judged: {error}")
+    lacking = tuple(seed for seed in seeds if not found[seed])
     found = {seed: terms_found for seed, terms_found in found.items() if terms_found}
-    if not found:
-        runs = [run for _, cell in terms for run in results.runs(cell)]
-        all_run = all(results.result(run) is not None for run in runs)
-        verdict = GONE if all_run else NOT_RUN
-        return Verdict(claim.says, paper, None, {}, lacking, False, verdict)
     together = [term for one in found.values() for term in one]
-    if len({(tuple(one.references), one.target, one.lowercase) for _, one in together}) > 1:
-        return Verdict(claim.says, paper, None, {}, lacking, False, OTHER_TEXTS)
-    if len(together[0][1].references) < 2:
-        return Verdict(claim.says, paper, None, {}, lacking, False, TOO_FEW)
+    why_not = None
+    if not found:
+        why_not = GONE if all(results.result(run) is not None for run in runs) else NOT_RUN
+    elif len({(tuple(one.references), one.target, one.lowercase) for _, one in together}) > 1:
+        why_not = OTHER_TEXTS
+    elif len(together[0][1].references) < 2:
+        why_not = TOO_FEW
+    if why_not:
+        return Verdict(claim.says, paper, None, {}, lacking, False, why_not)
     ours = _sum(together, 1 / len(found))
     by_seed = {
         str(seed): sum(sign * one.measure().value for sign, one in terms_found)
@@ -107,9 +107,8 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
         verdict = HELD
     elif ours.high < 0 and max(by_seed.values()) < 0:
         verdict = FAILED
-    runs = [plan.workspace.run(cell, seed) for _, cell in terms for seed in found]
-    stale = any(results.status(run).state is State.STALE for run in runs)
-    return Verdict(claim.says, paper, ours, by_seed, lacking, stale, verdict)
+    states = {results.status(run).state for run in runs if run.seed in found}
+    return Verdict(claim.says, paper, ours, by_seed, lacking, State.STALE in states, verdict)
 
 
 def _of_seed(
@@ -135,46 +134,23 @@ def _sum(terms: list[tuple[int, ScoredTranslations]], factor: float) -> Combined
     )
 
 
-def verdict_rows(verdicts: tuple[Verdict, ...]) -> list[dict[str, str]]:
-    """The verdicts as rows of a grid."""
-    return [
-        {
-            "claim": one.claim,
-            "paper": signed(one.paper),
-            "ours (95 %)": _with_interval(one.ours) if one.ours else "",
-            "by seed": _by_seed(one),
-            "": one.verdict + (STALE if one.stale else ""),
-        }
-        for one in verdicts
-    ]
-
-
-def verdict_sentence(one: Verdict) -> str:
-    """A verdict as an item of a list in Markdown."""
-    stale = f"{STALE} (a run is not up to date)" if one.stale else ""
+def in_words(one: Verdict, emphasis: str = "") -> str:
+    """A verdict as an item of a list, with marks of emphasis around the verdict itself."""
+    verdict = f"{emphasis}{one.verdict[0].upper()}{one.verdict[1:]}{emphasis}"
     seeds = " (one seed)" if len(one.by_seed) == 1 else ""
-    sentence = f"- **{one.verdict[0].upper()}{one.verdict[1:]}**{seeds}{stale}: {one.claim}"
-    told = [
-        *([f"ours {_with_interval(one.ours)}, {_by_seed(one)}"] if one.ours else []),
-        *([f"paper {signed(one.paper)}{_outside(one)}"] if one.paper is not None else []),
-    ]
-    return f"{sentence}: {'; '.join(told)}." if told else f"{sentence}."
-
-
-def _by_seed(one: Verdict) -> str:
-    """The sum of each seed, and the seeds that have none."""
-    told = [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
-    if one.lacking and told:
-        told.append(f"not all runs with seed {', '.join(map(str, one.lacking))}")
-    return ", ".join(told)
-
-
-def _outside(one: Verdict) -> str:
-    """Where the paper's sum is, if it is not within our interval."""
-    if one.ours is None or one.ours.low <= one.paper <= one.ours.high:
-        return ""
-    return f" ({'above' if one.paper > one.ours.high else 'below'} our interval)"
-
-
-def _with_interval(ours: Combined) -> str:
-    return f"{ours.value:+.2f} ({ours.low:+.2f} to {ours.high:+.2f})"
+    stale = f"{STALE} (a run is not up to date)" if one.stale else ""
+    told = []
+    if one.ours:
+        low, high = one.ours.low, one.ours.high
+        told.append(f"ours {one.ours.value:+.2f} ({low:+.2f} to {high:+.2f})")
+        told += [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
+        if one.lacking:
+            told.append(f"not all runs with seed {', '.join(map(str, one.lacking))}")
+        told = [", ".join(told)]
+    if one.paper is not None:
+        where = ""
+        if one.ours and not low <= one.paper <= high:
+            where = f" ({'above' if one.paper > high else 'below'} our interval)"
+        told.append(f"paper {one.paper:+.2f}{where}")
+    numbers = f": {'; '.join(told)}" if told else ""
+    return f"- {verdict}{seeds}{stale}: {one.claim}{numbers}."

@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_drawable(plans: list[Plan]) -> None:
-    """See to it, before the work, that there is one table, of a kind that can be drawn.
-
-    Raises:
-        UserError: if not.
-    """
+    """Check, before the work, that there is one table, of a kind that can be drawn."""
     if len(plans) != 1:
         raise UserError("--figure: draw one table at a time")
     if not is_drawable(plans[0]):
@@ -34,7 +30,7 @@ def check_drawable(plans: list[Plan]) -> None:
 
 
 def is_drawable(plan: Plan) -> bool:
-    """Whether a table is one of learning curves, or of scores by the length of the source."""
+    """Whether the table is one of learning curves, or of one score by the source's length."""
     columns = [cell.column for cell in plan.cells]
     if all(column.curve for column in columns):
         return True
@@ -43,61 +39,44 @@ def is_drawable(plan: Plan) -> bool:
 
 
 def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figure:
-    """A table's figure, of what is measured.
-
-    Args:
-        plan: of the table, see :func:`check_drawable`.
-        sections: its numbers.
-        theme: one of ``style.THEMES``.
-
-    Raises:
-        UserError: if nothing is measured, or matplotlib is not installed.
-    """
-    if not any(section.measured for section in sections):
+    """Draw the measured numbers of a table (see :func:`check_drawable`)."""
+    measured = [section for section in sections if section.measured]
+    if not measured:
         raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
-    names = _names(sections)
+    names = _names(measured)
+    scores = [_score(section) for section in measured]
     if sections[0].curve:
-        measured = [section for section in sections if section.measured]
-        scores = [_score(section) for section in measured]
         # Panels of one score, of several columns, are told apart by the columns' titles.
         panels = [
             _panel(section, names, section.title if scores.count(score) > 1 else score, score)
             for section, score in zip(measured, scores, strict=True)
         ]
         return curves.draw(panels, theme)
-    label = next(_score(section) for section in sections if section.measured)
-    return lengths.draw(_groups(plan, sections, names), list(names.values()), label, theme)
+    return lengths.draw(_groups(plan, sections, names), list(names.values()), scores[0], theme)
 
 
 def _score(section: Section) -> str:
-    """What a measured column shows, for people."""
+    """The display name of a measured column's score."""
     score = section.measured[0].ours.score
     return LABELS.get(score, score)
 
 
 def _names(sections: Sequence[Section]) -> dict[str, str]:
-    """What rows that are measured are called: by their systems, if no two have the same."""
+    """The display names of measured rows: their systems, if no two have the same."""
     systems = {line.row: line.system for section in sections for line in section.measured}
     told_apart = all(systems.values()) and len(set(systems.values())) == len(systems)
     return systems if told_apart else {row: row for row in systems}
 
 
 def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.Panel:
-    """A column of curves, as one of the plots above one another."""
-    lines = section.measured
-    found = []
-    for row in dict.fromkeys(line.row for line in lines):
-        points = [line for line in lines if line.row == row]
-        found.append(
-            Curve(
-                run=names[row],
-                what=section.name,
-                source=CHECKPOINTS,
-                subset="",
-                updates=tuple(line.at for line in points),
-                values=tuple(line.ours.value for line in points),
-            )
-        )
+    """A column of curves as one panel."""
+    points: dict[str, dict[int, float]] = {}
+    for line in section.measured:
+        points.setdefault(line.row, {})[line.at] = line.ours.value
+    found = [
+        Curve(names[row], section.name, CHECKPOINTS, "", tuple(values), tuple(values.values()))
+        for row, values in points.items()
+    ]
     return curves.Panel(label, found, measure=score)
 
 

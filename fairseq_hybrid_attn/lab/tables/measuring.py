@@ -27,10 +27,8 @@ from .scored_sentences import ScoredTranslations
 def measure(plan: Plan, significance: bool = True) -> TableNumbers:
     """The numbers of a plan's cells, column by column, and the verdicts on the claims.
 
-    Args:
-        plan: what to measure.
-        significance: whether to compute intervals and p-values on the test set, and to judge
-            the claims by them; it takes about a second for each row and each term of a claim.
+    With ``significance``, the test set is resampled for intervals, p-values and claims; that takes
+    about a second for each row and each term of a claim.
     """
     return measure_from(RunResults(plan), significance)
 
@@ -50,12 +48,8 @@ def measure_from(results: RunResults, significance: bool = True) -> TableNumbers
         if baseline is None and table.baseline is not None:  # compared with, but not shown
             baseline = _line(results, table.baseline_cell(column), significance=False)
         group = None if column.group is None else str(column.group)
-        sections.append(
-            Section(
-                *(column.name, column.title, column.score, column.curve, group),
-                *(baseline, tuple(lines)),
-            )
-        )
+        what = (column.name, column.title, column.score, column.curve, group)
+        sections.append(Section(*what, baseline, tuple(lines)))
     return TableNumbers(
         table=table.name,
         title=table.title,

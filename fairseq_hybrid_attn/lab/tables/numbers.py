@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from statistics import fmean
+from types import NoneType
+from typing import get_args, get_origin, get_type_hints
 
 from ..scoring.combining import Combined
 
@@ -117,34 +119,18 @@ class TableNumbers:
         return any(section.measured for section in self.sections)
 
 
-def numbers_of(content: dict) -> TableNumbers:
+def rebuilt(kind: type, content: object) -> object:
     """The inverse of ``dataclasses.asdict``, after JSON too.
 
     Raises:
-        KeyError, TypeError, ValueError: if the content is something else.
+        KeyError, TypeError, ValueError, AttributeError: if the content is something else.
     """
-    parts = {
-        "sections": tuple(map(_section, content["sections"])),
-        "verdicts": tuple(map(_verdict, content["verdicts"])),
-    }
-    return TableNumbers(**{**content, **parts})
-
-
-def _section(content: dict) -> Section:
-    base, lines = content["baseline"], content["lines"]
-    parts = {"baseline": base and _line(base), "lines": tuple(map(_line, lines))}
-    return Section(**{**content, **parts})
-
-
-def _line(content: dict) -> Line:
-    ours = content["ours"]
-    if ours is None:
-        return Line(**content)
-    sequences = {key: tuple(ours[key]) for key in ("seeds", "by_seed", "p_values")}
-    return Line(**{**content, "ours": Measured(**{**ours, **sequences})})
-
-
-def _verdict(content: dict) -> Verdict:
-    ours = content["ours"]
-    parts = {"ours": ours and Combined(**ours), "lacking": tuple(content["lacking"])}
-    return Verdict(**{**content, **parts})
+    if is_dataclass(kind):
+        kinds = get_type_hints(kind)
+        return kind(**{key: rebuilt(kinds[key], value) for key, value in content.items()})
+    inner = get_args(kind)
+    if get_origin(kind) is tuple:
+        return tuple(rebuilt(inner[0], one) for one in content)
+    if NoneType in inner and content is not None:
+        return rebuilt(inner[0], content)
+    return content

@@ -7,21 +7,19 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from ..files.tabular import Grid
-from .claims import HOW_JUDGED, verdict_rows, verdict_sentence
+from .claims import HOW_JUDGED, in_words
 from .grids import curves_grid, footnotes, rows_grid, transposed_grid
 from .numbers import TableNumbers
 
 
 def as_terminal(numbers: TableNumbers) -> str:
     """For a terminal."""
-    verdicts = Grid.of(verdict_rows(numbers.verdicts)).terminal()
-    return _text(numbers, numbers.title, Grid.terminal, verdicts)
+    return _text(numbers, numbers.title, Grid.terminal, emphasis="")
 
 
 def as_markdown(numbers: TableNumbers) -> str:
     """For a document."""
-    verdicts = "\n".join(map(verdict_sentence, numbers.verdicts))
-    return _text(numbers, f"### {numbers.title}", Grid.markdown, verdicts)
+    return _text(numbers, f"### {numbers.title}", Grid.markdown, emphasis="**")
 
 
 def as_csv(numbers: TableNumbers) -> str:
@@ -70,7 +68,7 @@ FORMATS: dict[str, Callable[[TableNumbers], str]] = {
 }
 
 
-def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], verdicts: str) -> str:
+def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], emphasis: str) -> str:
     blocks = [heading]
     if not numbers.is_papers:
         blocks.append(
@@ -86,7 +84,8 @@ def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], verd
             grid = curves_grid(section) if section.curve else rows_grid(numbers, section)
             blocks += [show(grid), *footnotes(section)]
     if numbers.verdicts:
-        blocks += ["Claims:", verdicts, HOW_JUDGED]
+        verdicts = [in_words(verdict, emphasis) for verdict in numbers.verdicts]
+        blocks += ["Claims:", "\n".join(verdicts), HOW_JUDGED]
     if numbers.notes:
         blocks.append(f"Note: {numbers.notes}")
     return "\n\n".join(blocks) + "\n"
@@ -94,7 +93,7 @@ def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], verd
 
 def _scale(numbers: TableNumbers) -> str:
     """On what text and at what scale, where it is not the paper's."""
-    text = f"your text ({numbers.text})" if numbers.text else "its corpus"
+    text = f"another text ({numbers.text})" if numbers.text else "its corpus"
     # The full profile leaves a table's own sizes as they are.
     if numbers.profile == "full":
         return f"On {text}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..runs.planning import State
 from .output import as_markdown
-from .results_folder import KeptTable, read_tables, results_of
+from .results_folder import KeptTable, read_tables
 
 HEAD = """\
 # Results
@@ -33,7 +33,7 @@ def write_up(folder: Path, name: str, configs: Path) -> str:
     for one in tables:
         if one.numbers.is_measured:
             blocks += [as_markdown(one.numbers), *_figure(one, name)]
-            blocks += [_how(one, results_of(folder, [one]), written), *_unfinished(one)]
+            blocks += [_how(one, written), *_unfinished(one)]
             written.add((one.numbers.table, one.numbers.label))
     not_run = [_not_run(one) for one in tables if not one.numbers.is_measured]
     if not_run:
@@ -45,8 +45,9 @@ def _figure(one: KeptTable, name: str) -> list[str]:
     return [f"![{one.numbers.title}]({name}/tables/{one.figure})\n"] if one.figure else []
 
 
-def _how(one: KeptTable, results: Sequence[dict], written: set[tuple[str, str]]) -> str:
+def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
     """The command that repeats a table, and what its runs took, unless it was told before."""
+    results = list(one.results.values())
     tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
     told = _runs(results)
     if written.issuperset(tables):
@@ -62,11 +63,10 @@ def _count(results: Sequence[dict]) -> str:
 def _runs(results: Sequence[dict]) -> list[str]:
     """What was trained, on what, with what."""
     seconds = [result["training_seconds"] for result in results]
-    machines = [" ".join((r["devices"], *_machine(r["hardware"]))) for r in results]
     return [
         f"{_count(results)}, {sum(seconds) / 3600:.1f} h of training in all, "
         f"{min(seconds) / 60:.0f} to {max(seconds) / 60:.0f} min each, on "
-        + "; ".join(dict.fromkeys(machines)),
+        + "; ".join(dict.fromkeys(map(_machine, results))),
         *_by_row("budget", results, _budget),
         *_by_row("parameters", results, lambda result: f"{result['parameters']:,}"),
         *_by_row("text", results, lambda result: _text(result["corpus"])),
@@ -95,8 +95,9 @@ def _versions(result: dict) -> str:
     return ", ".join(f"{package} {version}" for package, version in result["versions"].items())
 
 
-def _machine(hardware: dict) -> tuple[str, ...]:
-    return tuple(hardware["gpus"][:1]) or (hardware["processor"],)
+def _machine(result: dict) -> str:
+    hardware = result["hardware"]
+    return f"{result['devices']} {(*hardware['gpus'], hardware['processor'])[0]}"
 
 
 def _text(corpus: dict) -> str:

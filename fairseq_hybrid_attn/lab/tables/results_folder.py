@@ -29,37 +29,30 @@ from ..runs.results import read_result
 from ..runs.workspace import OwnText, Run, Workspace
 from .drawing import draw, is_drawable
 from .measuring import measure, measure_from
-from .numbers import TableNumbers, numbers_of
+from .numbers import TableNumbers, rebuilt
 from .output import as_json
-from .run_results import KeptResults, result_name, result_path
+from .run_results import KeptResults, result_name
 
 
 @dataclass(frozen=True)
 class KeptTable:
-    """A table that is kept.
-
-    Attributes:
-        numbers: the paper's and ours.
-        command: repeats it, in words of a command line.
-        runs: names of its runs that have a result, below ``runs/``.
-        unfinished: its other runs, with how far they were, failures included.
-        figure: the name of its figure beside it, if there is one.
-    """
+    """A table that is kept."""
 
     numbers: TableNumbers
-    command: list[str]
-    runs: list[str]
-    unfinished: dict[str, str]
-    figure: str | None
+    command: list[str]  #: repeats it, in words of a command line
+    results: dict[str, dict]  #: by the names of its runs that are done
+    unfinished: dict[str, str]  #: how far its other runs were, failures included
+    figure: str | None  #: the name of its figure, beside it
 
 
 def publish(plan: Plan, folder: Path) -> None:
     """Write a table, its figure and its runs' results."""
     done, numbers = _measured(plan)
-    for run in done:
-        path = result_path(folder, result_name(run))
+    results = {result_name(run): _content(run) for run in done}
+    for name, result in results.items():
+        path = result_path(folder, name)
         make_folder("--results", path.parent)
-        write_json(path, _content(run))
+        write_json(path, result)
     make_folder("--results", folder / "tables")
     figure = None
     if is_drawable(plan) and numbers.is_measured:
@@ -76,13 +69,12 @@ def publish(plan: Plan, folder: Path) -> None:
         "source_lang": own and own.source_lang,
         "target_lang": own and own.target_lang,
     }
-    runs = [result_name(run) for run in done]
     states = {run.name: status(run) for run in plan.runs if run not in done}
     whole = without_folders(_by_name(numbers, plan.table.claims), plan.workspace)
-    known = _from_runs(_plan(asked, folder, plan.workspace.configs), folder, runs)
+    known = _from_runs(_plan(asked, folder, plan.workspace.configs), results)
     content = {
         "asked": asked,
-        "runs": runs,
+        "runs": list(results),
         "begun": {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN},
         "figure": figure,
         "numbers": _beyond(whole, known),
@@ -105,27 +97,30 @@ def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
 
 def _order(one: KeptTable) -> tuple:
     name = one.numbers.table
-    own = any(f"/{name}/" in run for run in one.runs)
+    own = any(f"/{name}/" in run for run in one.results)
     return name.partition("/")[0], not own, name, one.numbers.label
 
 
 def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
     content = read_json(path)
     try:
+        results = {name: _kept_result(folder, name) for name in content["runs"]}
         plan = _plan(content["asked"], folder, configs)
-        found = merge(_from_runs(plan, folder, content["runs"]), content["numbers"])
-        names = [run.name for run in plan.runs if result_name(run) not in content["runs"]]
-        return KeptTable(
-            numbers=_in_order(found),
-            command=command_of(plan),
-            runs=content["runs"],
-            unfinished={name: content["begun"].get(name, State.NOT_BEGUN.value) for name in names},
-            figure=content["figure"],
-        )
+        found = merge(_from_runs(plan, results), content["numbers"])
+        others = [run.name for run in plan.runs if result_name(run) not in results]
+        unfinished = {name: content["begun"].get(name, State.NOT_BEGUN.value) for name in others}
+        return KeptTable(_in_order(found), command_of(plan), results, unfinished, content["figure"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{path} is not a table of this version ({error!r}); publish it again, or delete it"
         ) from None
+
+
+def _kept_result(folder: Path, name: str) -> dict:
+    result = read_result(result_path(folder, name))
+    if result is None:
+        raise UserError(f"{folder}: the result of {name} is missing; publish it again")
+    return result
 
 
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
@@ -138,9 +133,9 @@ def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
 
 
-def _from_runs(plan: Plan, folder: Path, runs: list[str]) -> dict:
+def _from_runs(plan: Plan, results: dict[str, dict]) -> dict:
     """A table's numbers as far as its runs' results and the configurations give them."""
-    return _by_name(measure_from(KeptResults(plan, folder, runs)), plan.table.claims)
+    return _by_name(measure_from(KeptResults(plan, results)), plan.table.claims)
 
 
 def _by_name(numbers: TableNumbers, claims: Iterable[Claim]) -> dict:
@@ -172,7 +167,8 @@ def _in_order(content: dict) -> TableNumbers:
         lines, base = section["lines"], section["baseline"]
         base = lines[base] if isinstance(base, str) else base
         sections.append({**section, "lines": lines.values(), "baseline": base})
-    return numbers_of({**content, "sections": sections, "verdicts": content["verdicts"].values()})
+    parts = {"sections": sections, "verdicts": content["verdicts"].values()}
+    return rebuilt(TableNumbers, {**content, **parts})
 
 
 def _beyond(whole: dict, part: dict) -> dict:
@@ -182,16 +178,6 @@ def _beyond(whole: dict, part: dict) -> dict:
     return {
         key: _beyond(value, part[key]) if key in both else value for key, value in differing.items()
     }
-
-
-def results_of(folder: Path, tables: Iterable[KeptTable]) -> list[dict]:
-    """The results of tables' runs, each once."""
-    names = dict.fromkeys(name for one in tables for name in one.runs)
-    results = [(name, read_result(result_path(folder, name))) for name in names]
-    missing = [name for name, result in results if result is None]
-    if missing:
-        raise UserError(f"{folder}: the result of {missing[0]} is missing; publish it again")
-    return [result for _, result in results]
 
 
 def _measured(plan: Plan) -> tuple[list[Run], TableNumbers]:
@@ -238,7 +224,7 @@ def _check_others_follow(plans: list[Plan], folder: Path) -> None:
 
 def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
     """Check that the plan has the runs that were published; another clone may not have them."""
-    names = {result_name(run) for run in plan.runs}
+    asked = {result_name(run) for run in plan.runs}
     path, root = table_path(folder, plan), plan.workspace.root
     for name in runs_kept(path):
         seed = name.rpartition("/seed")[2]
@@ -249,7 +235,7 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
             )
         if seed not in map(str, plan.seeds):
             raise UserError(f"{path} also has seed {seed}; name it (--seeds), or delete the file")
-        if name not in names:
+        if name not in asked:
             raise UserError(
                 f"{path} also has {name}; name its row and its column, or delete the file"
             )
@@ -259,6 +245,11 @@ def runs_kept(path: Path) -> list[str]:
     """Names of the runs that a table was published with, by any version; none if it was not."""
     content = read_json(path)
     return content.get("runs", []) if isinstance(content, dict) else []
+
+
+def result_path(folder: Path, name: str) -> Path:
+    """Where a result is kept."""
+    return folder / "runs" / f"{name}.json"
 
 
 def table_path(folder: Path, plan: Plan) -> Path:

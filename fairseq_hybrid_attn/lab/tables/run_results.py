@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..configuration.tables import Cell, Column
 from ..runs.planning import Plan, State, Status, status
@@ -45,17 +44,15 @@ class RunResults:
 class KeptResults(RunResults):
     """The results that were kept of some runs: no text, and nothing that could be stale."""
 
-    folder: Path
-    names: Container[str]
+    results: Mapping[str, dict]
 
     def result(self, run: Run) -> dict | None:
-        """The run's result; None if it is not among the named ones."""
-        name = result_name(run)
-        return read_result(result_path(self.folder, name)) if name in self.names else None
+        """The run's result, if it was kept."""
+        return self.results.get(result_name(run))
 
     def status(self, run: Run) -> Status:
         """Done or not begun."""
-        return Status(State.DONE if result_name(run) in self.names else State.NOT_BEGUN)
+        return Status(State.DONE if self.result(run) else State.NOT_BEGUN)
 
     def sentences(self, run: Run, score: str, column: Column) -> None:
         """There are none."""
@@ -64,8 +61,3 @@ class KeptResults(RunResults):
 def result_name(run: Run) -> str:
     """``label/paper/table/row/column/seedN``."""
     return f"{run.workspace.label}/{run.name}"
-
-
-def result_path(folder: Path, name: str) -> Path:
-    """Where a result is kept."""
-    return folder / "runs" / f"{name}.json"

@@ -8,7 +8,7 @@ import pytest
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
 from fairseq_hybrid_attn.lab.alignment.resampling import interval, p_value
 from fairseq_hybrid_attn.lab.scoring.significance import draw
-from fairseq_hybrid_attn.lab.tables.evidence import Alignments
+from fairseq_hybrid_attn.lab.tables.scored_sentences import ScoredAlignments
 
 
 def sentences(right, wrong, times=1):
@@ -49,10 +49,10 @@ def test_the_interval_of_a_mean_is_that_of_the_mean_of_each_draw():
     low, high = np.quantile(means, (0.025, 0.975))
     assert interval(systems, samples=50) == pytest.approx((high - low) / 2)
     assert interval([systems[0]] * 2) == interval([systems[0]])
-    first, *others = map(Alignments, systems)
+    first, *others = map(ScoredAlignments, systems)
     assert first.interval(*others) == interval(systems)
     other_gold = [Counts(n + 1, n + 1, n, n, n) for n in sizes]
-    assert first.interval(Alignments(other_gold)) is None
+    assert first.interval(ScoredAlignments(other_gold)) is None
 
 
 def test_equal_systems_do_not_differ():

@@ -24,7 +24,7 @@ from fairseq_hybrid_attn.lab.lengths.measure import (
     score_by_length,
 )
 from fairseq_hybrid_attn.lab.scoring.metrics import build_metric
-from fairseq_hybrid_attn.lab.tables.evidence import Translations
+from fairseq_hybrid_attn.lab.tables.scored_sentences import ScoredTranslations
 
 CHOOSE = random.Random(7)
 VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()
@@ -405,7 +405,9 @@ def test_a_cut_translation_ends_where_its_reference_does(translation, reference,
 
 def test_text_without_spaces_is_not_cut():
     """Its words are not what is between spaces."""
-    english, japanese = (Translations("bleu", ["a b"], ["a"], to, False) for to in ("en", "ja"))
+    english, japanese = (
+        ScoredTranslations("bleu", ["a b"], ["a"], to, False) for to in ("en", "ja")
+    )
     assert english.cut().translations == ["a"]
     with pytest.raises(UserError, match="ja has no spaces"):
         japanese.cut()

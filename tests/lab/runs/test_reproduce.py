@@ -134,7 +134,7 @@ def test_printed_tables_say_that_levels_cannot_be_compared(reproduced):
         done.stdout,
         hybrid("table", place, "toy/table1", "--format", "markdown", output="out").stdout,
     ):
-        assert "On own text (text): levels cannot be compared" in text
+        assert "On another text (text): levels cannot be compared" in text
         assert "ours - paper" not in text
         assert "nrefs:1|case:mixed" in text
 

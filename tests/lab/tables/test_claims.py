@@ -21,6 +21,7 @@ from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Workspace
 from fairseq_hybrid_attn.lab.scoring.combining import combined
 from fairseq_hybrid_attn.lab.scoring.significance import SEED
 from fairseq_hybrid_attn.lab.tables.claims import judge, terms_of
+from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 WORDS = "the a dog cat house tree sees hears likes old new green".split()
 
@@ -143,7 +144,7 @@ def test_scores_of_different_sentences_are_not_added_up():
     with pytest.raises(UserError, match="different sentences"):
         terms_of(sets, claim)
     curves = EVERY_TABLE["evidence/curves"]
-    with pytest.raises(UserError, match="no score of a whole translation"):
+    with pytest.raises(UserError, match="not a score of a whole translation"):
         terms_of(curves, Claim("x", "transformer/bleu_positions"))
 
 
@@ -218,7 +219,7 @@ def score(plan, row, column, seed):
 
 
 def test_verdicts(workspace):
-    falls, less, better, worse_without = judge(workspace)
+    falls, less, better, worse_without = judge(RunResults(workspace))
     by_seed = [
         score(workspace, "plain", "with", s) - score(workspace, "plain", "without", s)
         for s in (1, 2)
@@ -238,7 +239,7 @@ def test_one_seed_against_the_interval_leaves_it_open(workspace):
     cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
     run = workspace.workspace.run(cells["plain", "without"], 2)
     run.folder.hypotheses.write_text("".join(f"{line}\n" for line in REFERENCES))
-    falls = judge(workspace)[0]
+    falls = judge(RunResults(workspace))[0]
     assert falls.by_seed["1"] > 0 > falls.by_seed["2"]
     assert falls.verdict == "not decided at this size"
 
@@ -251,7 +252,7 @@ def test_one_seed_for_what_the_interval_is_against_leaves_it_open(workspace):
     run = workspace.workspace.run(cells["ours", "without"], 2)
     lines = worse(REFERENCES, 0.97, "bad")
     run.folder.hypotheses.write_text("".join(f"{line}\n" for line in lines))
-    worse_without = judge(workspace)[3]
+    worse_without = judge(RunResults(workspace))[3]
     assert worse_without.by_seed["1"] < 0 < worse_without.by_seed["2"]
     assert worse_without.verdict == "not decided at this size"
 
@@ -262,7 +263,7 @@ def test_what_is_not_up_to_date_is_said_of_a_claim(workspace):
     result = json.loads(path.read_text())
     result["identity"]["code"] = "other"
     path.write_text(json.dumps(result))
-    assert [verdict.stale for verdict in judge(workspace)] == [False, True, True, False]
+    assert [verdict.stale for verdict in judge(RunResults(workspace))] == [False, True, True, False]
 
 
 def test_translations_of_another_text_are_no_evidence(workspace):
@@ -270,7 +271,7 @@ def test_translations_of_another_text_are_no_evidence(workspace):
     cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
     run = workspace.workspace.run(cells["ours", "with"], 2)
     Manifest(**{**MANIFEST, "digest": "another"}).write(run.corpus_folder)
-    assert {verdict.verdict for verdict in judge(workspace)} == {
+    assert {verdict.verdict for verdict in judge(RunResults(workspace))} == {
         "cannot be judged, since translations or test set are not here"
     }
 
@@ -288,7 +289,7 @@ def test_numbers_of_different_texts_are_not_added_up(workspace):
     shutil.copytree(ours.corpus_folder, theirs.corpus_folder)
     others = "".join(f"{line}\n" for line in worse(REFERENCES, 0.5, 7))
     theirs.treatment.reference().write_text(others)
-    falls, _, better, _ = judge(Plan(table, place, tuple(table.cells()), (1,)))
+    falls, _, better, _ = judge(RunResults(Plan(table, place, tuple(table.cells()), (1,))))
     assert falls.verdict == "cannot be judged, since its numbers are of different texts"
     assert falls.ours is None and better.ours is not None
 
@@ -296,10 +297,10 @@ def test_numbers_of_different_texts_are_not_added_up(workspace):
 def test_seeds_that_lack_a_run_are_left_out(workspace):
     cells = {(c.row.name, c.column.name): c for c in workspace.table.cells()}
     workspace.workspace.run(cells["ours", "with"], 2).folder.result.unlink()
-    falls, less, *_ = judge(workspace)
+    falls, less, *_ = judge(RunResults(workspace))
     assert len(falls.by_seed) == 2 and len(less.by_seed) == 1
     workspace.workspace.run(cells["ours", "with"], 1).folder.result.unlink()
-    less = judge(workspace)[1]
+    less = judge(RunResults(workspace))[1]
     assert (less.ours, less.by_seed, less.verdict) == (None, {}, "not run")
     assert less.lacking == (1, 2)
 

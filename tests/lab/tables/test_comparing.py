@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 
 from fairseq_hybrid_attn.lab.scoring.combining import Combined
-from fairseq_hybrid_attn.lab.tables.comparing import _over_seeds
-from fairseq_hybrid_attn.lab.tables.comparison import (
-    Comparison,
+from fairseq_hybrid_attn.lab.tables.measuring import _over_seeds
+from fairseq_hybrid_attn.lab.tables.numbers import (
     Line,
     Measured,
     Section,
+    TableNumbers,
     Verdict,
-    comparison_of,
+    rebuilt,
 )
-from fairseq_hybrid_attn.lab.tables.printing import (
+from fairseq_hybrid_attn.lab.tables.output import (
     FORMATS,
     as_csv,
     as_json,
@@ -71,7 +71,7 @@ VERDICTS = (
 
 
 def comparison(profile=FULL, text=None, sections=(SECTION,), verdicts=(), transposed=False):
-    return Comparison(
+    return TableNumbers(
         **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},
         **{"profile": profile, "text": text, "is_papers": profile == FULL and text is None},
         **{"columns": 1, "transposed": transposed, "sections": sections, "verdicts": verdicts},
@@ -171,7 +171,9 @@ def test_a_curve_has_a_line_for_each_checkpoint():
     lines = [replace(BASE, paper=None, at=at, ours=measured(at / 100)) for at in (1000, 2000)]
     section = Section("aer", "AER", "aer", True, None, None, tuple(lines))
     text = as_terminal(comparison(sections=(section,)))
-    points = [line.split() for line in text.split("\n") if line.startswith(("1000", "2000"))]
+    points = [
+        line.split() for line in text.split("\n") if line.strip().startswith(("1000", "2000"))
+    ]
     assert points == [["1000", "10.00", "±", "0.50"], ["2000", "20.00", "±", "0.50"]]
     found = list(csv.DictReader(io.StringIO(as_csv(comparison(sections=(section,))))))
     assert [(line["at"], line["ours"]) for line in found] == [
@@ -204,7 +206,7 @@ def test_claims_are_sentences_in_a_document():
 def test_json_gives_back_all_of_it():
     """What is printed from a file is what was printed from the runs."""
     whole = comparison(verdicts=VERDICTS)
-    again = comparison_of(json.loads(as_json(whole)))
+    again = rebuilt(TableNumbers, json.loads(as_json(whole)))
     assert again == whole
     assert all(show(again) == show(whole) for show in FORMATS.values())
 

@@ -19,8 +19,8 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.configuration.settings import load_profile
 from fairseq_hybrid_attn.lab.configuration.tables import load_table
-from fairseq_hybrid_attn.lab.tables.document import write_up
-from fairseq_hybrid_attn.lab.tables.publishing import without_folders
+from fairseq_hybrid_attn.lab.tables.results_document import write_up
+from fairseq_hybrid_attn.lab.tables.results_folder import without_folders
 from fairseq_hybrid_attn.lab.text.training_log import read_log
 
 WIDE, CURVE = {"run": "bleu", "score": "bleu"}, {"run": "bleu", "curve": True}
@@ -413,7 +413,7 @@ def test_what_is_published_is_what_was_printed(place):
     assert "/fairseq_hybrid_attn" not in json.dumps(result).replace("./fairseq_hybrid_attn", "")
 
     before = {path: path.read_bytes() for path in kept if path.suffix == ".json"}
-    with pytest.raises(UserError, match=r"is also of full@text/toy/table1/plain/\S+; name its row"):
+    with pytest.raises(UserError, match=r"also has full@text/toy/table1/plain/\S+; name its row"):
         hybrid(place, "publish", "toy/table1", "twin")
     # A run that was done again is not published beside tables of what it was.
     result_file = run_folder(place) / "result.json"
@@ -436,9 +436,9 @@ def test_what_was_published_is_not_replaced_by_nothing(place):
     hybrid(place, "publish", "toy/table1", *to)
     before = (place / "kept.md").read_text()
     elsewhere = ("--configs", "configs", "--data", "text", "--output", "elsewhere")
-    with pytest.raises(UserError, match=r"kept/tables/toy\.table1.*elsewhere lacks"):
+    with pytest.raises(UserError, match=r"kept/tables/toy\.table1.*missing in .*elsewhere"):
         hybrid(place, "publish", "toy/figure1", "toy/table1", *to, *elsewhere)
-    with pytest.raises(UserError, match="is also of seed 1; name it"):
+    with pytest.raises(UserError, match="also has seed 1; name it"):
         hybrid(place, "publish", "toy/figure1", "toy/table1", "--seeds", "2,3", *to)
     assert not list((place / "kept/tables").glob("toy.figure1*"))  # nothing was begun
     assert (place / "kept.md").read_text() == before
@@ -498,6 +498,7 @@ def test_what_runs_took_is_told_for_each_text(place):
     for path in results.rglob("*.json"):
         if "another" in str(path) or path.parent.name == "tables":
             other = results / str(path.relative_to(results)).replace("@text", "@another")
-            other.write_text(path.read_text().replace("full@text", "full@another"))
-    document = write_up(results, "results")
+            text = path.read_text().replace("full@text", "full@another")
+            other.write_text(text.replace('"text": "text"', '"text": "another"'))
+    document = write_up(results, "results", place / "configs")
     assert document.count(" h of training in all") == 2 and "see there" not in document

@@ -1,9 +1,9 @@
 """Keep results with the code: small files in a folder, and one document made of them.
 
-Of each table: what `fairseq-hybrid table` prints, as JSON, its figure if it is one, and the result
-of each of its runs, without folders of the machine.  Text and checkpoints stay where they are.
-Tables that were published before stay in the document.  Nothing is run; a table without results is
-shown as not run.
+For each table it keeps the result of each run, what cannot be computed from these (intervals,
+p-values), and the figure if the table can be drawn.  Texts, checkpoints and folders of the machine
+are left out.  Tables that were published before stay in the document.  Nothing is run; a table
+without results is shown as not run.
 
   fairseq-hybrid publish evidence/positions evidence/curves --seeds 2 --data my-text/
 """
@@ -15,7 +15,8 @@ import os
 from pathlib import Path
 
 from ....errors import UserError
-from ...files.writing import atomic_write, check_outputs
+from ...arguments.outputs import write_text
+from ...files.writing import check_outputs
 from ...runs.commands.arguments import add_workspace
 from ..results_document import write_up
 from ..results_folder import check_can_be_published, publish
@@ -30,24 +31,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=Path("results"),
         metavar="DIR",
-        help="folder of what is kept (default: results)",
+        help="folder to keep results in (default: results)",
     )
     parser.add_argument(
         "--document",
         type=Path,
         default=Path("RESULTS.md"),
         metavar="FILE",
-        help="what is made of it (default: RESULTS.md)",
+        help="document to write (default: RESULTS.md)",
     )
     add_workspace(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Publish.
-
-    Raises:
-        UserError: if there is no such table, row or column, or something cannot be written.
-    """
+    """Publish the tables that the arguments name."""
     check_outputs({"--document": args.document}, inputs=[])
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
@@ -57,7 +54,5 @@ def run(args: argparse.Namespace) -> None:
         publish(plan, args.results)
         print(f"{plan.table.name} is in {args.results}")
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
-    text = write_up(args.results, name, args.configs)
-    with atomic_write(args.document) as file:
-        file.write(text.encode())
+    write_text(args.document, write_up(args.results, name, args.configs))
     print(f"{args.document} is written")

@@ -1,16 +1,15 @@
 """Run tables of the papers, and print them with our numbers beside the papers'.
 
-It says first what it is going to do: which corpora, which runs, on what, about how long
-(--dry-run says no more than that).  Then it does what is missing: prepares corpora, trains,
-averages, translates and scores, several runs side by side where there are devices for it.
-Stopped, by whatever means, it goes on where it was when run again; a run that fails does not
-keep the others from going on.
+It first prints the plan: which corpora, which runs, on which devices, about how long (--dry-run
+stops there).  Then it does what is missing: it prepares corpora, trains, averages, translates and
+scores, with several runs side by side where there are devices for it.  After an interruption, the
+same command resumes.  A run that fails does not stop the others.
 
   fairseq-hybrid reproduce mma/table4 --seeds 3
   fairseq-hybrid reproduce hysan/table1 base e1 --columns bleu
   fairseq-hybrid reproduce hysan/table1 base e1 mma/table4 --profile small --data my-text/
 
-A table is named as its folder in configs/, a row as its file there.
+A table is named by its folder in configs/, a row by its name in the table.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from .table_arguments import add_cells, plans
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_cells(parser)
-    parser.add_argument("--dry-run", action="store_true", help="say what would be done; do nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the plan; do nothing")
     parser.add_argument(
         "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
     )
@@ -50,41 +49,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-checkpoints",
         action="store_true",
-        help="of finished runs; otherwise only the averaged model is kept",
+        help="keep all checkpoints of finished runs (default: only the averaged model)",
     )
     parser.add_argument(
         "--downloads",
         type=Path,
         metavar="DIR",
-        help="where archives are, or go; what is there is not downloaded (default: "
-        "OUTPUT/downloads)",
+        help="folder of archives; those in it are not downloaded (default: OUTPUT/downloads)",
     )
     add_workspace(parser)
     add_devices(parser)
-    parser.add_argument("--gpus-per-run", type=positive, default=1, metavar="N")
-    parser.add_argument(
-        "--jobs", type=positive, metavar="N", help="runs side by side (default: as many as fit)"
-    )
-    parser.add_argument(
-        "--threads", type=positive, default=1, metavar="N", help="of a run on CPU (default: 1)"
-    )
+    for flag, default, help_text in (
+        ("--gpus-per-run", 1, "GPUs of a run (default: 1)"),
+        ("--jobs", None, "runs side by side (default: as many as fit)"),
+        ("--threads", 1, "threads of a run on CPU (default: 1)"),
+    ):
+        parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Plan, do, print.
-
-    Raises:
-        UserError: if the arguments name what is not there, or if runs failed.
-    """
+    """Print the plan, do what is missing, print the tables."""
     asked = plans(args)
-    where = slots(
-        args.device,
-        args.gpus_per_run,
-        args.jobs,
-        args.threads,
-        args.precision,
-        pretend=args.dry_run,
-    )
+    how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
+    where = slots(*how, pretend=args.dry_run)
     print("\n\n".join(describe(plan, where) for plan in asked), flush=True)
     if args.dry_run:
         return
@@ -93,17 +80,12 @@ def run(args: argparse.Namespace) -> None:
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(plan)), end="", flush=True)
     if problems:
-        raise UserError(
-            "\n".join(["", "Not all was done:", *problems, "Mended, the same command goes on."])
-        )
+        resume = "Once this is mended, the same command resumes."
+        raise UserError("\n".join(["", "Not all was done:", *problems, resume]))
 
 
 def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> list[str]:
-    """Do what is missing.
-
-    Returns:
-        what went wrong, for people.
-    """
+    """Do what is missing; return what went wrong, for display."""
     runs, problems = wanted(asked, args.redo_stale)
     ready, unprepared = prepare_corpora(runs, asked[0].workspace, args.downloads)
     problems += unprepared
@@ -118,24 +100,19 @@ def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> lis
 
 
 def wanted(asked: list[Plan], redo_stale: bool) -> tuple[list[Run], list[str]]:
-    """The runs to do, each once, and what keeps others from it."""
+    """The runs to do, each once, and why others cannot be done."""
     runs, problems = [], []
     for run in {run.name: run for plan in asked for run in plan.runs}.values():
         found = status(run)
         if found.state is State.STALE and not redo_stale:
             problems.append(f"  {run.name}: {found}; --redo-stale deletes it and does it again")
-            continue
-        if found.state is not State.DONE:
+        elif found.state is not State.DONE:
             runs.append(run)
     return runs, problems
 
 
 def without_stale(runs: list[Run]) -> tuple[list[Run], list[str]]:
-    """Delete what is stale of runs that can be done again.
-
-    Returns:
-        the runs that can be done, and what keeps others from it.
-    """
+    """Delete stale runs that can be done again; return the runs to do, and problems of others."""
     ready, problems = [], []
     for run in runs:
         try:
@@ -150,15 +127,10 @@ def without_stale(runs: list[Run]) -> tuple[list[Run], list[str]]:
 def prepare_corpora(
     runs: list[Run], place: Workspace, downloads: Path | None
 ) -> tuple[list[Run], list[str]]:
-    """Prepare the corpora of runs.
-
-    Returns:
-        the runs whose corpus is ready, and what went wrong with others.
-    """
+    """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
     failed: set[Path] = set()
     said: set[str] = set()
-    folders = dict.fromkeys(run.corpus_folder for run in runs)
-    for folder in folders:
+    for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         run = users[0]
         print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
@@ -173,7 +145,7 @@ def prepare_corpora(
             )
         except UserError as error:
             failed.add(folder)
-            # Corpora of one licence say the same; once is enough.
+            # Corpora of one licence have the same message; print it once.
             licence = run.recipe.licence or str(error)
             print(f"   {error}" if licence not in said else "   as above", flush=True)
             said.add(licence)
@@ -182,11 +154,7 @@ def prepare_corpora(
 
 
 def _check_same_recipe(runs: list[Run]) -> None:
-    """See to it that runs which share a prepared corpus want the same one.
-
-    Raises:
-        UserError: if not.
-    """
+    """Check that runs which share a prepared corpus want the same one."""
     other = next((run for run in runs if run.recipe.digest != runs[0].recipe.digest), None)
     if other is not None:
         raise UserError(

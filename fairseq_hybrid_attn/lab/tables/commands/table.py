@@ -1,6 +1,6 @@
-"""Print tables of the papers with our numbers beside it, from the results that there are.
+"""Print tables of the papers, with our numbers beside the papers'.
 
-Rows without a result are shown as not run.  Nothing is run.  A table of learning curves, or of
+Nothing is run; rows without a result are shown as not run.  A table of learning curves, or of
 scores by the length of the source, can be drawn (--figure).
 
   fairseq-hybrid table hysan/table1 --seeds 3
@@ -17,8 +17,8 @@ from ...arguments import outputs
 from ...figures import style
 from ...files.writing import check_outputs
 from ...runs.commands.arguments import add_workspace
-from ..measuring import measure
 from ..drawing import check_drawable, draw
+from ..measuring import measure
 from ..output import FORMATS
 from .table_arguments import add_cells, plans
 
@@ -30,18 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-significance",
         action="store_true",
-        help="leave out what resampling gives: intervals of one or two seeds, p, and claims",
+        help="do not resample: no intervals of one or two seeds, no p-values, no claims",
     )
     outputs.add_figure(parser)
     add_workspace(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print.
-
-    Raises:
-        UserError: if there is no such table, row or column, or it cannot be drawn.
-    """
+    """Print the tables that the arguments name."""
     outputs.check_figure(args)
     asked = plans(args)
     if args.figure:

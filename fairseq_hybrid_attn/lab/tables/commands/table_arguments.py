@@ -12,29 +12,25 @@ from ..claims import terms_of
 
 
 def add_cells(parser: argparse.ArgumentParser) -> None:
-    """Declare what names tables, or some of their rows and columns."""
+    """Declare the arguments that name tables, or some of their rows and columns."""
     parser.add_argument(
         "names",
         nargs="+",
         metavar="PAPER/TABLE [ROW ..]",
-        help="tables, each followed by rows; all its rows if none is named",
+        help="tables, each followed by its rows (default: all rows)",
     )
     parser.add_argument(
         "--columns",
         type=lambda text: text.split(","),
         default=[],
         metavar="A,B",
-        help="columns; all if none is named",
+        help="columns (default: all columns)",
     )
     add_seeds(parser)
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:
-    """The plans for the tables and rows that the arguments name.
-
-    Raises:
-        UserError: if there is no such table, row or column.
-    """
+    """The plans for the tables, rows and columns that the arguments name."""
     if "/" not in args.names[0]:
         raise UserError(f"{args.names[0]}: name a table first, as PAPER/TABLE")
     tables: list[tuple[str, list[str]]] = []
@@ -45,17 +41,16 @@ def plans(args: argparse.Namespace) -> list[Plan]:
             tables[-1][1].append(name)
     place = workspace(args)
     loaded = [(load_table(name, place.configs), rows) for name, rows in tables]
-    for table, _ in loaded:  # a mistake is told now, not after the training
-        for claim in table.claims:
-            terms_of(table, claim)
+    named = {column.name for table, _ in loaded for column in table.columns}
     asked = []
     for table, rows in loaded:
-        # A column is of one table or another.
-        columns = [name for name in args.columns if name in {c.name for c in table.columns}]
+        for claim in table.claims:  # a mistake is told now, not after the training
+            terms_of(table, claim)
+        columns = [column.name for column in table.columns if column.name in args.columns]
         if args.columns and not columns:
             table.column(args.columns[0])  # says which there are
         asked.append(make_plan(table, place, rows, columns, args.seeds))
     for name in args.columns:
-        if not any(column.name == name for table, _ in loaded for column in table.columns):
+        if name not in named:
             raise UserError(f"--columns {name}: none of these tables has it")
     return asked

@@ -1,0 +1,63 @@
+"""The published results: RESULTS.md is made of its files, and its numbers are those of the runs."""
+
+import json
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from rows import EVERY_TABLE
+
+from fairseq_hybrid_attn.lab.lengths.measure import LENGTH_RATIO
+from fairseq_hybrid_attn.lab.tables.results_document import write_up
+from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
+
+ROOT = Path(__file__).parents[3]
+RESULTS, CONFIGS = ROOT / "results", ROOT / "configs"
+
+
+def test_the_document_is_made_of_the_files():
+    assert (ROOT / "RESULTS.md").read_text() == write_up(RESULTS, "results", CONFIGS)
+
+
+def test_numbers_are_those_of_the_runs():
+    """Those that the runs' files have; the others need translations, which are not kept."""
+    compared = 0
+    for kept in read_tables(RESULTS, CONFIGS):
+        numbers = kept.numbers
+        cells = {(c.row.name, c.column.name): c for c in EVERY_TABLE[numbers.table].cells()}
+        for section in numbers.sections:
+            for line in section.measured:
+                cell, ours = cells[line.row, section.name], line.ours
+                assert ours.value == pytest.approx(fmean(ours.by_seed))
+                column = cell.column
+                if column.group or column.cut or LENGTH_RATIO in column.score:
+                    continue
+                folder = RESULTS / "runs" / numbers.label / cell.run_name
+                for seed, value in zip(ours.seeds, ours.by_seed, strict=True):
+                    result = json.loads((folder / f"seed{seed}.json").read_text())
+                    points = {point["updates"]: point for point in result.get("curve", [])}
+                    scores = (points[line.at] if column.curve else result)["scores"]
+                    assert value == scores[ours.score]["value"]
+                compared += 1
+    assert compared > 100
+
+
+def test_nothing_is_kept_twice():
+    """A table's file has no number that a run's file has."""
+    values = {
+        score["value"]
+        for path in (RESULTS / "runs").rglob("*.json")
+        for score in json.loads(path.read_text())["scores"].values()
+    }
+    for path in (RESULTS / "tables").glob("*.json"):
+        kept = json.loads(path.read_text())["numbers"]
+        assert not values & set(_numbers(kept)), path
+
+
+def _numbers(content):
+    match content:
+        case dict():
+            content = list(content.values())
+    if isinstance(content, list):
+        return [number for one in content for number in _numbers(one)]
+    return [content] if isinstance(content, float) else []

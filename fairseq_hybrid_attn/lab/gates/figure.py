@@ -2,62 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..figures import style
-from .measure import Gates
+from .measure import ModelGates
 from .tags import UNIVERSAL
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How much of a layer its lines share.
+#: Width that the lines of a layer share.
 _SHARED = 0.3
 
 
-@dataclass(frozen=True)
-class ModelGates:
-    """What is drawn of a model.
-
-    Attributes:
-        name: for people.
-        rows: of :meth:`~..gates.Gates.rows`.
-        tag_rows: of :meth:`~..gates.Gates.tag_rows`.
-        share: the mean share of the local branch, or None.
-        window: tokens that the local branch sees, or None.
-        bleu: its BLEU, if that is known.
-    """
-
-    name: str
-    rows: list[dict]
-    tag_rows: list[dict]
-    share: float | None
-    window: int | None
-    bleu: float | None = None
-
-
-def of(name: str, gates: Gates, bleu: float | None = None) -> ModelGates:
-    """A model's gates as they are drawn."""
-    return ModelGates(
-        name=name,
-        rows=gates.rows(),
-        tag_rows=gates.tag_rows(),
-        share=gates.share(),
-        window=gates.window(),
-        bleu=bleu,
-    )
-
-
 def draw(models: list[ModelGates], theme: str = "light") -> Figure:
-    """By layer; by part of speech, if there are any; by window, if models differ in it.
+    """Draw gates by layer; by part of speech, if there are any; by window, if models differ in it.
 
-    Args:
-        models: at least one, with gates.
-        theme: one of ``style.THEMES``.
-
-    Raises:
-        UserError: if matplotlib is not installed.
+    All models have gates; ``theme`` is one of ``style.THEMES``.
     """
     drawings = [_by_layer]
     if any(model.tag_rows for model in models):
@@ -77,7 +38,7 @@ def _texts(models: list[ModelGates]) -> list[str]:
 
 
 def _named(models: list[ModelGates], model: ModelGates, place: tuple) -> str:
-    """What a line is called: only as much as tells it from the others."""
+    """The label of a line: as much as tells it from the others."""
     what = f"{place[0]}, {place[1]}"
     return f"{model.name}: {what}" if len(models) > 1 else what
 
@@ -90,7 +51,7 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
             own = [row for row in rows if (row["kind"], row["branch"]) == place]
             lines.append((_named(models, model, place), own))
     for number, (label, own) in enumerate(lines):
-        # Side by side, so that deviations do not hide one another.
+        # Side by side, so that deviations do not hide each other.
         shift = _SHARED * ((number + 0.5) / len(lines) - 0.5)
         axes.errorbar(
             [row["layer"] + shift for row in own],
@@ -108,7 +69,7 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
 
 
 def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
-    """At the lowest layer that has gates."""
+    """Draw the lowest layer with gates."""
     bars = []
     for model in models:
         layer = min((row["layer"] for row in model.tag_rows), default=None)
@@ -153,6 +114,6 @@ def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
 
 
 def _legend(axes) -> None:
-    """Above the axes, a line for each; style.legend_above would have three in a line."""
+    """A legend above the axes, one line for each; style.legend_above puts three in a line."""
     if len(axes.get_legend_handles_labels()[0]) > 1:
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=7.5)

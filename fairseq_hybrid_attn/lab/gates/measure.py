@@ -1,12 +1,12 @@
-"""Gates: how much of each branch goes into the output of an attention.
+"""Measure gates: how much of each branch goes into the output of an attention.
 
-The hybrid gate (Xu et al. 2019, Eq. 4, 5) is the share of the local branch, one number for each
+The hybrid gate (Xu et al. 2019, Eq. 4, 5) is the share of the local branch: one number for each
 position or, in the authors' published code, for each position and head.  HySAN's squeeze gate
-(Song et al. 2018, Eq. 14) has a number for each branch, position and number of the branch's output;
-here its mean over the latter is taken.
+(Song et al. 2018, Eq. 14) has a number for each branch, position and dimension of the branch's
+output; here its mean over the dimensions is taken.
 
-Means over a layer are over all positions that the model reads, subwords and end symbol; means over
-parts of speech (hybrid gate, Fig. 4) are over words: the mean of a word's subwords counts once.
+Means over a layer are over all positions that the model reads, subwords and end symbol.  Means over
+parts of speech (hybrid gate, Fig. 4) are over words; a word counts as the mean of its subwords.
 """
 
 from __future__ import annotations
@@ -24,7 +24,28 @@ from ..inference.sentences import Sentences
 from ..text.words import Words, words_of
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
+class ModelGates:
+    """The gates of a model, as JSON has them.
+
+    Attributes:
+        name: of the model.
+        rows: mean and deviation over positions, one for each gate and head.
+        tag_rows: mean and deviation over words, one for each gate and part of speech.
+        share: mean share of the local branch over all layers that have one (Fig. 2), or None.
+        window: tokens that the local branch sees, 2m + 1, or None.
+        bleu: of the model, if it is known.
+    """
+
+    name: str
+    rows: list[dict]
+    tag_rows: list[dict]
+    share: float | None
+    window: int | None
+    bleu: float | None = None
+
+
+@dataclass(frozen=True)
 class Place:
     """Where a gate is.
 
@@ -32,8 +53,8 @@ class Place:
         kind: ``encoder`` or ``decoder``.
         layer: from 1.
         gate: ``share`` (of the local branch) or ``squeeze``.
-        branch: which it is the gate of.
-        head: from 1, of a gate that each head has; None: of all heads.
+        branch: whose gate it is.
+        head: from 1; None if the gate is that of all heads, or their mean.
     """
 
     kind: str
@@ -41,6 +62,11 @@ class Place:
     gate: str
     branch: str
     head: int | None = None
+
+    @property
+    def order(self) -> tuple:
+        """Sorts places: the encoder first, all heads together before each."""
+        return (self.kind != ENCODER, self.layer, self.head or 0)
 
 
 def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
@@ -63,13 +89,10 @@ def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
 class Gates:
     """The gates of a model over many sentences.
 
-    Args:
-        layers: of the model, by kind.
-
     Attributes:
-        layers: likewise, only those with gates.
-        places: over positions.
-        tags: of the encoder, over words, by part of speech.
+        layers: those with gates, by kind.
+        places: means over positions.
+        tags: means over words, by part of speech; of the encoder alone.
     """
 
     def __init__(self, layers: dict[str, list[Layer]]):
@@ -80,13 +103,7 @@ class Gates:
         self.tags: dict[tuple[Place, str], RunningMean] = defaultdict(RunningMean)
 
     def add(self, observed: Observed, words: Words = (), tags: Sequence[str] | None = None) -> None:
-        """Add a sentence.
-
-        Args:
-            observed: what was seen of it.
-            words: of the source, which subwords each has.
-            tags: of these words; None if there are none.
-        """
+        """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
         for kind, gated in self.layers.items():
             for layer in gated:
                 values = gate_values(layer, observed[kind][layer.number - 1])
@@ -100,12 +117,9 @@ class Gates:
     def use(
         self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
     ) -> Callable[[int, Observed], None]:
-        """What adds each sentence that :func:`~..inference.attentions.watch` looks at.
+        """A function for :func:`~..inference.attentions.watch` that adds each sentence.
 
-        Args:
-            sentences: that are looked at.
-            subwords: how words are split.
-            tags: of the words of each sentence's source; None if there are none.
+        ``subwords`` is how words are split; ``tags`` are those of each sentence's words, or None.
         """
 
         def add(number: int, observed: Observed) -> None:
@@ -115,12 +129,12 @@ class Gates:
         return add
 
     def share(self) -> float | None:
-        """The mean share of the local branch over all layers that have it (Fig. 2); else None."""
+        """The mean share of the local branch over all layers that have one; else None."""
         whole = RunningMean()
-        for place, tally in self.places.items():
+        for place, one in self.places.items():
             if place.gate == SHARE and place.head is None:
-                whole.count += tally.count
-                whole.total += tally.total
+                whole.count += one.count
+                whole.total += one.total
         return whole.mean
 
     def window(self) -> int | None:
@@ -132,27 +146,19 @@ class Gates:
                     return pattern.behind + pattern.ahead + 1
         return None
 
-    def rows(self) -> list[dict]:
-        """Mean and deviation over positions, a dictionary for each gate and head."""
-        return [
-            {**vars(place), "positions": tally.count, **_numbers(tally)}
-            for place, tally in sorted(self.places.items(), key=lambda item: _order(item[0]))
+    def of_model(self, name: str, bleu: float | None = None) -> ModelGates:
+        """All numbers of the model, for JSON, tables and figures."""
+        rows = [
+            {**vars(place), "positions": one.count, "mean": one.mean, "deviation": one.deviation}
+            for place, one in sorted(self.places.items(), key=lambda item: item[0].order)
         ]
-
-    def tag_rows(self) -> list[dict]:
-        """Mean and deviation over words, a dictionary for each gate and part of speech."""
-        return [
-            {**vars(place), "tag": tag, "words": tally.count, **_numbers(tally)}
-            for (place, tag), tally in sorted(
-                self.tags.items(), key=lambda item: (_order(item[0][0]), item[0][1])
-            )
+        by_tag = sorted(self.tags.items(), key=lambda item: (item[0][0].order, item[0][1]))
+        tag_rows = [
+            {
+                **{**vars(place), "tag": tag, "words": one.count},
+                **{"mean": one.mean, "deviation": one.deviation},
+            }
+            for (place, tag), one in by_tag
             if place.head is None
         ]
-
-
-def _order(place: Place) -> tuple:
-    return (place.kind != ENCODER, place.layer, place.head or 0)
-
-
-def _numbers(tally: RunningMean) -> dict:
-    return {"mean": tally.mean, "deviation": tally.deviation}
+        return ModelGates(name, rows, tag_rows, self.share(), self.window(), bleu)

@@ -2,75 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..figures import style
 from ..figures.scales import scale
+from .measure import ModelHeads
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-#: What is drawn of each head.
+#: What is drawn of each head, and its title.
 _MEASURES = {"distance": "mean distance, tokens", "relative_entropy": "entropy / largest possible"}
 
-_MOST_NUMBERS = 16  # columns in which numbers can be read
+_MOST_NUMBERS = 16  # columns in which numbers are legible
 _CELL = 0.38  # inches
 
 
-#: By a model's name, rows and differences of :class:`~..heads.Heads`.
-Measured = Mapping[str, tuple[list[dict], list[dict]]]
-
-
-def longest(models: Measured) -> float:
+def longest(models: Iterable[ModelHeads]) -> float:
     """The longest mean distance of any head: where the colours of distances end."""
-    distances = [row["distance"] for rows, _ in models.values() for row in rows]
+    distances = [row["distance"] for model in models for row in model.heads]
     return max((one for one in distances if one is not None), default=0.0) or 1.0
 
 
-def draw(models: Measured, theme: str = "light", top: float | None = None) -> Figure:
-    """A row for each model and kind of attention: distance and entropy of each head of each layer,
-    and how much the heads of each layer differ.
+def draw(models: Sequence[ModelHeads], theme: str = "light", top: float | None = None) -> Figure:
+    """Draw distance and entropy of each head, and how much the heads of each layer differ.
+
+    There is a row for each model and kind of attention.
 
     Args:
-        models: what was measured of each.
+        models: what was measured.
         theme: one of ``style.THEMES``.
-        top: the distance where the colours end, for figures that are compared; by default the
+        top: distance where the colours end, for figures that are compared; by default the
             :func:`longest` of these models.
-
-    Raises:
-        UserError: if matplotlib is not installed.
     """
     shown = [
-        (name, kind, [row for row in rows if row["kind"] == kind])
-        for name, (rows, _) in models.items()
-        for kind in dict.fromkeys(row["kind"] for row in rows)
+        (model, kind, [row for row in model.heads if row["kind"] == kind])
+        for model in models
+        for kind in dict.fromkeys(row["kind"] for row in model.heads)
     ]
-    columns = [len(_columns(rows)) for _, _, rows in shown]
-    layers = [max(row["layer"] for row in rows) for _, _, rows in shown]
-    with style.theme(theme, texts=models) as colours:
-        figure = style.new_figure(
-            2 * max(2.6, 0.9 + _CELL * min(max(columns), _MOST_NUMBERS)) + 2.8,
-            sum(1.3 + 0.3 * count for count in layers),
-        )
-        grid = figure.subplots(
-            len(shown), 3, squeeze=False, height_ratios=[1.3 + 0.3 * count for count in layers]
-        )
-        for (name, kind, rows), axes in zip(shown, grid, strict=True):
+    columns = max(len(_columns(rows)) for _, _, rows in shown)
+    heights = [1.3 + 0.3 * max(row["layer"] for row in rows) for _, _, rows in shown]
+    with style.theme(theme, texts=[model.name for model in models]) as colours:
+        width = 2 * max(2.6, 0.9 + _CELL * min(columns, _MOST_NUMBERS)) + 2.8
+        figure = style.new_figure(width, sum(heights))
+        grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
+        for (model, kind, rows), axes in zip(shown, grid, strict=True):
             for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
                 ends = (top or longest(models)) if measure == "distance" else 1.0
                 _heatmap(place, rows, measure, scale(theme, colours.background), ends)
-                place.set_title(f"{name}: {kind}\n{title}", fontsize=8)
-            differences = [d for d in models[name][1] if d["kind"] == kind]
-            _lines(axes[2], differences, colours)
+                place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
+            _lines(axes[2], [one for one in model.layers if one["kind"] == kind], colours)
     return figure
 
 
 def _columns(rows: list[dict]) -> list[tuple[str, int, str]]:
-    """Heads of branches, each once."""
+    """Each head of each branch."""
     return list(dict.fromkeys((row["branch"], row["head"], row["pattern"]) for row in rows))
 
 

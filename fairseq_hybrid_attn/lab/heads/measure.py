@@ -1,16 +1,15 @@
-"""Where heads and branches look, how peaked they are, and how much they differ.
+"""Measure where heads and branches look, how peaked they are, and how much they differ.
 
-Of every head of every branch, means over all queries of a text:
+For every head of every branch, means over all queries of a text:
 
 * distance: sum_j w_ij |j - i|, in tokens; and signed, sum_j w_ij (j - i), negative to the left.
-  Of cross-attention there is none: its queries and keys are different sentences.
+  Cross-attention has none, since its queries and keys are different sentences.
 * entropy: -sum_j w_ij ln w_ij, in nats (0 = one key alone); and relative to the logarithm of the
-  number of keys that the pattern allows (1 = all alike), over the queries that are allowed two or
-  more.
+  number of keys that the pattern allows (1 = all equal), over queries with two or more such keys.
 * self: w_ii, the attention to the query's own position; and symbol: the attention to the end
   symbol or, in the decoder's self-attention, to the start symbol.
 
-Of every layer, how much heads differ, over the same queries:
+For every layer, how much its heads differ, over the same queries:
 
 * divergence: the Jensen-Shannon divergence of two heads' distributions, in bits (0 = they are the
   same, 1 = they have no key in common); Clark et al. 2019, "What Does BERT Look At?", section 6.
@@ -32,21 +31,31 @@ from ..inference.means import RunningMean
 from ..inference.sentences import Sentences
 from ..maps.measure import Map, sentence_maps
 
-#: The numbers of a head, as in the dictionaries of :meth:`Heads.rows`.
+#: The numbers of a head.
 MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
 
 
+@dataclass(frozen=True)
+class ModelHeads:
+    """The heads of a model, as JSON has them; layers and heads count from 1.
+
+    Attributes:
+        name: of the model.
+        description: in one line.
+        heads: one for each head, of :meth:`Heads.rows`.
+        layers: one for each layer, of :meth:`Heads.differences`.
+    """
+
+    name: str
+    description: str
+    heads: list[dict]
+    layers: list[dict]
+
+
 def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, np.ndarray]:
-    """Where heads look in a sentence.
+    """Where heads look in a sentence: by ``MEASURES``, a number for each query, ``[…, n]``.
 
-    Args:
-        kind: of attention.
-        weights: ``[…, n, m]``.
-        allowed: likewise.
-
-    Returns:
-        by the names of ``MEASURES``, a number for each query, ``[…, n]``; NaN where there is
-        none.
+    ``weights`` and ``allowed`` are ``[…, n, m]``.  A number is NaN where it is undefined.
     """
     weights = weights.astype(np.float64)
     n, m = weights.shape[-2:]
@@ -64,7 +73,7 @@ def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, n
         found["distance"] = (weights * abs(offsets)).sum(-1)
         found["signed_distance"] = (weights * offsets).sum(-1)
         found["self"] = np.diagonal(weights, axis1=-2, axis2=-1)
-    # A query that may attend to nothing looks nowhere.
+    # A query without an allowed key looks nowhere.
     return {name: np.where(keys > 0, values, np.nan) for name, values in found.items()}
 
 
@@ -75,13 +84,9 @@ def entropies(weights: np.ndarray) -> np.ndarray:
 
 
 def divergences(weights: np.ndarray) -> np.ndarray:
-    """Jensen-Shannon divergences of each head from each other, summed over the queries.
+    """Jensen-Shannon divergence of each two heads in bits, summed over the queries.
 
-    Args:
-        weights: ``[u, n, m]``.
-
-    Returns:
-        ``[u, u]``, in bits.
+    ``weights [u, n, m]`` give ``[u, u]``.
     """
     own = entropies(weights)  # [u, n]
     found = np.zeros((len(weights), len(weights)))
@@ -100,9 +105,8 @@ class Difference:
     Attributes:
         shape: branches and heads.
         queries: how many.
-        divergences: of every head of every branch from every other, summed over the queries,
-            ``[l * h, l * h]``.
-        overlaps: sum_a sum_b sum_j w^a_ij w^b_ij of each branch, likewise, ``[l]``.
+        divergences: of each two heads, summed over the queries, ``[l * h, l * h]``.
+        overlaps: sum_a sum_b sum_j w^a_ij w^b_ij of each branch, summed too, ``[l]``.
     """
 
     shape: tuple[int, int]
@@ -112,7 +116,7 @@ class Difference:
 
     @classmethod
     def none(cls, branches: int, heads: int) -> Difference:
-        """Of no sentence."""
+        """The difference over no sentences."""
         units = branches * heads
         return cls((branches, heads), 0, np.zeros((units, units)), np.zeros(branches))
 
@@ -172,13 +176,9 @@ class Heads:
     def use(
         self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
     ) -> Callable[[int, Observed], None]:
-        """What adds each sentence that :func:`~..inference.attentions.watch` looks at.
+        """A function for :func:`~..inference.attentions.watch` that adds each sentence.
 
-        Args:
-            attentions: of the model.
-            sentences: that are looked at.
-            subwords: how words are split.
-            unit: of ``maps.UNITS``.
+        ``subwords`` is how words are split; ``unit`` one of ``maps.measure.UNITS``.
         """
 
         def add(number: int, observed: Observed) -> None:
@@ -189,11 +189,12 @@ class Heads:
 
         return add
 
-    def rows(self) -> list[dict]:
-        """A dictionary for each head: what it is, and its ``MEASURES``; None where there is none.
+    def of_model(self, name: str, description: str) -> ModelHeads:
+        """All numbers of the model, for JSON, tables and figures."""
+        return ModelHeads(name, description, self.rows(), self.differences())
 
-        Layers and heads count from 1.
-        """
+    def rows(self) -> list[dict]:
+        """A record for each head: what it is, and its ``MEASURES``; None where there is none."""
         return [
             {
                 "kind": kind,
@@ -212,10 +213,7 @@ class Heads:
         ]
 
     def differences(self) -> list[dict]:
-        """A dictionary for each layer: how much its heads differ.
-
-        ``units`` names the rows and columns of ``divergences``.
-        """
+        """A record for each layer; ``units`` names the rows and columns of ``divergences``."""
         return [
             {
                 "kind": kind,
@@ -232,7 +230,7 @@ class Heads:
 
 
 def by_pattern(rows: list[dict]) -> list[dict]:
-    """The rows of :meth:`Heads.rows`, the mean over the heads of a layer with the same pattern."""
+    """Means of the rows of heads that share kind, layer, branch and pattern."""
     groups: dict[tuple, list[dict]] = defaultdict(list)
     for row in rows:
         groups[row["kind"], row["layer"], row["branch"], row["pattern"]].append(row)

@@ -1,4 +1,4 @@
-"""Attention maps of sentences: a page to explore, figures, data.
+"""Attention maps of sentences: an interactive page, figures, data.
 
   fairseq-hybrid maps data-bin --path model.pt --gen-subset test --sentences 1,5 \\
       --subwords subword-nmt --page maps.html
@@ -6,29 +6,27 @@
       --source test.bpe.de --target test.bpe.en --subwords subword-nmt --page maps.html \\
       --figures figures --json maps.json
 
-The model reads the source and is made to say the translation that is given.  The sentences are a
+The model reads the source and is forced to decode the given translation.  The sentences are a
 binarised part of the data folder, or two text files in the model's subwords.  Any fairseq
-encoder-decoder will do; one without attention in its encoder or decoder (lstm, fconv) shows what
+encoder-decoder works; one without attention in its encoder or decoder (lstm, fconv) shows what
 it has.
 
---page writes one HTML file that wants no network: choose sentence, encoder, decoder or
-cross-attention, layer, branch and head; words or subwords; two maps side by side, of two models or
-of one.  Pointing at a cell shows the two tokens and the weight.
+--page writes one HTML file that needs no network: choose sentence, encoder, decoder or
+cross-attention, layer, branch and head; words or subwords; one map or two side by side, of one
+model or two.  Point at a cell to see its two tokens and the weight.
 
---figures writes into a folder, as PNG and PDF, for each sentence, kind of attention and model: a
-row for each layer and a column for each head (MMA Fig. 3) or, of layers with several branches,
-for each branch, the mean of its heads; and of several models, sentenceN.compare: a row for each
-model and a column for each branch of the encoder layer --layer (HySAN Fig. 5).
+--figures writes PNG and PDF files into a folder, for each sentence, kind of attention and model: a
+row for each layer and a column for each head (MMA Fig. 3) or, where layers have several branches,
+for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: a row
+for each model and a column for each branch of the encoder layer --layer (HySAN Fig. 5).
 
---json and --csv have the weights.  Words are made of subwords: attention is summed over the pieces
-of a key word and averaged over those of a query word.
+--json and --csv write the weights.  Words are merged from subwords: attention is summed over the
+pieces of a key word and averaged over those of a query word.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import sys
 from collections.abc import Iterator
@@ -40,13 +38,15 @@ from ...errors import UserError
 from ..arguments import models as model_args
 from ..arguments import outputs
 from ..figures import style
+from ..files.tabular import csv_of
 from ..files.writing import check_outputs
-from ..inference.attentions import ENCODER, KINDS, Attentions
-from . import figure as figures
-from . import page
-from .measure import UNITS, Map, maps_of
+from ..inference.attentions import ENCODER
+from . import figure, page
+from .measure import UNITS, Map, ModelMaps, maps_of
 
-FIRST = 5  # sentences that are shown if none are named
+FIRST = 5  # sentences that are shown by default
+
+HELP = "attention maps of sentences: an interactive page, figures, data"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,19 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIST",
         help="which, from 1, such as 1,5-7, or all (default: the first five)",
     )
-    parser.add_argument(
-        "--kinds",
-        nargs="+",
-        choices=KINDS,
-        default=list(KINDS),
-        help="self-attention of encoder or decoder, cross-attention (default: all)",
-    )
+    model_args.add_kinds(parser)
     group = parser.add_argument_group("what to write")
     group.add_argument("--page", type=Path, metavar="FILE", help="the page, .html")
     group.add_argument("--figures", type=Path, metavar="FOLDER", help="figures, PNG and PDF")
     group.add_argument("--json", type=Path, metavar="FILE", help="the weights, to 6 digits")
     group.add_argument(
-        "--csv", type=Path, metavar="FILE", help="the weights, a line for each that is allowed"
+        "--csv", type=Path, metavar="FILE", help="the weights, one line for each allowed one"
     )
     group.add_argument(
         "--unit",
@@ -86,22 +80,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Look, and write.
-
-    Raises:
-        UserError: if arguments or files do not fit together, or a file cannot be read or
-            written.
-    """
+    """Look at the sentences, and write."""
     check_arguments(args)
-    models: list[page.ModelMaps] = []
+    models: list[ModelMaps] = []
     for loaded in model_args.load(args):
         models.append(look(args, loaded, models[0] if models else None))
+    unit = args.unit or UNITS[0]
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
         outputs.write_text(args.page, page.page(title, models))
-    unit = args.unit or UNITS[0]
     if args.json:
-        outputs.write_text(args.json, json.dumps(as_dict(models, unit), ensure_ascii=False))
+        data = {"unit": unit, "models": [model.as_dict(unit) for model in models]}
+        outputs.write_text(args.json, json.dumps(data, ensure_ascii=False))
     if args.csv:
         outputs.write_text(args.csv, as_csv(models, unit))
     if args.figures:
@@ -109,23 +99,18 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together.
-
-    Raises:
-        UserError: naming the flag and the way out.
-    """
+    """Refuse arguments that do not go together."""
     model_args.check(args)
-    outputs = {"--page": args.page, "--json": args.json, "--csv": args.csv}
-    outputs = {flag: path for flag, path in outputs.items() if path}
-    if not (outputs or args.figures):
+    written = {"--page": args.page, "--json": args.json, "--csv": args.csv}
+    written = {flag: path for flag, path in written.items() if path}
+    if not (written or args.figures):
         raise UserError("nothing to do: give --page FILE, --figures FOLDER, --json or --csv FILE")
-    inputs = [path for path in (*args.path, args.source, args.target) if path]
-    check_outputs(outputs, inputs)
+    check_outputs(written, model_args.inputs_of(args))
     for flag, value in (("--layer", args.layer), ("--theme", args.theme)):
         if value is not None and not args.figures:
             raise UserError(f"{flag} {value} is for --figures FOLDER; give both")
     if args.layer is not None and (len(args.path) < 2 or ENCODER not in args.kinds):
-        raise UserError(f"--layer {args.layer} is of encoders that are compared; name two models")
+        raise UserError(f"--layer {args.layer} is for comparing encoders; name two models")
     if args.page:
         page.require()
     if args.figures:
@@ -138,50 +123,27 @@ def check_arguments(args: argparse.Namespace) -> None:
             )
 
 
-def look(
-    args: argparse.Namespace, loaded: model_args.Loaded, first: page.ModelMaps | None
-) -> page.ModelMaps:
-    """The maps of a model: of the same sentences as of the first, if there was one.
-
-    Raises:
-        UserError: if a sentence cannot be looked at.
-    """
+def look(args: argparse.Namespace, loaded: model_args.Loaded, first: ModelMaps | None) -> ModelMaps:
+    """Make the maps of a model, of the same sentences as those of the ``first`` model, if any."""
     before = [one.number for one in first.sentences] if first else None
     numbers = wanted("--sentences", args.sentences, loaded, before)
     attentions = model_args.attentions_of(loaded, args.kinds)
-    check_layer(args, loaded, attentions)
-    use = maps_of(attentions, loaded.sentences, args.subwords)
-    found = model_args.look(args, loaded, attentions, numbers, use)
-    model_args.check_seen(loaded, any(one.units[UNITS[0]] for one in found))
-    return page.ModelMaps(loaded.name, loaded.description, found)
-
-
-def check_layer(
-    args: argparse.Namespace, loaded: model_args.Loaded, attentions: Attentions
-) -> None:
-    """See to it, before the work, that a model has the layer that is compared.
-
-    Raises:
-        UserError: if not.
-    """
     layers = attentions.layers.get(ENCODER)
     if args.layer is not None and layers and not 1 <= args.layer <= len(layers):
         raise UserError(f"--layer {args.layer}: {loaded.name} has {len(layers)} encoder layers")
+    use = maps_of(attentions, loaded.sentences, args.subwords)
+    found = model_args.look(args, loaded, attentions, numbers, use)
+    model_args.check_seen(loaded, any(one.units[UNITS[0]] for one in found))
+    return ModelMaps(loaded.name, loaded.description, found)
 
 
 def wanted(
     flag: str, value: str | None, loaded: model_args.Loaded, before: list[int] | None
 ) -> list[int]:
-    """The sentences (from 0) that are shown.
+    """The sentences (from 0) to show.
 
-    Args:
-        flag: names them.
-        value: what it names; None: the first that can be shown.
-        loaded: the model.
-        before: what was shown of another model, which this one must show as well; or None.
-
-    Raises:
-        UserError: if one is too long or empty, or none is left.
+    They are those ``before``, which were shown of another model; or those that ``flag`` names with
+    its ``value``; or, without both, the first that can be shown.
     """
     every = range(len(loaded.sentences))
     numbers = before or model_args.chosen(flag, value or "all", len(every))
@@ -192,113 +154,57 @@ def wanted(
             raise UserError(f"--path {loaded.path}: none of the sentences can be shown")
         return numbers
     way_out = f"name others by {flag}"
-    if long:
-        loaded.refuse_too_long(long, way_out)
+    loaded.refuse_too_long(long, way_out)
     if empty:
         loaded.refuse(empty, "empty, or their translations are", way_out)
     return numbers
 
 
-def draw(args: argparse.Namespace, models: list[page.ModelMaps], unit: str) -> None:
+def draw(args: argparse.Namespace, models: list[ModelMaps], unit: str) -> None:
     """Draw all figures into the folder."""
     outputs.make_folder("--figures", args.figures)
-    theme = args.theme or "light"
-    todo = list(figures_of(args, models, unit))
+    todo = list(figures_of(models, unit, args.layer or 1))
     for name, rows, one in tqdm(todo, unit=" figures", file=sys.stderr):
-        figure = figures.draw(rows, one.queries, one.keys, theme)
+        drawn = figure.draw(rows, one.queries, one.keys, args.theme or "light")
         for suffix in (".png", ".pdf"):
-            style.save(figure, args.figures / f"{name}{suffix}")
+            style.save(drawn, args.figures / f"{name}{suffix}")
 
 
 def figures_of(
-    args: argparse.Namespace, models: list[page.ModelMaps], unit: str
-) -> Iterator[tuple[str, list[figures.Row], Map]]:
-    """Name, rows of maps and a map with the tokens of each figure."""
+    models: list[ModelMaps], unit: str, layer: int
+) -> Iterator[tuple[str, list[figure.MapRow], Map]]:
+    """Name, rows of maps and a map with the tokens of each figure; ``layer`` is compared."""
     for place, first in enumerate(models[0].sentences):
         begin = f"sentence{first.number + 1}"
         for number, model in enumerate(models, start=1):
             for kind, one in model.sentences[place].units[unit].items():
                 branched = any(len(layer.heads) > 1 for layer in one.layers)
-                arrange = figures.branches_of_layers if branched else figures.heads_of_layers
+                arrange = figure.branches_of_layers if branched else figure.heads_of_layers
                 which = f".model{number}" if len(models) > 1 else ""
                 yield f"{begin}.{kind}{which}", arrange(one), one
-        compared = [
-            (model.name, one)
-            for model in models
-            if (one := model.sentences[place].units[unit].get(ENCODER))
-        ]
+        encoders = [(model.name, model.sentences[place].units[unit]) for model in models]
+        compared = [(name, maps[ENCODER]) for name, maps in encoders if ENCODER in maps]
         if len(compared) > 1:
-            layer = args.layer or 1
             rows = [
-                figures.branches(one, layer - 1, f"{name}\nlayer {layer}") for name, one in compared
+                figure.branches(one, layer - 1, f"{name}\nlayer {layer}") for name, one in compared
             ]
             yield f"{begin}.compare", rows, compared[0][1]
 
 
-def as_dict(models: list[page.ModelMaps], unit: str) -> dict:
-    """All weights, for JSON: ``[branches][heads][queries][keys]`` of each layer."""
-    return {
-        "unit": unit,
-        "models": [
-            {
-                "name": model.name,
-                "description": model.description,
-                "sentences": [
-                    {
-                        "sentence": one.number + 1,
-                        "source": one.source,
-                        "target": one.target,
-                        "maps": {kind: map_as_dict(m) for kind, m in one.units[unit].items()},
-                    }
-                    for one in model.sentences
-                ],
-            }
-            for model in models
-        ],
-    }
-
-
-def map_as_dict(one: Map) -> dict:
-    """A map, for JSON."""
-    return {
-        "queries": one.queries,
-        "keys": one.keys,
-        "layers": [
-            {
-                "layer": layer.number,
-                "branches": layer.branches,
-                "heads": layer.heads,
-                "weights": weights.astype(float).round(6).tolist(),
-            }
-            for layer, weights in zip(one.layers, one.weights, strict=True)
-        ],
-    }
-
-
+#: Headings of the CSV.
 COLUMNS = (
     *("model", "sentence", "kind", "layer", "branch", "head", "pattern"),
     *("query", "key", "query_token", "key_token", "weight"),
 )
 
 
-def as_csv(models: list[page.ModelMaps], unit: str) -> str:
+def as_csv(models: list[ModelMaps], unit: str) -> str:
     """Every weight that the patterns allow; layers, heads, queries and keys count from 1."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for model in models:
-        for sentence in model.sentences:
-            for kind, one in sentence.units[unit].items():
-                for layer, weights, allowed in zip(
-                    one.layers, one.weights, one.allowed, strict=True
-                ):
-                    for branch, head, i, j in zip(*allowed.nonzero(), strict=True):
-                        writer.writerow(
-                            [
-                                *(model.name, sentence.number + 1, kind, layer.number),
-                                *(layer.branches[branch], head + 1, layer.heads[branch][head]),
-                                *(i + 1, j + 1, one.queries[i], one.keys[j]),
-                                f"{weights[branch, head, i, j]:.6f}",
-                            ]
-                        )
-    return text.getvalue()
+    rows = (
+        (model.name, sentence.number + 1, *row)
+        for model in models
+        for sentence in model.sentences
+        for one in sentence.units[unit].values()
+        for row in one.allowed_weights()
+    )
+    return csv_of([COLUMNS, *rows])

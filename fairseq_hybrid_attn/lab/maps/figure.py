@@ -15,7 +15,7 @@ from .measure import Map
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Inches of a panel, by the inches that a token should have; and points of a token's label.
+#: Inches for a token, least and most inches of a panel; most and least points of a token's label.
 _TOKEN, _SMALLEST, _LARGEST = 0.11, 1.3, 4.5
 _LABEL, _SMALLEST_LABEL = 7.0, 2.5
 _LONGEST = 20  # characters of a label
@@ -24,14 +24,8 @@ _GAP, _TITLE, _BAR = 0.12, 0.42, 0.6
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One map of a figure.
-
-    Attributes:
-        title: above it.
-        weights: ``[n, m]``.
-        allowed: likewise; what the pattern forbids is grey.
-    """
+class MapPanel:
+    """One map ``[n, m]`` of a figure; what is not ``allowed`` is grey."""
 
     title: str
     weights: np.ndarray
@@ -39,25 +33,20 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Row:
-    """Maps side by side.
-
-    Attributes:
-        title: to the left.
-        panels: the maps.
-    """
+class MapRow:
+    """Maps side by side, with a title to their left."""
 
     title: str
-    panels: list[Panel]
+    panels: list[MapPanel]
 
 
-def heads_of_layers(one: Map, branch: int = 0) -> list[Row]:
+def heads_of_layers(one: Map, branch: int = 0) -> list[MapRow]:
     """A row for each layer, a column for each head of a branch (MMA Fig. 3)."""
     return [
-        Row(
+        MapRow(
             f"layer {layer.number}",
             [
-                Panel(f"head {head + 1}\n{word}", *_taken(one, place, branch, head))
+                MapPanel(f"head {head + 1}\n{word}", *_taken(one, place, branch, head))
                 for head, word in enumerate(layer.heads[branch])
             ],
         )
@@ -66,15 +55,15 @@ def heads_of_layers(one: Map, branch: int = 0) -> list[Row]:
     ]
 
 
-def branches_of_layers(one: Map) -> list[Row]:
+def branches_of_layers(one: Map) -> list[MapRow]:
     """A row for each layer, a column for each branch, the mean of its heads."""
     return [branches(one, place, f"layer {layer.number}") for place, layer in enumerate(one.layers)]
 
 
-def branches(one: Map, layer: int, title: str) -> Row:
-    """The branches of a layer (from 0), each the mean of its heads: a row of HySAN's Fig. 5."""
+def branches(one: Map, layer: int, title: str) -> MapRow:
+    """The branches of a layer (from 0), each the mean of its heads; a row of HySAN's Fig. 5."""
     words = one.layers[layer].branches
-    return Row(title, [Panel(w, *_taken(one, layer, b, None)) for b, w in enumerate(words)])
+    return MapRow(title, [MapPanel(w, *_taken(one, layer, b, None)) for b, w in enumerate(words)])
 
 
 def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndarray, np.ndarray]:
@@ -84,17 +73,10 @@ def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndar
     return weights[head], allowed[head]
 
 
-def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "light") -> Figure:
-    """Maps in rows and columns, all with the same tokens and colours.
+def draw(rows: list[MapRow], queries: list[str], keys: list[str], theme: str = "light") -> Figure:
+    """Draw maps in rows, all with the same colours and the same tokens as queries and keys.
 
-    Args:
-        rows: of maps; they may be of different length.
-        queries: tokens of each map's rows.
-        keys: those of its columns.
-        theme: one of ``style.THEMES``.
-
-    Raises:
-        UserError: if matplotlib is not installed.
+    Rows may differ in length; ``theme`` is one of ``style.THEMES``.
     """
     width, height = (
         min(max(_TOKEN * len(tokens), _SMALLEST), _LARGEST) for tokens in (keys, queries)
@@ -109,7 +91,7 @@ def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "lig
     with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
         look = {"cmap": scale(theme, colours.faint), "vmin": 0, "vmax": top or 1, "aspect": "auto"}
         look["interpolation"] = "nearest"
-        # Laid out here: matplotlib's own layout takes longer than all the rest.
+        # Laid out here: matplotlib's own layout takes longer than everything else.
         whole = (
             beside + columns * (width + _GAP) + _BAR,
             below + len(rows) * (height + _TITLE),
@@ -135,7 +117,7 @@ def draw(rows: list[Row], queries: list[str], keys: list[str], theme: str = "lig
                 axes.grid(False)
                 axes.spines[:].set_visible(False)
                 axes.tick_params(length=0, labelsize=label)
-                # Labels at the outer maps alone: each is laid out, which takes its time.
+                # Only the outer maps have labels, since the layout of each takes time.
                 axes.set_xticks([])
                 axes.set_yticks([])
             line[0].set_yticks(range(len(queries)), labels[0])
@@ -154,5 +136,5 @@ def _short(tokens: list[str]) -> list[str]:
 
 
 def _ems(text: str) -> float:
-    """About how wide a text is, by the size of its font."""
+    """The approximate width of a text, in units of its font size."""
     return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.65 for c in text)

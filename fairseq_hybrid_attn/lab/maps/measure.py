@@ -1,12 +1,12 @@
-"""Attention maps: who attends to whom in a sentence, in subwords or words.
+"""Attention maps: who attends to whom in a sentence, between subwords or words.
 
-Words are made of subwords as for alignment (``alignment/words.py``): attention is summed over the
-pieces of a key word and averaged over those of a query word, so that rows still add up to 1.
+Words are merged from subwords as for alignment: attention is summed over the pieces of a key word
+and averaged over those of a query word, so that rows still add up to 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,11 +29,11 @@ class Map:
 
     Attributes:
         kind: ``encoder``, ``decoder`` or ``cross``.
-        queries: the tokens that attend, n of them.
-        keys: the tokens that are attended to, m of them.
-        layers: what each layer is, the lowest first.
-        weights: of each layer ``[branches, heads, n, m]``.
-        allowed: likewise, whether the pattern lets the query see the key; bool.
+        queries: the n tokens that attend.
+        keys: the m tokens that are attended to.
+        layers: the lowest first.
+        weights: of each layer, ``[branches, heads, n, m]``.
+        allowed: whether the pattern lets the query see the key; bool, of the same shapes.
     """
 
     kind: str
@@ -57,6 +57,33 @@ class Map:
             ],
         )
 
+    def as_dict(self) -> dict:
+        """The map for JSON."""
+        return {
+            "queries": self.queries,
+            "keys": self.keys,
+            "layers": [
+                {
+                    "layer": layer.number,
+                    "branches": layer.branches,
+                    "heads": layer.heads,
+                    "weights": weights.astype(float).round(6).tolist(),
+                }
+                for layer, weights in zip(self.layers, self.weights, strict=True)
+            ],
+        }
+
+    def allowed_weights(self) -> Iterator[tuple]:
+        """Every weight that the patterns allow, as rows of CSV."""
+        for layer, weights, allowed in zip(self.layers, self.weights, self.allowed, strict=True):
+            for branch, head, i, j in zip(*allowed.nonzero(), strict=True):
+                yield (
+                    *(self.kind, layer.number, layer.branches[branch]),
+                    *(head + 1, layer.heads[branch][head]),
+                    *(i + 1, j + 1, self.queries[i], self.keys[j]),
+                    f"{weights[branch, head, i, j]:.6f}",
+                )
+
 
 @dataclass(frozen=True)
 class SentenceMaps:
@@ -65,14 +92,39 @@ class SentenceMaps:
     Attributes:
         number: of the sentence, from 0.
         source: its words.
-        target: those of the translation.
-        units: by those of ``UNITS`` that were wanted, then by kind.
+        target: the words of its translation.
+        units: maps by unit (of ``UNITS``, as far as wanted), then by kind.
     """
 
     number: int
     source: list[str]
     target: list[str]
     units: dict[str, dict[str, Map]]
+
+
+@dataclass(frozen=True)
+class ModelMaps:
+    """The maps of a model, of the same sentences as of the other models."""
+
+    name: str
+    description: str
+    sentences: Sequence[SentenceMaps]
+
+    def as_dict(self, unit: str) -> dict:
+        """All weights for JSON, ``[branches][heads][queries][keys]`` of each layer."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "sentences": [
+                {
+                    "sentence": one.number + 1,
+                    "source": one.source,
+                    "target": one.target,
+                    "maps": {kind: found.as_dict() for kind, found in one.units[unit].items()},
+                }
+                for one in self.sentences
+            ],
+        }
 
 
 def sentence_maps(
@@ -84,19 +136,16 @@ def sentence_maps(
     subwords: str,
     wanted: Sequence[str] = UNITS,
 ) -> SentenceMaps:
-    """The maps of a sentence out of what was seen of it.
+    """Make maps of a sentence.
 
     Args:
         attentions: of the model.
         number: of the sentence, from 0.
-        observed: what was seen.
+        observed: what the attentions did with it.
         source: its subwords.
-        target: those of its translation.
+        target: the subwords of its translation.
         subwords: how words are split.
         wanted: of ``UNITS``.
-
-    Raises:
-        UserError: if the model has seen other tokens than these.
     """
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.
@@ -126,8 +175,8 @@ def sentence_maps(
         if shape != (len(queries), len(keys)):
             raise UserError(
                 f"sentence {number + 1}: the model attends from {shape[0]} to {shape[1]} tokens, "
-                f"where the text has {len(queries)} and {len(keys)}; tasks that add tokens of "
-                "their own, such as those of languages, are not supported"
+                f"but the text has {len(queries)} and {len(keys)}; tasks that add tokens, such as "
+                "a language tag, are not supported"
             )
         if "subwords" in wanted:
             units["subwords"][kind] = pieces
@@ -148,7 +197,7 @@ def sentence_maps(
 def maps_of(
     attentions: Attentions, sentences: Sentences, subwords: str
 ) -> Callable[[int, Observed], SentenceMaps]:
-    """What makes maps of each sentence that :func:`~..inference.attentions.watch` looks at."""
+    """A function for :func:`~..inference.attentions.watch` that makes maps of each sentence."""
 
     def use(number: int, observed: Observed) -> SentenceMaps:
         pieces = sentences.source[number], sentences.target[number]
@@ -158,5 +207,5 @@ def maps_of(
 
 
 def _words(pieces: list[str], subwords: str) -> Words:
-    """Words that have all pieces, even of a sentence of marks alone."""
+    """Words that have all pieces, also in a sentence of nothing but marks."""
     return words_of(pieces, subwords) or [list(range(len(pieces)))]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from ..curves.measure import Curve
-from ..gates.figure import ModelGates
+from ..gates.measure import ModelGates
+from ..heads.measure import ModelHeads
 from ..lengths.measure import ScoresByLength, SystemScore
-from ..maps.page import ModelMaps
+from ..maps.measure import ModelMaps
 from ..scoring.significance import SAMPLES, SEED
 from .summary import Summary
 
@@ -23,8 +24,7 @@ class Looked:
         sentences: over how many heads and gates are measured.
         maps: of the sentences that are shown.
         gates: None if it has none.
-        heads: of :meth:`~..analysis.heads.Heads.rows`.
-        differences: of :meth:`~..analysis.heads.Heads.differences`.
+        heads: where they look, and how much they differ.
     """
 
     summary: Summary
@@ -33,8 +33,7 @@ class Looked:
     sentences: int
     maps: ModelMaps
     gates: ModelGates | None
-    heads: list[dict]
-    differences: list[dict]
+    heads: ModelHeads
 
     @property
     def name(self) -> str:
@@ -49,8 +48,8 @@ class Looked:
             "missing": self.missing,
             "sentences": self.sentences,
             "gates": vars(self.gates) if self.gates else None,
-            "heads": self.heads,
-            "layers": self.differences,
+            "heads": self.heads.heads,
+            "layers": self.heads.layers,
         }
 
 

@@ -6,13 +6,11 @@ import argparse
 from collections.abc import Callable, Sequence
 
 from ..arguments import models as model_args
-from ..gates import figure as gate_figure
 from ..gates.measure import Gates
 from ..heads.measure import Heads
 from ..inference.attentions import KINDS, Observed
 from ..maps import command as maps
-from ..maps import page
-from ..maps.measure import SentenceMaps, maps_of
+from ..maps.measure import ModelMaps, SentenceMaps, maps_of
 from .found import Looked
 from .summary import summary
 
@@ -56,12 +54,9 @@ def look(
         training=None,
         missing=attentions.missing(),
         sentences=len(measured),
-        maps=page.ModelMaps(
-            loaded.name, loaded.description, [one for one in found if one is not None]
-        ),
-        gates=gate_figure.of(loaded.name, gates) if gates.layers else None,
-        heads=heads.rows(),
-        differences=heads.differences(),
+        maps=ModelMaps(loaded.name, loaded.description, [one for one in found if one is not None]),
+        gates=gates.of_model(loaded.name) if gates.layers else None,
+        heads=heads.of_model(loaded.name, loaded.description),
     )
 
 

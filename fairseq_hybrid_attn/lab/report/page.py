@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..figures import style as figure_style
-from ..maps.page import ModelMaps, file_of, plotly_script, section, style, templates
+from ..maps.measure import ModelMaps
+from ..maps.page import file_of, plotly_script, section, style, templates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,6 +7,7 @@ from functools import partial
 
 from ..curves import command as curves
 from ..curves import figure as curve_figure
+from ..files.tabular import Grid
 from ..gates import command as gates
 from ..gates import figure as gate_figure
 from ..heads import command as heads
@@ -18,6 +19,10 @@ from ..scoring.significance import SAMPLES, SEED
 from . import probing
 from .found import Found, SetScore
 from .page import Code, Drawing, Maps, Part, Table, Text
+
+
+def _table(grid: Grid, caption: str = "") -> Table:
+    return Table(grid.headings, grid.rows, caption)
 
 
 def models_part(found: Found) -> Part:
@@ -128,11 +133,11 @@ def gates_part(found: Found) -> Part:
         Drawing.of("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
     )
     for model in gated:
-        part.add(Table(*gates.cells_of_gates(model), caption=model.name))
+        part.add(_table(gates.grid_of_gates(model), model.name))
         if model.share is not None:
             part.add(Text(f"All layers: {model.share:.3f}, window {model.window}."))
         if model.tag_rows:
-            part.add(Table(*gates.cells_of_tags(model), caption=f"{model.name}, by part of speech"))
+            part.add(_table(gates.grid_of_tags(model), f"{model.name}, by part of speech"))
     return part
 
 
@@ -155,22 +160,20 @@ def heads_part(found: Found) -> Part:
             "disagreement of Li et al. (2018): the closer to 0, the more."
         )
     )
-    measured = {model.name: (model.heads, model.differences) for model in found.models}
-    longest = head_figure.longest(measured)  # so that colours mean the same in all figures
+    longest = head_figure.longest(
+        model.heads for model in found.models
+    )  # so that colours mean the same in all figures
     for model in found.models:
-        if not model.heads:
+        if not model.heads.heads:
             part.add(Text(f"{model.name} has no attention that can be looked at."))
             continue
         part.add(
             Drawing.of(
                 f"{model.name}: distance, relative entropy, difference",
-                partial(head_figure.draw, {model.name: measured[model.name]}, top=longest),
+                partial(head_figure.draw, [model.heads], top=longest),
             ),
-            Table(*heads.cells_of_heads(model.heads), caption=f"{model.name}: heads"),
-            Table(
-                *heads.cells_of_differences(model.differences),
-                caption=f"{model.name}: difference of heads",
-            ),
+            _table(heads.grid_of_heads(model.heads), f"{model.name}: heads"),
+            _table(heads.grid_of_differences(model.heads), f"{model.name}: difference of heads"),
         )
     part.add(*_missing(found))
     return part

@@ -13,9 +13,8 @@ from models import build_tiny
 from fairseq_hybrid_attn import UserError, record_attention
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.gates import figure as figures
-from fairseq_hybrid_attn.lab.gates import tags
-from fairseq_hybrid_attn.lab.gates.measure import Gates, Place
+from fairseq_hybrid_attn.lab.gates import figure, tags
+from fairseq_hybrid_attn.lab.gates.measure import Gates, ModelGates, Place
 from fairseq_hybrid_attn.lab.inference.attentions import (
     DECODER,
     ENCODER,
@@ -68,7 +67,7 @@ def observed(model):
 @pytest.mark.parametrize("name", ["gate-hidden", "gate-query", "hysan-gated", "hysan-prenorm"])
 def test_forced_gates_are_read_back(name, value):
     gates = observed(force(build_tiny(name), value))
-    rows = gates.rows()
+    rows = gates.of_model("m").rows
     shape = {"gate-hidden": 2, "gate-query": 2 * 5}.get(name, 3 * 4 + 2 * 2)
     assert len(rows) == shape
     assert all(row["mean"] == value and row["deviation"] == 0 for row in rows)
@@ -114,7 +113,7 @@ def test_means_are_those_of_the_modules_gates(name):
                 words = ("global", "fw", "bw", "l5") if kind == ENCODER else ("fw", "l5")
                 for branch, values in zip(words, record.gates[:, :, 0], strict=True):
                     expected.setdefault((kind, layer, branch, None), []).extend(values.mean(-1))
-    rows = gates.rows()
+    rows = gates.of_model("m").rows
     assert len(rows) == len(expected)
     for row in rows:
         values = np.array(expected[row["kind"], row["layer"], row["branch"], row["head"]])
@@ -153,7 +152,7 @@ def test_a_word_counts_once_as_the_mean_of_its_subwords():
             "B": values[1:4].mean(),
             "C": values[7],
         }
-        found = {r["tag"]: r for r in gates.tag_rows() if r["layer"] == layer}
+        found = {r["tag"]: r for r in gates.of_model("m").tag_rows if r["layer"] == layer}
         assert {tag: row["words"] for tag, row in found.items()} == {"A": 3, "B": 1, "C": 1}
         for tag, mean in expected.items():
             np.testing.assert_allclose(found[tag]["mean"], mean, rtol=1e-9)
@@ -167,7 +166,7 @@ def test_parts_of_speech_are_of_the_encoder_and_of_all_heads(name, places):
     (one,) = attentions.observe(sample(SOURCES[:1], TARGETS[:1]))
     gates = Gates(attentions.layers)
     gates.add(one, [[0], [1, 2, 3], [4], [5, 6], [7]], ["A", "B", "A", "A", "C"])
-    rows = gates.tag_rows()
+    rows = gates.of_model("m").tag_rows
     assert len(rows) == 3 * places
     assert {row["kind"] for row in rows} == {ENCODER} and {row["head"] for row in rows} == {None}
     first = next(row for row in rows if row["tag"] == "B")
@@ -292,7 +291,7 @@ def test_command(in_data, capsys):
 
 def test_figures_show_the_numbers():
     of = {"kind": "encoder", "branch": "local"}
-    model = figures.ModelGates(
+    model = ModelGates(
         name="a",
         rows=[
             {**of, "layer": n, "head": None, "mean": mean, "deviation": 0.1}
@@ -306,14 +305,14 @@ def test_figures_show_the_numbers():
         window=3,
         bleu=20.0,
     )
-    other = figures.ModelGates("b", model.rows, [], 0.45, 5, 21.0)
-    by_layer, by_tag, by_window, bars = figures.draw([other, model]).axes
+    other = ModelGates("b", model.rows, [], 0.45, 5, 21.0)
+    by_layer, by_tag, by_window, bars = figure.draw([other, model]).axes
     assert list(by_layer.lines[0].get_ydata()) == [0.4, 0.3]
     assert [text.get_text() for text in by_tag.get_xticklabels()] == ["NOUN", "X", "zz"]
     assert [bar.get_height() for bar in by_tag.patches] == [0.5, 0.3, 0.2]
     assert [list(axis) for axis in by_window.lines[-1].get_data()] == [[3, 5], [0.35, 0.45]]
     assert [bar.get_height() for bar in bars.patches] == [20, 21]
-    assert len(figures.draw([other]).axes) == 1
+    assert len(figure.draw([other]).axes) == 1
     # Lines of a layer are side by side, in its order.
     places = [list(container.lines[0].get_xdata()) for container in by_layer.containers]
     assert [[round(x) for x in line] for line in places] == [[1, 2], [1, 2]]

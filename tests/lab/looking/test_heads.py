@@ -13,8 +13,15 @@ from scipy.spatial.distance import jensenshannon
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.heads import figure as figures
-from fairseq_hybrid_attn.lab.heads.measure import MEASURES, Heads, by_pattern, divergences, measures
+from fairseq_hybrid_attn.lab.heads import figure
+from fairseq_hybrid_attn.lab.heads.measure import (
+    MEASURES,
+    Heads,
+    ModelHeads,
+    by_pattern,
+    divergences,
+    measures,
+)
 from fairseq_hybrid_attn.lab.inference.attentions import CROSS, DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
 
@@ -243,31 +250,30 @@ def test_too_long_sentences(data, monkeypatch, capsys):
     assert "longer than the model takes and are left out" in capsys.readouterr().err
 
 
-def rows_of(distances):
-    """Of an encoder with a layer for each list of distances, a number for each head."""
-    return [
+def model_with(distances, name="m", kind="encoder"):
+    """A model with a layer for each list of distances, a number for each head."""
+    heads = [
         {
-            **{"kind": "encoder", "layer": layer, "branch": "global", "pattern": "global"},
+            **{"kind": kind, "layer": layer, "branch": "global", "pattern": "global"},
             **{"head": head, "distance": distance, "relative_entropy": 0.5},
         }
         for layer, numbers in enumerate(distances, start=1)
         for head, distance in enumerate(numbers, start=1)
     ]
+    return ModelHeads(name, "", heads, [])
 
 
 def test_colours_of_distances_mean_the_same_for_all_models():
-    models = {"near": (rows_of([[1.0, 2.0]]), []), "far": (rows_of([[4.0, 8.0]]), [])}
-    figure = figures.draw(models)
-    ends = [axes.images[0].get_clim() for axes in figure.axes if axes.images]
+    near, far = model_with([[1.0, 2.0]], "near"), model_with([[4.0, 8.0]], "far")
+    ends = [axes.images[0].get_clim() for axes in figure.draw([near, far]).axes if axes.images]
     assert ends == [(0, 8), (0, 1), (0, 8), (0, 1)]
-    alone = figures.draw({"near": models["near"]}, top=figures.longest(models))
+    alone = figure.draw([near], top=figure.longest([near, far]))
     assert alone.axes[0].images[0].get_clim() == (0, 8)
-    assert figures.draw({"near": models["near"]}).axes[0].images[0].get_clim() == (0, 2)
-    cross = [{**row, "kind": "cross", "distance": None} for row in rows_of([[1, 2]])]
-    assert len(figures.draw({"c": (cross, [])}).axes) == 3
+    assert figure.draw([near]).axes[0].images[0].get_clim() == (0, 2)
+    assert len(figure.draw([model_with([[None, None]], kind="cross")]).axes) == 3
 
 
 def test_many_heads_have_a_scale_in_place_of_numbers():
-    few, many = (figures.draw({"m": (rows_of([[1.0] * heads]), [])}) for heads in (16, 17))
+    few, many = (figure.draw([model_with([[1.0] * heads])]) for heads in (16, 17))
     assert [len(axes.texts) for axes in few.axes] == [16, 16, 0]
     assert [len(axes.texts) for axes in many.axes] == [0] * 5  # two of them scales

@@ -26,9 +26,8 @@ from fairseq_hybrid_attn.lab.inference.attentions import (
     Layer,
     Seen,
 )
-from fairseq_hybrid_attn.lab.maps import figure as figures
-from fairseq_hybrid_attn.lab.maps import page
-from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
+from fairseq_hybrid_attn.lab.maps import figure, page
+from fairseq_hybrid_attn.lab.maps.measure import ModelMaps, sentence_maps
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
 
@@ -125,7 +124,7 @@ def test_page_is_one_file_that_text_cannot_break():
     nasty = ["</script>", "<b>x</b>", "&lt;", "{{ x }}", '"', "\u2028"]
     size = len(nasty) + 1
     maps = by_hand(np.full((1, 1, size, size), 1 / size), queries=nasty)
-    text = page.page("<title> & more", [page.ModelMaps("<i>m</i>", "d", [maps])])
+    text = page.page("<title> & more", [ModelMaps("<i>m</i>", "d", [maps])])
     assert "<title>&lt;title&gt; &amp; more</title>" in text
     start = text.index('class="maps-data">') + len('class="maps-data">')
     data = json.loads(text[start : text.index("</script>", start)])
@@ -256,7 +255,7 @@ def test_a_model_without_such_attention(in_data, browser):
 def test_nasty_tokens_in_a_browser(tmp_path, browser):
     nasty = ["</script>", "<b>x</b>", "&amp;", "$x$", "<br>"]
     maps = by_hand(np.full((1, 1, 6, 6), 1 / 6), queries=nasty)
-    (tmp_path / "nasty.html").write_text(page.page("t", [page.ModelMaps("<u>", "", [maps])]))
+    (tmp_path / "nasty.html").write_text(page.page("t", [ModelMaps("<u>", "", [maps])]))
     shown = Shown(browser, tmp_path / "nasty.html")
     assert shown.hover(0, 1) == "</script> → <b>x</b>0.1667"
     assert shown.hover(2, 4) == "&amp; → <br>0.1667"
@@ -269,7 +268,7 @@ def test_a_long_sentence_in_a_browser(tmp_path, browser):
     """Cells stay large enough to point at; the map scrolls within its panel."""
     size = 120
     maps = by_hand(np.tril(np.full((1, 2, size, size), 1 / size)), "past")
-    (tmp_path / "long.html").write_text(page.page("t", [page.ModelMaps("m", "", [maps])]))
+    (tmp_path / "long.html").write_text(page.page("t", [ModelMaps("m", "", [maps])]))
     shown = Shown(browser, tmp_path / "long.html")
     box = shown.page.locator(".nsewdrag").first.bounding_box()
     assert box["width"] >= 13 * size
@@ -285,9 +284,9 @@ def test_figures_show_the_weights():
     random = np.random.default_rng(0)
     weights = random.dirichlet(np.ones(4), size=(2, 3, 4)).astype("float32")
     one = by_hand(weights, "past").units["words"][ENCODER]
-    (row,) = figures.heads_of_layers(one, branch=1)
+    (row,) = figure.heads_of_layers(one, branch=1)
     assert [panel.title for panel in row.panels] == [f"head {h}\nbranch1" for h in (1, 2, 3)]
-    drawn = figures.draw([row], one.queries, one.keys).axes
+    drawn = figure.draw([row], one.queries, one.keys).axes
     for axes, head in zip(drawn, range(3), strict=False):
         (image,) = axes.images
         mask = np.triu(np.ones((4, 4), bool), 1)
@@ -295,7 +294,7 @@ def test_figures_show_the_weights():
         np.testing.assert_array_equal(image.get_array().data[~mask], weights[1, head][~mask])
         assert image.norm.vmax == pytest.approx(weights[1].max())
     assert [t.get_text() for t in drawn[0].get_yticklabels()] == ["w0", "w1", "w2", "</s>"]
-    (row,) = figures.branches_of_layers(one)
+    (row,) = figure.branches_of_layers(one)
     np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
 
 

@@ -1,48 +1,27 @@
-"""The interactive page of attention maps: one HTML file that wants no network.
+"""The interactive page of attention maps: one HTML file that needs no network.
 
-``maps.html.j2`` is the page, ``maps.js`` what it does, ``maps.css`` how it looks; plotly.js, which
-draws, comes out of Python's plotly package.  :func:`section` makes the part that other pages may
-have as well, :func:`page` a whole one.  ``report.py`` makes the page of reports.  What both pages
-have in common, the button for dark and light among it, is in ``base.html.j2``.
+``maps.html.j2`` is the page, ``maps.js`` its behaviour, ``maps.css`` its style; Python's plotly
+package brings plotly.js, which draws.  :func:`section` makes a part that other pages can include,
+:func:`page` a whole page.  ``base.html.j2`` is what this page and that of reports share.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from ....errors import UserError
 from ...inference.attentions import KINDS
-from ..measure import UNITS, Map, SentenceMaps
+from ..measure import UNITS, Map, ModelMaps
 
 #: A weight is written as a 16-bit number: 0 = the pattern forbids it, 1 = 0, 65535 = 1.
 STEPS = 65534
 
 
-@dataclass(frozen=True)
-class ModelMaps:
-    """The maps of a model.
-
-    Attributes:
-        name: what the page calls it.
-        description: of one line.
-        sentences: the same of every model, in the same order.
-    """
-
-    name: str
-    description: str
-    sentences: Sequence[SentenceMaps]
-
-
 def require() -> None:
-    """See to it that there is what makes pages.
-
-    Raises:
-        UserError: telling how to install it.
-    """
+    """Check that the packages that make pages are installed."""
     try:
         import jinja2  # noqa: F401
         import plotly  # noqa: F401
@@ -54,11 +33,7 @@ def require() -> None:
 
 
 def page(title: str, models: Sequence[ModelMaps]) -> str:
-    """A whole page, as HTML.
-
-    Raises:
-        UserError: if a package lacks.
-    """
+    """A whole page, as HTML."""
     template = templates().get_template("maps.html.j2")
     return template.render(
         title=title, script=plotly_script(), style=style(), section=section(models)
@@ -66,11 +41,7 @@ def page(title: str, models: Sequence[ModelMaps]) -> str:
 
 
 def section(models: Sequence[ModelMaps]) -> str:
-    """The maps as a part of a page, which must have :func:`plotly_script` and :func:`style`.
-
-    Raises:
-        UserError: if a package lacks.
-    """
+    """The maps as a part of a page, which must contain :func:`plotly_script` and :func:`style`."""
     return (
         templates()
         .get_template("section.html.j2")
@@ -79,11 +50,7 @@ def section(models: Sequence[ModelMaps]) -> str:
 
 
 def plotly_script() -> str:
-    """plotly.js, to be put into a ``<script>`` of the page.
-
-    Raises:
-        UserError: if the package lacks.
-    """
+    """plotly.js, for a ``<script>`` of the page."""
     require()
     from plotly.offline import get_plotlyjs
 
@@ -91,15 +58,15 @@ def plotly_script() -> str:
 
 
 def style() -> str:
-    """The look of the part, to be put into a ``<style>`` of the page."""
+    """The style of the part, for a ``<style>`` of the page."""
     return file_of("maps.css")
 
 
 def page_data(models: Sequence[ModelMaps]) -> dict:
     """All that the page shows, for JSON.
 
-    Of a map, ``layers`` says what it is, and ``weights`` holds the numbers of all its layers,
-    branches and heads, one after another, as :func:`packed`.
+    ``weights`` of a map are the numbers of all its layers, branches and heads, one after another,
+    as of :func:`packed`.
     """
     first = models[0].sentences
     return {
@@ -141,22 +108,16 @@ def _map_data(one: Map) -> dict:
 
 
 def packed(weights: np.ndarray, allowed: np.ndarray) -> bytes:
-    """Weights as 16-bit numbers, little-endian: exact to 0.00001.
+    """Weights from 0 to 1 as 16-bit numbers, little-endian, exact to 0.00001.
 
-    Args:
-        weights: of any shape, 0 to 1.
-        allowed: likewise; what is not allowed becomes 0.
+    What is not ``allowed`` becomes 0.
     """
     steps = 1 + np.rint(np.clip(weights, 0, 1) * STEPS)
     return np.where(allowed, steps, 0).astype("<u2").tobytes()
 
 
 def templates():
-    """The pages of this folder, as jinja2's environment; all that is filled in is escaped.
-
-    Raises:
-        UserError: if a package lacks.
-    """
+    """The templates of this folder, in an environment of jinja2 that escapes all values."""
     require()
     import jinja2
 
@@ -166,7 +127,7 @@ def templates():
 
 
 def file_of(name: str) -> str:
-    """A file of this folder."""
+    """The text of a file of this folder."""
     from importlib.resources import files
 
     return files(__name__).joinpath(name).read_text(encoding="utf-8")

@@ -14,22 +14,21 @@ from pathlib import Path
 from fairseq_hybrid_attn.attention.paths import PATHS
 from fairseq_hybrid_attn.lab.engine import provenance
 
-from . import generation, operator, tables, training_step
+from . import operator, systems, tables
 from .common import CHOSEN, DTYPES, Settings, machine, prepare, versions
-from .models import SYSTEMS
 
 #: The layout of result files; raised when it changes.
 FORMAT = 1
 
 BENCHMARKS = {
     "operator": operator.run,
-    "step": training_step.run,
-    "generation": generation.run,
+    "step": systems.run_training,
+    "generation": systems.run_generation,
 }
 
 
 def main() -> None:
-    """Run what the command line asks for; print tables, write results."""
+    """Run benchmarks, write results and print tables."""
     arguments = _parser().parse_args()
     if arguments.benchmarks == ["table"] and arguments.json:
         print(tables.markdown(json.loads(arguments.json.read_text())), end="")
@@ -52,12 +51,8 @@ def main() -> None:
     }
     begin = time.monotonic()
     for name in arguments.benchmarks or list(BENCHMARKS):
-        run = BENCHMARKS[name]
-        if name == "generation" and arguments.lengths:
-            results = run(settings, settings.lengths)
-        else:
-            results = run(settings)
-        for result in results:
+        lengths = [arguments.lengths] if name == "generation" and arguments.lengths else []
+        for result in BENCHMARKS[name](settings, *lengths):
             document["results"].append(result)
             _progress(result)
             _write(document, arguments.json)
@@ -85,32 +80,33 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--clock",
         choices=["cpu", "wall"],
-        help="processor time, which work beside this hardly changes (one thread of a CPU), or "
-        "time that passes (else)",
+        help="processor time, which other work hardly changes (default on one thread of a CPU), "
+        "or time that passes (default otherwise)",
     )
-    add("--json", type=Path, metavar="FILE", help="write results here, while they come in")
+    add("--json", type=Path, metavar="FILE", help="write results here as they come in")
     add("--rounds", type=int, default=Settings.rounds, help="timings of each (%(default)s)")
     add(
         "--shortest",
         type=float,
         default=Settings.shortest,
         metavar="SECONDS",
-        help="how long one timing lasts at least (%(default)s)",
+        help="least duration of one timing (%(default)s)",
     )
     add(
         "--paths",
         nargs="+",
         choices=[CHOSEN, *PATHS],
         default=list(Settings.paths),
-        help="what is timed: the package's own choice, or paths by name (chosen reference)",
+        help="what is timed: the package's choice, or paths by name (chosen reference)",
     )
     add("--lengths", nargs="+", type=int, metavar="N", help="sentence lengths (25 … 4096)")
     add(
         "--cases",
         nargs="+",
-        choices=[*operator.CASES, *SYSTEMS],
+        choices=[*operator.CASES, *systems.SYSTEMS],
         metavar="CASE",
-        help=f"branch sets: {', '.join(operator.CASES)}; systems: {', '.join(SYSTEMS)} (all)",
+        help=f"branch sets: {', '.join(operator.CASES)}; "
+        f"systems: {', '.join(systems.SYSTEMS)} (all)",
     )
     add("--tokens", type=int, help="positions in a batch of the operator (1024; CUDA 16384)")
     add("--no-memory", action="store_true", help="do not measure peak memory")

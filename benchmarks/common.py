@@ -1,4 +1,4 @@
-"""What all benchmarks share: the machine, fair timing, ratios, and which path is forced."""
+"""What all benchmarks share: settings, fair timing, ratios, and forcing a path."""
 
 from __future__ import annotations
 
@@ -19,33 +19,15 @@ from fairseq_hybrid_attn.lab.engine import provenance
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
-#: The choice that the package makes by itself, as opposed to a path forced by its name.
+#: The package's own choice of a path; other candidates are paths by their names.
 CHOSEN = "chosen"
-#: What everything is compared with, and the same once more: its ratio should be 1, and how
-#: far it is from 1 is how far any other ratio may be wrong.
+#: What everything is compared with, and the same again, whose ratio should be 1.
 VANILLA, NULL = "vanilla", "null"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """
-    Attributes:
-        device: ``cpu`` or ``cuda``.
-        dtype: a name in ``DTYPES``.
-        threads: threads of a CPU operator.
-        clock: ``cpu`` counts the processor time of this process, in which work beside it hardly
-            shows; for one thread of a CPU, where it is the time that passes on an idle
-            machine.  ``wall`` counts the time that passes.
-        rounds: how often each candidate is timed; of an odd number, the median is a round.
-        shortest: seconds that a timing lasts at least; short calls are repeated within it.
-        paths: what to time: ``chosen`` and names of paths.
-        lengths: sentence lengths n.
-        cases: branch sets of the operator, or systems of the others; None = all.
-        tokens: about how many positions a batch of the operator holds.
-        memory: whether peak memory is measured.
-        sentences, length, vocabulary: the batch of training step and generation.
-        width, ffn, heads, layers: of the models.
-    """
+    """The options of the command line, which ``--help`` explains."""
 
     device: str = "cpu"
     dtype: str = "fp32"
@@ -67,17 +49,29 @@ class Settings:
     layers: int = 6
 
     @property
-    def torch_dtype(self) -> torch.dtype:
-        """``dtype`` as torch names it."""
-        return DTYPES[self.dtype]
+    def like(self) -> dict:
+        """Device and dtype of tensors, as torch's keywords."""
+        return {"device": self.device, "dtype": DTYPES[self.dtype]}
 
     def wants(self, case: str) -> bool:
         """Whether ``case`` is to be run."""
         return self.cases is None or case in self.cases
 
 
+def prepare(settings: Settings) -> None:
+    """Set threads and seed, or exit if the settings contradict each other or the machine."""
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise SystemExit("--device cuda: torch sees no CUDA device here")
+    if settings.device == "cpu" and settings.dtype == "fp16":
+        raise SystemExit("--dtype fp16 is for --device cuda; a CPU has fp32 and bf16")
+    if settings.clock == "cpu" and (settings.device != "cpu" or settings.threads != 1):
+        raise SystemExit("--clock cpu is for one thread of a CPU")
+    torch.set_num_threads(settings.threads)
+    torch.manual_seed(0)
+
+
 def machine(settings: Settings) -> dict:
-    """The machine, with its load now: beside other work, ratios scatter."""
+    """Describe the machine, with its present load."""
     return {
         **provenance.hardware(),
         "architecture": platform.machine(),
@@ -89,45 +83,24 @@ def machine(settings: Settings) -> dict:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what the numbers depend on."""
+    """Return the versions of the packages that the numbers depend on."""
     found = provenance.versions()
     with suppress(PackageNotFoundError):
         found["triton"] = version("triton")
     return found
 
 
-def prepare(settings: Settings) -> None:
-    """Set threads and seeds.
-
-    Raises:
-        SystemExit: if the device is not there.
-    """
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("--device cuda: torch sees no CUDA device here")
-    if settings.device == "cpu" and settings.dtype == "fp16":
-        raise SystemExit("--dtype fp16 is for --device cuda; a CPU has fp32 and bf16")
-    if settings.clock == "cpu" and (settings.device != "cpu" or settings.threads != 1):
-        raise SystemExit("--clock cpu is for one thread of a CPU")
-    torch.set_num_threads(settings.threads)
-    torch.manual_seed(0)
-
-
-def synchronise(device: str) -> None:
-    """Wait until the device has done all it was told."""
-    if device == "cuda":
-        torch.cuda.synchronize()
-
-
-def interleaved(
+def compare(
     candidates: dict[str, Callable[[], object]], settings: Settings
-) -> dict[str, list[float]]:
-    """Time candidates in turn, round by round, so that a change of the machine meets all.
+) -> tuple[dict[str, list[float]], dict[str, dict]]:
+    """Time candidates, round by round, so that a change of the machine affects all.
 
-    Each round starts with another candidate.  Everything is run twice before, which also
-    compiles what has to be compiled.
+    Each round begins with another candidate.  Two calls before the first round compile what
+    needs it, and say how often to repeat a call to fill ``settings.shortest`` seconds.
 
     Returns:
-        seconds a call of each candidate, a number for each round.
+        the seconds of a call in each round, and for results, compared with ``VANILLA``, its time
+        and the ratio's median and spread over the rounds; by candidate.
     """
     repeats = {}
     for name, call in candidates.items():
@@ -139,7 +112,14 @@ def interleaved(
         first = turn % len(names)
         for name in names[first:] + names[:first]:
             seconds[name].append(_seconds(candidates[name], repeats[name], settings))
-    return seconds
+    vanilla_ms = round(1000 * statistics.median(seconds[VANILLA]), 4)
+    results = {}
+    for name in names:
+        rounds = [a / b for a, b in zip(seconds[name], seconds[VANILLA], strict=True)]
+        spread = {"median": statistics.median(rounds), "min": min(rounds), "max": max(rounds)}
+        ratio = {key: round(value, 4) for key, value in spread.items()}
+        results[name] = {"ratio": ratio, "vanilla_ms": vanilla_ms}
+    return seconds, results
 
 
 def _seconds(call: Callable[[], object], repeats: int, settings: Settings) -> float:
@@ -152,24 +132,15 @@ def _seconds(call: Callable[[], object], repeats: int, settings: Settings) -> fl
     return max(clock() - begin, 1e-9) / repeats
 
 
-def ratio(seconds: dict[str, list[float]], name: str) -> dict[str, float]:
-    """Time of ``name`` over that of vanilla in the same round: median and spread of rounds."""
-    rounds = [ours / theirs for ours, theirs in zip(seconds[name], seconds[VANILLA], strict=True)]
-    return {
-        "median": round(statistics.median(rounds), 4),
-        "min": round(min(rounds), 4),
-        "max": round(max(rounds), 4),
-    }
-
-
-def milliseconds(seconds: list[float]) -> float:
-    """Median, for orientation only: absolute times do not carry from machine to machine."""
-    return round(1000 * statistics.median(seconds), 4)
+def synchronise(device: str) -> None:
+    """Wait until the device has finished."""
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 @contextmanager
 def forced(path: str) -> Iterator[None]:
-    """Have every attention take ``path`` where it is able; ``chosen`` forces nothing."""
+    """Make every attention take ``path`` where it can; ``chosen`` forces nothing."""
     before = os.environ.pop(paths.PATH_VARIABLE, None)
     try:
         if path != CHOSEN:
@@ -182,7 +153,7 @@ def forced(path: str) -> Iterator[None]:
 
 
 def paths_taken(call: Callable[[], object]) -> list[str]:
-    """Names of the paths by which one call computes its attention."""
+    """Return the names of the paths by which one call computes its attention."""
     before = paths.CALLS.copy()
     call()
     return sorted((paths.CALLS - before).keys())

@@ -1,7 +1,7 @@
-"""Peak memory of one attention operator, forward and backward, in a process of its own.
+"""Peak memory of a call, in a process of its own.
 
-On CUDA: the most that torch had allocated at a time, less what the inputs hold.  On a CPU: the
-process's high-water mark of resident memory, less what was resident when all was ready to run.
+On CUDA it is the most that torch had allocated, less what the inputs hold.  On a CPU it is the
+process's high-water mark of resident memory, less what was resident before the call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import multiprocessing
 import os
 import resource
 import sys
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -19,31 +20,21 @@ import torch
 from .common import Settings, prepare, synchronise
 
 
-def in_a_process(case: str, n: int, path: str, settings: Settings) -> int:
-    """Measure in a new process.
-
-    Args:
-        case: a name in ``operator.CASES``.
-        n: sentence length.
-        path: a path's name, ``chosen``, ``vanilla`` or ``null``.
-
-    Returns:
-        bytes.
-    """
-    with _processes().Pool(1) as process:
-        return process.apply(measure, (case, n, path, settings))
+def peak_bytes(make_call: partial, n: int, settings: Settings) -> int:
+    """Measure a call in a new process; ``make_call(n)`` returns the call for length n."""
+    with _processes(make_call.func.__module__).Pool(1) as process:
+        return process.apply(_measure, (make_call, n, settings))
 
 
 @cache
-def _processes():
-    """Makes processes that have everything loaded and have run nothing yet."""
+def _processes(module: str):
+    """Return a maker of processes that have imported a module and have run nothing."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.operator"])
-    # Freed memory goes back to the system at once, so that what ran before leaves nothing
-    # behind in which the measured call could hide.
-    returned = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-    before = {name: os.environ.get(name) for name in returned}
-    os.environ.update(returned)
+    context.set_forkserver_preload([module])
+    # Return freed memory to the system at once; otherwise the measured call could reuse it.
+    thresholds = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    before = {name: os.environ.get(name) for name in thresholds}
+    os.environ.update(thresholds)
     try:
         forkserver.ensure_running()
     finally:
@@ -55,19 +46,12 @@ def _processes():
     return context
 
 
-def measure(case: str, n: int, path: str, settings: Settings) -> int:
-    """Measure in this process; arguments and result of :func:`in_a_process`."""
-    from . import operator
-
+def _measure(make_call: Callable[[int], Callable[[], object]], n: int, settings: Settings) -> int:
     prepare(settings)
-    # Load and compile all that a call needs, on a sentence that leaves no mark.
-    for length in (2, n):
-        given = operator.problem(operator.CASES[case], length, settings, gradients=True)
-        solve = operator.solver(path, given, operator.CASES[case])
-        call = operator.with_backward(solve, path, given)
-        if length != n:
-            call()
-            call()
+    call = make_call(2)  # loads and compiles what a call needs, on little memory
+    call()
+    call()
+    call = make_call(n)
     synchronise(settings.device)
     if settings.device == "cuda":
         call()  # compiles for this length
@@ -83,7 +67,7 @@ def measure(case: str, n: int, path: str, settings: Settings) -> int:
 
 
 def _start() -> int:
-    """Forget the high-water mark so far; returns the memory that is resident, in bytes."""
+    """Reset the high-water mark; return the resident memory in bytes."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
         return _status("VmRSS")

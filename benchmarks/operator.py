@@ -1,13 +1,14 @@
 """The attention operator alone: branches over the same q, k, v as one vanilla attention.
 
-Vanilla is ``F.scaled_dot_product_attention`` on the same tensors, without a mask where one of
-the patterns is global, and causal for the branch sets of a decoder, as their vanilla is.
+Vanilla is ``F.scaled_dot_product_attention`` on the same tensors: without a mask, and causal for
+the branch sets of a decoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -17,21 +18,13 @@ from fairseq_hybrid_attn.attention.paths import PATHS, choose
 from fairseq_hybrid_attn.attention.problem import AttentionProblem, Branch
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
-from . import memory
-from .common import (
-    CHOSEN,
-    NULL,
-    VANILLA,
-    Settings,
-    interleaved,
-    milliseconds,
-    ratio,
-)
+from .common import CHOSEN, NULL, VANILLA, Settings, compare
+from .memory import peak_bytes
 
-HEAD_WIDTH = 64
+HEADS, HEAD_WIDTH = 4, 64  # heads: a multiple of MMA's patterns
 
-#: Unless it is asked for, the plain definition is not timed on longer sentences than this:
-#: it takes minutes and gigabytes.
+#: The reference is not timed on longer sentences, unless it is the only path: it takes minutes
+#: and gigabytes.
 LONGEST_REFERENCE = 1024
 
 
@@ -39,12 +32,14 @@ LONGEST_REFERENCE = 1024
 class Case:
     """
     Attributes:
+        title: for the printed tables.
         branches: what is computed.
-        mix: the branches' shares, known beforehand: ``None``, ``ones`` or ``gate``.
+        mix: the branches' shares, if known beforehand: ``ones`` or ``gate``.
         causal: whether vanilla is causal.
         step: one query and n keys, as in a step of a beam search; forward only.
     """
 
+    title: str
     branches: tuple[Branch, ...]
     mix: str | None = None
     causal: bool = False
@@ -52,75 +47,51 @@ class Case:
 
 
 HYSAN4 = ((GLOBAL,), (PAST,), (FUTURE,), (local(1),))
+E1 = ((GLOBAL,), (PAST,), (FUTURE,), (local(5),))
 DECODER = ((PAST,), (local_past(5),))
+MMA = ((GLOBAL, local(1), FUTURE, PAST),)
 
 CASES = {
-    "hysan4": Case(HYSAN4),
-    "hysan4-sum": Case(HYSAN4, mix="ones"),
-    "e1": Case(((GLOBAL,), (PAST,), (FUTURE,), (local(5),))),
-    "decoder": Case(DECODER, causal=True),
-    "mma": Case(((GLOBAL, local(1), FUTURE, PAST),)),
-    "hybrid-gate": Case(((GLOBAL,), (local(1),)), mix="gate"),
-    "decoder-step": Case(DECODER, step=True),
-}
-
-#: What each case is, for the printed tables.
-TITLES = {
-    "hysan4": "{global, fw, bw, local 1}",
-    "hysan4-sum": "the same, summed",
-    "e1": "{global, fw, bw, local 5}",
-    "decoder": "decoder {fw, local 5}",
-    "mma": "MMA: heads global, local 1, forward, backward",
-    "hybrid-gate": "hybrid gate {global, local 1}, mixed",
-    "decoder-step": "decoder step {fw, local 5}: 1 query",
+    "hysan4": Case("{global, fw, bw, local 1}", HYSAN4),
+    "hysan4-sum": Case("the same, summed", HYSAN4, mix="ones"),
+    "e1": Case("{global, fw, bw, local 5}", E1),
+    "decoder": Case("decoder {fw, local 5}", DECODER, causal=True),
+    "mma": Case("MMA: heads global, local 1, forward, backward", MMA),
+    "hybrid-gate": Case(
+        "hybrid gate {global, local 1}, mixed", ((GLOBAL,), (local(1),)), mix="gate"
+    ),
+    "decoder-step": Case("decoder step {fw, local 5}: 1 query", DECODER, step=True),
 }
 
 
 def run(settings: Settings) -> Iterator[dict]:
-    """Measure every case at every length.
-
-    Yields:
-        a result for each candidate, see README.md.
-    """
-    for name, case in CASES.items():
-        if not settings.wants(name):
-            continue
+    """Measure every case at every length; yield a result for each candidate, see README.md."""
+    for name in filter(settings.wants, CASES):
         for n in settings.lengths:
-            yield from _timed(name, case, n, settings)
-            if settings.memory and not case.step:
-                yield from _memory(name, case, n, settings)
-
-
-def candidate_paths(case: Case, n: int, settings: Settings) -> list[str]:
-    """Which of the wanted paths are timed at length ``n``."""
-    wanted = [
-        path
-        for path in settings.paths
-        if path != "reference" or n <= LONGEST_REFERENCE or settings.paths == ("reference",)
-    ]
-    given = problem(case, n, settings, gradients=not case.step)
-    return [path for path in wanted if path == CHOSEN or PATHS[path].able(given)]
+            yield from _timed(name, "forward", n, settings)
+            if not CASES[name].step:
+                yield from _timed(name, "forward + backward", n, settings)
+                if settings.memory:
+                    yield from _memory(name, n, settings)
 
 
 def problem(case: Case, n: int, settings: Settings, *, gradients: bool) -> AttentionProblem:
-    """Random q, k, v; queries are scaled already.
+    """Make random q (scaled already), k, v of about ``settings.tokens`` positions.
 
-    About ``settings.tokens`` positions; a step of a beam search has as many queries as
-    ``settings.sentences`` and a beam of 4 make.
+    A step of a beam search has as many queries as ``settings.sentences`` and a beam of 4 make.
     """
     torch.manual_seed(n)
     b = 4 * settings.sentences if case.step else max(1, settings.tokens // n)
-    like = {"device": settings.device, "dtype": settings.torch_dtype}
-    h = 4  # a multiple of the patterns of MMA
     q, k, v = (
-        torch.randn(b, h, length, HEAD_WIDTH, **like) for length in (1 if case.step else n, n, n)
+        torch.randn(b, HEADS, length, HEAD_WIDTH, **settings.like)
+        for length in (1 if case.step else n, n, n)
     )
     q *= HEAD_WIDTH**-0.5
     mix = None
     if case.mix == "ones":
-        mix = torch.ones(len(case.branches), 1, 1, 1, 1, **like)
+        mix = torch.ones(len(case.branches), 1, 1, 1, 1, **settings.like)
     elif case.mix == "gate":
-        gate = torch.rand(b, 1, n, 1, **like)
+        gate = torch.rand(b, 1, n, 1, **settings.like)
         mix = torch.stack([1 - gate, gate])
     if gradients:
         for tensor in (q, k, v, mix if case.mix == "gate" else None):
@@ -129,81 +100,85 @@ def problem(case: Case, n: int, settings: Settings, *, gradients: bool) -> Atten
     return AttentionProblem(q=q, k=k, v=v, branches=case.branches, mix=mix)
 
 
-def vanilla(given: AttentionProblem, *, causal: bool) -> Tensor:
-    """Ordinary attention over the same tensors, ``[b, h, n, d_k]``."""
-    return F.scaled_dot_product_attention(given.q, given.k, given.v, is_causal=causal, scale=1.0)
+def call_of(
+    case: Case, path: str, given: AttentionProblem, *, gradients: bool
+) -> Callable[[], object]:
+    """Return a function that computes ``given``, by a path or by vanilla attention."""
+    vanilla = path in (VANILLA, NULL)
+    compute = None if vanilla else PATHS[choose(given) if path == CHOSEN else path].compute
 
+    def forward() -> Tensor:
+        if compute is not None:
+            return compute(given).outputs
+        q, k, v = given.q, given.k, given.v
+        return F.scaled_dot_product_attention(q, k, v, is_causal=case.causal, scale=1.0)
 
-def solver(path: str, given: AttentionProblem, case: Case) -> Callable[[], Tensor]:
-    """A function that computes ``given`` by ``path``, or by vanilla attention."""
-    if path in (VANILLA, NULL):
-        return lambda: vanilla(given, causal=case.causal)
-    compute = PATHS[choose(given) if path == CHOSEN else path].compute
-    return lambda: compute(given).outputs
-
-
-def with_backward(
-    solve: Callable[[], Tensor], path: str, given: AttentionProblem
-) -> Callable[[], None]:
-    """Forward and backward, with an upstream gradient that is the same in every call."""
-    outputs = 1 if given.mix is not None else len(given.branches)
-    leading = () if path in (VANILLA, NULL) else (outputs,)
-    upstream = torch.randn(*leading, *given.q.shape, dtype=given.q.dtype, device=given.q.device)
+    if not gradients:
+        return forward
+    outputs = () if vanilla else (1 if given.mix is not None else len(given.branches),)
+    upstream = torch.randn(*outputs, *given.q.shape, dtype=given.q.dtype, device=given.q.device)
     leaves = [x for x in (given.q, given.k, given.v, given.mix) if x is not None]
 
-    def call() -> None:
-        solve().backward(upstream)
+    def forward_and_backward() -> None:
+        forward().backward(upstream)
         for leaf in leaves:
             leaf.grad = None
 
-    return call
+    return forward_and_backward
 
 
-def _timed(name: str, case: Case, n: int, settings: Settings) -> Iterator[dict]:
-    for measure in ("forward",) if case.step else ("forward", "forward + backward"):
-        gradients = measure != "forward"
-        given = problem(case, n, settings, gradients=gradients)
-        calls, took = {}, {}
-        for path in [VANILLA, NULL, *candidate_paths(case, n, settings)]:
-            solve = solver(path, given, case)
-            calls[path] = with_backward(solve, path, given) if gradients else solve
-            took[path] = choose(given) if path == CHOSEN else path
-        with torch.set_grad_enabled(gradients):
-            seconds = interleaved(calls, settings)
-        for path in calls:
-            if path == VANILLA:
-                continue
-            yield {
-                **_about(name, measure, given),
-                "candidate": path,
-                "paths": [] if path == NULL else [took[path]],
-                "ratio": ratio(seconds, path),
-                "vanilla_ms": milliseconds(seconds[VANILLA]),
-            }
+def training_call(name: str, path: str, settings: Settings, n: int) -> Callable[[], object]:
+    """Make a case's problem; return the function that computes it forward and backward."""
+    given = problem(CASES[name], n, settings, gradients=True)
+    return call_of(CASES[name], path, given, gradients=True)
 
 
-def _memory(name: str, case: Case, n: int, settings: Settings) -> Iterator[dict]:
-    """Peak memory of forward + backward, each in a process of its own."""
-    given = problem(case, n, settings, gradients=True)
-    peaks, took = {}, {}
-    for path in [VANILLA, NULL, *candidate_paths(case, n, settings)]:
-        peaks[path] = memory.in_a_process(name, n, path, replace(settings, cases=None))
-        took[path] = choose(given) if path == CHOSEN else path
-    for path, peak in peaks.items():
-        if path == VANILLA:
-            continue
-        share = round(peak / max(1, peaks[VANILLA]), 4)
+def _timed(name: str, measure: str, n: int, settings: Settings) -> Iterator[dict]:
+    case, gradients = CASES[name], measure != "forward"
+    given = problem(case, n, settings, gradients=gradients)
+    paths = _paths(given, n, settings)
+    calls = {path: call_of(case, path, given, gradients=gradients) for path in (VANILLA, *paths)}
+    with torch.set_grad_enabled(gradients):
+        _, results = compare(calls, settings)
+    for path, taken in paths.items():
+        yield {**_about(name, measure, given, path, taken), **results[path]}
+
+
+def _memory(name: str, n: int, settings: Settings) -> Iterator[dict]:
+    """Peak memory of forward + backward."""
+    given = problem(CASES[name], n, settings, gradients=True)
+    paths = _paths(given, n, settings)
+    alone = replace(settings, cases=None)
+    peaks = {
+        path: peak_bytes(partial(training_call, name, path, alone), n, alone)
+        for path in (VANILLA, *paths)
+    }
+    for path, taken in paths.items():
+        share = round(peaks[path] / max(1, peaks[VANILLA]), 4)
         yield {
-            **_about(name, "peak memory", given),
-            "candidate": path,
-            "paths": [] if path == NULL else [took[path]],
+            **_about(name, "peak memory", given, path, taken),
             "ratio": {"median": share, "min": share, "max": share},
-            "megabytes": round(peak / 2**20, 2),
+            "megabytes": round(peaks[path] / 2**20, 2),
             "vanilla_megabytes": round(peaks[VANILLA] / 2**20, 2),
         }
 
 
-def _about(name: str, measure: str, given: AttentionProblem) -> dict:
+def _paths(given: AttentionProblem, n: int, settings: Settings) -> dict[str, list[str]]:
+    """Return the candidates beside vanilla, each with the path that it takes."""
+    found: dict[str, list[str]] = {NULL: []}
+    for path in settings.paths:
+        if path == CHOSEN:
+            found[path] = [choose(given)]
+        elif path == "reference" and n > LONGEST_REFERENCE and settings.paths != ("reference",):
+            continue
+        elif PATHS[path].able(given):
+            found[path] = [path]
+    return found
+
+
+def _about(
+    name: str, measure: str, given: AttentionProblem, candidate: str, paths: list[str]
+) -> dict:
     b, h, n, d_k = given.q.shape
     return {
         "benchmark": "operator",
@@ -214,4 +189,6 @@ def _about(name: str, measure: str, given: AttentionProblem) -> dict:
         "queries": n,
         "keys": given.k.size(2),
         "head_width": d_k,
+        "candidate": candidate,
+        "paths": paths,
     }

@@ -1,42 +1,89 @@
-"""Timing whole systems against fairseq's stock transformer, each system in rounds of its own."""
+"""Whole systems against fairseq's stock transformer of the same size: training and translating."""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 
-from .common import (
-    NULL,
-    VANILLA,
-    Settings,
-    interleaved,
-    milliseconds,
-    paths_taken,
-    ratio,
-)
-from .models import SYSTEMS, dictionary
+import torch
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
+from fairseq.models.transformer import TransformerModelBase
+from fairseq.sequence_generator import SequenceGenerator
+from omegaconf import OmegaConf
 
-#: Makes what is timed, of a system (None = stock), a path, a dictionary and settings.
-Make = Callable[..., Callable[[], object]]
+import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+from fairseq_hybrid_attn.models.config import nested_config
+
+from .common import CHOSEN, NULL, VANILLA, Settings, compare, forced, paths_taken
+
+#: From a system's name to its title in tables, its architecture and settings.
+SYSTEMS = {
+    "hysan-e1": ("HySAN e1, gated sum", "transformer_hysan", {}),
+    "hysan-e1-sum": ("HySAN e1, sum", "transformer_hysan", {"branch_fusion": "sum"}),
+    "hysan-e1-concat": ("HySAN e1, concat", "transformer_hysan", {"branch_fusion": "concat"}),
+    "mma": ("MMA", "transformer_mma", {}),
+    "hybrid-gate": ("hybrid gate", "transformer_hybrid_gate", {}),
+    "hybrid-gate-query": (
+        "hybrid gate, from the queries",
+        "transformer_hybrid_gate",
+        {"gate_input": "query"},
+    ),
+    "localness": ("LOCAL S", "transformer_localness", {}),
+    "forward-mask": ("forward encoding mask", "transformer_forward_encoding_mask", {}),
+}
+
+BEAM = 4
+
+#: Lengths of source and hypotheses of the generation, unless others are asked for.
+GENERATION_LENGTHS = (25, 100)
 
 
-def timed(
-    benchmark: str, measure: str, make: Make, settings: Settings
+def run_training(settings: Settings) -> Iterator[dict]:
+    """Time a training step of every system; yield results, see README.md."""
+    for result, _, _ in _timed("step", "training step", _step, settings):
+        yield result
+
+
+def run_generation(settings: Settings, lengths=GENERATION_LENGTHS) -> Iterator[dict]:
+    """Time the beam search of every system at every length; yield results, see README.md.
+
+    The models are untrained, and every hypothesis has the same length, so that all systems take
+    the same number of steps.
+    """
+    for length in lengths:
+        at_length = replace(settings, length=length)
+        for result, ours, theirs in _timed("generation", "generation", _translate, at_length):
+            speeds = {"sentences_a_second": ours, "vanilla_sentences_a_second": theirs}
+            yield result | {
+                name: round(settings.sentences / statistics.median(seconds), 3)
+                for name, seconds in speeds.items()
+            }
+
+
+def _timed(
+    benchmark: str, measure: str, make: Callable[..., Callable], settings: Settings
 ) -> Iterator[tuple[dict, list[float], list[float]]]:
-    """Time every system that is wanted, by every path.
+    """Time every wanted system by every path, in rounds of its own.
+
+    ``make`` takes a system (None: stock), a path, a dictionary and settings.
 
     Yields:
-        a result, see README.md; seconds of each of its rounds, and those of vanilla.
+        a result, the seconds of its rounds, and those of vanilla.
     """
     words = dictionary(settings)
     for system in filter(settings.wants, SYSTEMS):
-        calls = {name: make(None, name, words, settings) for name in (VANILLA, NULL)}
+        calls = {name: make(None, CHOSEN, words, settings) for name in (VANILLA, NULL)}
         taken: dict[str, list[str]] = {NULL: []}
         for path in settings.paths:
             call = make(system, path, words, settings)
             paths = paths_taken(call)
-            if paths not in taken.values():  # a forced path that is able nowhere
+            if paths not in taken.values():  # else no attention could take the forced path
                 calls[path], taken[path] = call, paths
-        seconds = interleaved(calls, settings)
+        seconds, results = compare(calls, settings)
         for candidate, paths in taken.items():
             result = {
                 "benchmark": benchmark,
@@ -46,7 +93,104 @@ def timed(
                 "queries": settings.length,
                 "candidate": candidate,
                 "paths": paths,
-                "ratio": ratio(seconds, candidate),
-                "vanilla_ms": milliseconds(seconds[VANILLA]),
+                **results[candidate],
             }
             yield result, seconds[candidate], seconds[VANILLA]
+
+
+def _step(system: str | None, path: str, words, settings: Settings) -> Callable[[], None]:
+    """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
+
+    In half precision the parameters are halved too, for all systems alike.
+    """
+    model = build(system, words, settings).train()
+    optimizer = torch.optim.Adam(
+        model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=settings.device == "cuda"
+    )
+    source = sentences(words, settings, seed=1)
+    lengths = source.ne(words.pad()).sum(dim=1)
+    target = sentences(words, settings, seed=2).flip(1)  # targets are padded on the right
+    previous = torch.cat([torch.full_like(target[:, :1], words.eos()), target[:, :-1]], dim=1)
+
+    def step() -> None:
+        with forced(path):
+            logits = model(source, lengths, previous)
+            log_probabilities = model.get_normalized_probs(logits, log_probs=True)
+            loss, _ = label_smoothed_nll_loss(
+                log_probabilities.view(-1, len(words)),
+                target.reshape(-1),
+                0.1,
+                ignore_index=words.pad(),
+            )
+            (loss / target.numel()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return step
+
+
+def _translate(system: str | None, path: str, words, settings: Settings) -> Callable[[], object]:
+    """A batch through fairseq's beam search."""
+    model = build(system, words, settings).eval()
+    model.make_generation_fast_(beamable_mm_beam_size=BEAM, need_attn=False)
+    length = settings.length
+    generator = SequenceGenerator([model], words, BEAM, max_len_b=length, min_len=length)
+    source = sentences(words, settings, seed=1)
+    lengths = source.ne(words.pad()).sum(dim=1)
+    sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
+
+    def translate() -> object:
+        with forced(path), torch.no_grad():
+            return generator.generate([model], sample)
+
+    return translate
+
+
+def dictionary(settings: Settings) -> Dictionary:
+    """Make words w0, w1, …; fairseq's special ones count as well."""
+    words = Dictionary()
+    for number in range(settings.vocabulary - len(words)):
+        words.add_symbol(f"w{number}")
+    return words
+
+
+def build(system: str | None, words: Dictionary, settings: Settings):
+    """Build a system, or with None fairseq's own transformer of the same size."""
+    torch.manual_seed(0)
+    size = {
+        "encoder_embed_dim": settings.width,
+        "encoder_ffn_embed_dim": settings.ffn,
+        "encoder_layers": settings.layers,
+        "decoder_layers": settings.layers,
+        "encoder_attention_heads": settings.heads,
+        "decoder_attention_heads": settings.heads,
+        "dropout": 0.1,
+        "share_all_embeddings": True,
+        "max_source_positions": 1024,
+        "max_target_positions": 1024,
+    }
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    _, arch, own = SYSTEMS[system] if system else ("", "transformer_mma", {})
+    cfg = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch](**size, **own))
+    if system is None:  # our settings contain all of fairseq's
+        model = TransformerModelBase.build_model(nested_config(cfg), task)
+    else:
+        cfg._name = arch
+        model = build_model(cfg, task)
+    return model.to(**settings.like)
+
+
+def sentences(words: Dictionary, settings: Settings, *, seed: int) -> torch.Tensor:
+    """Make a batch as fairseq does: of similar lengths, padded on the left.
+
+    Returns:
+        ``[sentences, length]``; each ends with the end symbol, and a quarter of them are up to
+        three tokens shorter than the longest.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    shape = (settings.sentences, settings.length)
+    tokens = torch.randint(words.nspecial, len(words), shape, generator=generator)
+    tokens[:, -1] = words.eos()
+    for row in range(settings.sentences):
+        tokens[row, : max(0, min(row % 16 - 12, settings.length - 1))] = words.pad()
+    return tokens.to(settings.device)

@@ -1,24 +1,27 @@
-"""Markdown tables out of result files."""
+"""Markdown tables of result files."""
 
 from __future__ import annotations
 
-from . import models, operator
+from fairseq_hybrid_attn.lab.files.tabular import Grid
+
 from .common import CHOSEN, NULL
+from .operator import CASES
+from .systems import SYSTEMS
 
 CLOCKS = {"cpu": "processor time", "wall": "time that passes"}
 
 
 def markdown(document: dict) -> str:
-    """All tables of a result file, with what they were measured on before them."""
+    """Write all tables of a result file, below a description of what was measured."""
     parts = [_heading(document)]
     for measure in ("forward", "forward + backward", "peak memory"):
         rows = [r for r in document["results"] if r["measure"] == measure]
         if rows:
-            parts.append(_operator(measure, rows))
+            parts += _operator(measure, rows)
     for benchmark, title in (("step", "Training step"), ("generation", "Generation")):
         rows = [r for r in document["results"] if r["benchmark"] == benchmark]
         if rows:
-            parts.append(_systems(title, rows))
+            parts += _systems(title, rows)
     return "\n\n".join(parts) + "\n"
 
 
@@ -33,59 +36,50 @@ def _heading(document: dict) -> str:
     )
 
 
-def _operator(measure: str, rows: list[dict]) -> str:
-    lengths = sorted({row["keys"] for row in rows})
-    lines = [
-        f"Operator, {measure}: ratio to `scaled_dot_product_attention`, median (least–most)",
-        "",
-        "| branches | path | " + " | ".join(f"n = {n}" for n in lengths) + " |",
-        "|---|---|" + "---|" * len(lengths),
+def _operator(measure: str, results: list[dict]) -> list[str]:
+    lengths = sorted({one["keys"] for one in results})
+    rows: dict[tuple[str, str], dict[int, str]] = {}
+    for one in results:
+        if measure == "peak memory":
+            cell = f"{one['megabytes']:.0f} MB, {one['ratio']['median']:.2f}"
+        else:
+            cell = _spread(one["ratio"])
+        if one["candidate"] == CHOSEN:
+            cell += f" {', '.join(one['paths'])}"
+        rows.setdefault((one["case"], one["candidate"]), {})[one["keys"]] = cell
+    cells = [
+        [
+            CASES[case].title if case in CASES else case,
+            "*vanilla again*" if candidate == NULL else candidate,
+            *(row.get(n, "–") for n in lengths),
+        ]
+        for (case, candidate), row in rows.items()
     ]
-    for case in dict.fromkeys(row["case"] for row in rows):
-        mine = [row for row in rows if row["case"] == case]
-        for candidate in dict.fromkeys(row["candidate"] for row in mine):
-            cells = []
-            for n in lengths:
-                found = [r for r in mine if (r["candidate"], r["keys"]) == (candidate, n)]
-                cells.append(_cell(found[0], candidate) if found else "–")
-            title = operator.TITLES.get(case, case)
-            lines.append(f"| {title} | {_path(candidate)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    headings = ["branches", "path", *(f"n = {n}" for n in lengths)]
+    title = f"Operator, {measure}: ratio to `scaled_dot_product_attention`, median (least–most)"
+    return [title, Grid(headings, cells, left=len(headings)).markdown()]
 
 
-def _path(candidate: str) -> str:
-    return "*vanilla again*" if candidate == NULL else candidate
-
-
-def _cell(row: dict, candidate: str) -> str:
-    if row["measure"] == "peak memory":
-        text = f"{row['megabytes']:.0f} MB, {row['ratio']['median']:.2f}"
-    else:
-        text = _spread(row["ratio"])
-    return f"{text} {', '.join(row['paths'])}" if candidate == CHOSEN else text
+def _systems(title: str, results: list[dict]) -> list[str]:
+    speeds = any("sentences_a_second" in one for one in results)
+    rows = []
+    for one in results:
+        system, path = SYSTEMS[one["case"]][0], one["candidate"]
+        if path == NULL:
+            system, path = "*stock again*", ""
+        elif path == CHOSEN:
+            path += f": {', '.join(one['paths'])}"
+        row = [system, path, one["queries"], _spread(one["ratio"])]
+        if speeds:
+            ours, stock = one["sentences_a_second"], one["vanilla_sentences_a_second"]
+            row.append(f"{ours:.1f} (stock {stock:.1f})")
+        rows.append(row)
+    extra = ["sentences a second"] if speeds else []
+    unit = ", sentences a second" if speeds else ""
+    text = f"{title}: time over that of fairseq's stock transformer, median (least–most){unit}"
+    headings = ["system", "path", "length", "ratio", *extra]
+    return [text, Grid(headings, rows, left=len(headings)).markdown()]
 
 
 def _spread(ratio: dict) -> str:
     return f"{ratio['median']:.2f} ({ratio['min']:.2f}–{ratio['max']:.2f})"
-
-
-def _systems(title: str, rows: list[dict]) -> str:
-    speeds = any("sentences_a_second" in row for row in rows)
-    unit = ", sentences a second" if speeds else ""
-    lines = [
-        f"{title}: time over that of fairseq's stock transformer, median (least–most){unit}",
-        "",
-        "| system | path | length | ratio |" + (" sentences a second |" if speeds else ""),
-        "|---|---|---|---|" + ("---|" if speeds else ""),
-    ]
-    for row in rows:
-        system = "*stock again*" if row["candidate"] == NULL else models.TITLES[row["case"]]
-        path = "" if row["candidate"] == NULL else row["candidate"]
-        if row["candidate"] == CHOSEN:
-            path += f": {', '.join(row['paths'])}"
-        line = f"| {system} | {path} | {row['queries']} | {_spread(row['ratio'])} |"
-        if speeds:
-            ours, stock = row["sentences_a_second"], row["vanilla_sentences_a_second"]
-            line += f" {ours:.1f} (stock {stock:.1f}) |"
-        lines.append(line)
-    return "\n".join(lines)

@@ -1,1 +1,1 @@
-"""Plots of what the analyses found.  ``style`` is how all of them look; matplotlib is wanted."""
+"""Style of all figures; matplotlib is needed to draw them."""

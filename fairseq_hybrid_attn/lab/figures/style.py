@@ -1,14 +1,14 @@
-"""How all figures look: colours, themes, fonts; and how they are written.
+"""Style of all figures: colours, themes and fonts; and writing them.
 
-A figure is drawn within :func:`theme`, on a :func:`new_figure`, and written by :func:`save`:
+Draw within :func:`theme`, on a :func:`new_figure`, and write with :func:`save`:
 
     with style.theme("dark", texts=names) as colours:
         figure = style.new_figure(6, 4)
         figure.subplots().plot(…, **style.series(0, colours))
     style.save(figure, Path("curves.pdf"))
 
-matplotlib's figures are used without pyplot, so that there is no window, no backend to choose and
-no state that drawings share.  matplotlib is an extra, and imported when something is drawn.
+There is no pyplot, hence no window, no backend to choose and no shared state.  matplotlib is an
+extra, imported when something is drawn.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from ...errors import UserError
 from ..files.writing import atomic_write
 
 if TYPE_CHECKING:
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-#: Inches of a legend: beside it, of the mark before a name, and about those of a letter.
+#: Inches in a legend: beside it, of the mark before a name, and (about) of a letter.
 _BESIDE, _MARK, _LETTER = 0.8, 0.55, 0.08
 
 #: Formats by the suffixes of their files.
@@ -45,10 +46,10 @@ class Theme:
     Attributes:
         background: of the whole figure.
         ink: text and axes.
-        faint: grid lines, and what is only hinted at.
-        palette: of series, told apart with any of the common colour blindnesses, and each with
-            a contrast of 3 or more to the background.
-        sequential: matplotlib's map for amounts, from the background's end to the ink's.
+        faint: grid lines and hints.
+        palette: of series; distinct with common colour blindness, each with a contrast of 3 or
+            more to the background.
+        sequential: matplotlib's map for amounts, from the background towards the ink.
     """
 
     background: str
@@ -58,8 +59,8 @@ class Theme:
     sequential: str
 
 
-#: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey; darkened where they
-#: were too pale for a light background, brightened where they were too dark for a dark one.
+#: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey; darker on a light
+#: background and brighter on a dark one, where the contrast needs it.
 THEMES = {
     "light": Theme(
         background="#ffffff",
@@ -77,12 +78,15 @@ THEMES = {
     ),
 }
 
-#: Series beyond the palette have its colours again, with other lines and markers.
+#: Amounts on a dark background, as in ``maps.css``.  A scale with grey in it would be taken for what
+#: a pattern forbids.
+_DARK = ("#15181c", "#12405f", "#1c7fb5", "#6cc4ee", "#f2fbff")
+
+#: Series beyond the palette repeat its colours with other lines and markers.
 _LINES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-#: Fonts with Japanese or Chinese characters that are common, best first; of what is installed,
-#: others serve too.
+#: Common fonts with Japanese or Chinese characters, best first; other installed ones serve too.
 _JAPANESE = (
     *("Noto Sans CJK JP", "Noto Sans JP", "Source Han Sans JP", "Source Han Sans", "IPAexGothic"),
     *("IPAGothic", "TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Meiryo"),
@@ -91,18 +95,14 @@ _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei", "SimHei"),
 )
-#: Fonts of boxes, one for each block of characters.
+#: Fonts of mere boxes, one for each block of characters.
 _PLACEHOLDERS = ("Last Resort",)
 _SHOWN = 12  # characters that a warning names
 
 
 def require() -> None:
-    """See to it that there is matplotlib.
-
-    Raises:
-        UserError: telling how to install it.
-    """
-    # fairseq has the root logger say everything, which of matplotlib is every font it looks at.
+    """Check that matplotlib is installed."""
+    # fairseq makes the root logger print everything, such as each font that matplotlib looks at.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     try:
         import matplotlib  # noqa: F401
@@ -114,11 +114,7 @@ def require() -> None:
 
 
 def check_figure(path: Path) -> None:
-    """See to it, before the work, that a figure can be written under this name.
-
-    Raises:
-        UserError: if its suffix is no format, or matplotlib lacks.
-    """
+    """Check, before the work, that a figure can be written under this name."""
     if path.suffix.lower().removeprefix(".") not in FORMATS:
         raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(FORMATS)}")
     require()
@@ -126,15 +122,9 @@ def check_figure(path: Path) -> None:
 
 @contextmanager
 def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
-    """Draw in the colours of a theme, in fonts that have the characters of some texts.
+    """Draw in the colours of one of :data:`THEMES`, in fonts that have the characters of ``texts``.
 
-    Args:
-        name: one of :data:`THEMES`.
-        texts: what the figure will say beyond plain English; characters that no installed
-            font has are told on standard error, and drawn as boxes.
-
-    Raises:
-        UserError: if matplotlib lacks.
+    Characters that no installed font has are named on standard error, and drawn as boxes.
     """
     require()
     import matplotlib
@@ -145,7 +135,7 @@ def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
         "axes.facecolor": colours.background,
         "savefig.facecolor": colours.background,
         **dict.fromkeys(
-            ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"),
+            "text.color axes.labelcolor axes.edgecolor xtick.color ytick.color".split(),
             colours.ink,
         ),
         "axes.prop_cycle": matplotlib.cycler(color=colours.palette),
@@ -164,7 +154,7 @@ def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
         "font.family": fonts("".join(texts)),
         "font.size": 9.5,
         "axes.unicode_minus": False,
-        # A "$" in a name of the user is no formula.
+        # A "$" in a name does not begin a formula.
         "text.parse_math": False,
     }
     with matplotlib.rc_context(settings):
@@ -188,8 +178,18 @@ def series(number: int, colours: Theme) -> dict:
     }
 
 
+def scale(theme: str, bad: str) -> Colormap:
+    """The colours of a theme's attention weights, with ``bad`` where there is no weight."""
+    from matplotlib import colormaps
+    from matplotlib.colors import LinearSegmentedColormap
+
+    if theme == "dark":
+        return LinearSegmentedColormap.from_list("dark", _DARK).with_extremes(bad=bad)
+    return colormaps[THEMES[theme].sequential].with_extremes(bad=bad)
+
+
 def legend_above(axes, handles: list | None = None) -> None:
-    """A legend above the axes, where it hides nothing; long names are below one another."""
+    """A legend above the axes, where it hides nothing; long names get a line each."""
     if handles is None:
         handles, _ = axes.get_legend_handles_labels()
     longest = max((len(str(handle.get_label())) for handle in handles), default=0)
@@ -205,15 +205,10 @@ def legend_above(axes, handles: list | None = None) -> None:
 
 
 def render(figure: Figure, form: str) -> bytes:
-    """A figure as the content of a file; the same figure is always the same bytes.
-
-    Args:
-        figure: what was drawn.
-        form: one of :data:`FORMATS`.
-    """
+    """The content of a file in one of :data:`FORMATS`; the same figure gives the same bytes."""
     import matplotlib
 
-    # What would be the time of writing.
+    # Metadata that would be the time of writing.
     undated = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}[form]
     content = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "fairseq_hybrid_attn"}):
@@ -222,11 +217,7 @@ def render(figure: Figure, form: str) -> bytes:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all, in the format that the file's suffix says.
-
-    Raises:
-        UserError: if the suffix is no format, or the file cannot be written.
-    """
+    """Write a figure, whole or not at all, in the format of the file's suffix."""
     check_figure(path)
     content = render(figure, path.suffix.lower().removeprefix("."))
     with atomic_write(path) as file:
@@ -239,8 +230,8 @@ def save(figure: Figure, path: Path) -> None:
 def fonts(text: str) -> list[str]:
     """Families of installed fonts that have all characters of a text, in order of preference.
 
-    The first is matplotlib's own; of others, only those that are needed.  What no font has is
-    told on standard error.
+    The first is matplotlib's own; others are added as needed.  A warning names characters that no
+    font has.
     """
     from matplotlib import rcParamsDefault
 
@@ -266,7 +257,7 @@ def fonts(text: str) -> list[str]:
 
 
 def _candidates(text: str) -> list[str]:
-    """All families but matplotlib's own, those that suit the text's language first."""
+    """All installed families, those that suit the text's language first."""
     kana = any("\u3040" <= c <= "\u30ff" for c in text)
     preferred = [*_JAPANESE, *_CHINESE] if kana else [*_CHINESE, *_JAPANESE]
     installed = _installed()
@@ -278,7 +269,7 @@ def _candidates(text: str) -> list[str]:
 
 @cache
 def _installed() -> dict[str, str]:
-    """A font's file by its family: of the upright, regular face where there is one."""
+    """The font file of each family: of its upright, regular face if there is one."""
     from matplotlib import font_manager
 
     manager = font_manager.fontManager
@@ -300,7 +291,7 @@ def _installed() -> dict[str, str]:
 
 @cache
 def _characters(family: str) -> frozenset[str]:
-    """The characters that a family has."""
+    """The characters in the font of a family."""
     from matplotlib import font_manager
 
     path = _installed().get(family)

@@ -1,16 +1,16 @@
-"""Parts of speech of words: from a file, or from a tagger that installs with its model.
+"""Parts of speech of words: from a file, or from a tagger that brings its model.
 
 The tagset is that of the hybrid-gate paper's Fig. 4, the universal one of Petrov et al. 2012 ("A
-Universal Part-of-Speech Tagset") with SYM for symbols and punctuation.  What a tagger says in its
-own tagset is translated by a table here, after the tables of that paper.
+Universal Part-of-Speech Tagset") with SYM for symbols and punctuation.  Tables here, after those of
+that paper, map each tagger's own tagset to it.
 
 ==  =======================  =========================================================
 de  HanTa (PyPI: hanta)      STTS; Wartena 2019, "A Probabilistic Morphology Model for
                              German Lemmatization"
 en  HanTa                    C5, the tagset of the British National Corpus
-ja  MeCab and IPAdic (PyPI:  IPA; tags the text, whatever its words are
+ja  MeCab and IPAdic (PyPI:  IPA; splits the text into words of its own
     mecab-python3, ipadic)
-zh  jieba (PyPI: rjieba)     ICTCLAS; likewise
+zh  jieba (PyPI: rjieba)     ICTCLAS; the same
 ==  =======================  =========================================================
 """
 
@@ -32,7 +32,7 @@ UNIVERSAL = (
 
 _SHOWN = 5  # lines that a message names
 
-#: Beginnings of a tagger's tags to universal ones; the longest that fits counts.
+#: From beginnings of a tagger's tags to universal ones; the longest that fits counts.
 _Table = dict[str, str]
 
 _STTS: _Table = {
@@ -68,16 +68,7 @@ def universal(tag: str, table: _Table) -> str:
 
 
 def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Tags of a file: a line for each sentence, a tag for each word, spaces between.
-
-    Args:
-        path: the file.
-        words: of each sentence.
-
-    Raises:
-        UserError: if it cannot be read, or has not as many lines as there are sentences, or a
-            line not as many tags as the sentence has words.
-    """
+    """Read tags: a line for each sentence, a tag for each of its words, spaces between."""
     tags = [split_words(line) for line in read_lines(path)]
     if len(tags) != len(words):
         raise UserError(
@@ -91,7 +82,7 @@ def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
     if wrong:
         more = f"; and {len(wrong) - _SHOWN:,} more lines" if len(wrong) > _SHOWN else ""
         raise UserError(
-            f"--tags {path}: {'; '.join(wrong[:_SHOWN])}{more}. It must have a tag for each word "
+            f"--tags {path}: {'; '.join(wrong[:_SHOWN])}{more}. It needs a tag for each word "
             "of the model's text, as --subwords joins them"
         )
     return tags
@@ -101,14 +92,7 @@ Tagger = Callable[[list[str]], list[str]]
 
 
 def tagger(language: str) -> Tagger:
-    """A function from the words of a sentence to their universal tags.
-
-    Args:
-        language: one of ``TAGGERS``.
-
-    Raises:
-        UserError: if the tagger's package is not installed.
-    """
+    """A function from the words of a sentence to their universal tags; see ``TAGGERS``."""
     make, extra = TAGGERS[language]
     try:
         tag = make()
@@ -116,18 +100,14 @@ def tagger(language: str) -> Tagger:
         raise UserError(
             f'--tagger {language}: pip install "fairseq-hybrid-attn[{extra}]" ({error})'
         ) from None
-    # Moses' tokeniser has written some characters as HTML does.
+    # Moses' tokeniser writes some characters as HTML entities.
     return lambda words: tag([html.unescape(word) for word in words])
 
 
 def tag_all(
     language: str, sentences: Iterable[list[str]], progress: Callable[[int], object]
 ) -> list[list[str]]:
-    """The universal tags of all words of some sentences.
-
-    Raises:
-        UserError: if the tagger's package is not installed.
-    """
+    """The universal tags of all words of these sentences."""
     tag = tagger(language)
     found = []
     for words in sentences:
@@ -164,7 +144,7 @@ def _jieba() -> Tagger:
 
     def tag(words: list[str]) -> list[str]:
         tokens = [
-            # It says x of punctuation, and of what it does not know.
+            # Its x is punctuation, or what it does not know.
             (text, "SYM" if pos == "x" and not text.isalnum() else universal(pos, _ICTCLAS))
             for text, pos in rjieba.tag("".join(words))
         ]
@@ -174,24 +154,15 @@ def _jieba() -> Tagger:
 
 
 def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> list[str]:
-    """Tags of words out of those of a tagger that has split the same text otherwise.
+    """Tags of words from the ``tokens`` (text and tag) of a tagger that splits the text otherwise.
 
-    Args:
-        words: of the sentence.
-        tokens: text and tag of each of the tagger's; together, the same characters but for
-            white space.
-
-    Returns:
-        of each word the tag that most of its characters have; of several, the one whose token
-        comes last, which in Japanese and Chinese is the head.
-
-    Raises:
-        UserError: if the characters are not the same.
+    A word gets the tag that most of its characters have; of several, that of the last token, which
+    in Japanese and Chinese is the head.  White space does not count.
     """
     tags = [(c, tag) for text, tag in tokens for c in text if not c.isspace()]
     if [c for word in words for c in word if not c.isspace()] != [c for c, _ in tags]:
         raise UserError(
-            f"the tagger has changed the text of a sentence: {''.join(words)!r}; give tags of its "
+            f"the tagger changed the text of a sentence: {''.join(words)!r}; give tags of its "
             "words with --tags FILE"
         )
     rest = iter(tags)
@@ -203,7 +174,7 @@ def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> li
     return found
 
 
-#: By language: what makes the tagger, and the extra of this package that installs it.
+#: What makes the tagger of each language, and the extra of this package that installs it.
 TAGGERS: dict[str, tuple[Callable[[], Tagger], str]] = {
     "de": (lambda: _hanta("morphmodel_ger.pgz", _STTS), "analysis"),
     "en": (lambda: _hanta("morphmodel_en.pgz", _C5), "analysis"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..figures import style
-from ..figures.scales import scale
 from .measure import ModelHeads
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def draw(models: Sequence[ModelHeads], theme: str = "light", top: float | None =
         for (model, kind, rows), axes in zip(shown, grid, strict=True):
             for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
                 ends = (top or longest(models)) if measure == "distance" else 1.0
-                _heatmap(place, rows, measure, scale(theme, colours.background), ends)
+                _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
                 place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
             _lines(axes[2], [one for one in model.layers if one["kind"] == kind], colours)
     return figure

@@ -1,9 +1,8 @@
-"""What a model's attention does while it reads a sentence and says a given translation.
+"""What a model's attention does while the model is forced to decode a given translation.
 
-Forced decoding: the decoder is fed the translation that is given.  Any encoder-decoder of
-fairseq will do, this package's models and fairseq's own.  A model whose encoder or decoder has no
-attention modules (LSTM, convolutional) gives what it has: the cross-attention that its decoder
-returns, as one layer with one head.
+Any encoder-decoder of fairseq works, from this package or from fairseq.  A model whose encoder or
+decoder has no attention modules (LSTM, convolutional) gives what it has: the cross-attention that
+its decoder returns, as one layer with one head.
 
 Shape letters: l branches, h heads, n queries, m keys, d the model's width.
 """
@@ -28,8 +27,8 @@ from .sentences import Sentences, in_batches
 #: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
 ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
 
-#: Gates of HySAN, one a branch, position and number of the branch's output; and of the hybrid
-#: gate, the share of the local branch.
+#: Gates of HySAN, one for each branch, position and dimension; and of the hybrid gate, the share
+#: of the local branch.
 SQUEEZE, SHARE = "squeeze", "share"
 
 _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"}
@@ -37,12 +36,12 @@ _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention of a model, before it has seen a sentence.
+    """An attention of a model.
 
     Attributes:
         kind: one of ``KINDS``.
         number: of the layer, 1 = the lowest.
-        heads: what each head's pattern is called in the paper, ``[l][h]``.
+        heads: the paper's word for each head's pattern, ``[l][h]``.
         patterns: the patterns themselves, ``[l][h]``.
         gate: ``SQUEEZE``, ``SHARE`` or None.
     """
@@ -55,13 +54,13 @@ class Layer:
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """What each branch is called; one whose heads differ is ``mixed heads``."""
+        """The word for each branch; ``mixed heads`` if its heads differ."""
         return tuple(branch[0] if len(set(branch)) == 1 else "mixed heads" for branch in self.heads)
 
     def allowed(self, queries: int, keys: int) -> Tensor:
         """Which keys each head may attend to, bool ``[l, h, n, m]``."""
         masks = {
-            # Only of cross-attention, which is global, are there more queries than keys.
+            # Only cross-attention, which is global, has other numbers of queries and keys.
             pattern: torch.ones(queries, keys, dtype=torch.bool)
             if pattern == GLOBAL
             else pattern.mask(queries, keys)
@@ -86,31 +85,24 @@ class Seen:
 
 
 #: What each layer did with a sentence, the lowest first, by kind.  Queries and keys are the
-#: subwords and, last, the end symbol; but those of the decoder's self-attention are the pieces
-#: that it reads: the start symbol (fairseq's end symbol), then the subwords.  A query of
-#: cross-attention is the piece that is predicted.
+#: subwords and, last, the end symbol.  In the decoder's self-attention they are what it reads: the
+#: start symbol (fairseq's end symbol), then the subwords.  A query of cross-attention is the piece
+#: that is predicted.
 Observed = dict[str, list[Seen]]
 
 
 class Attentions:
-    """The attentions of a model, by kind.
-
-    Args:
-        model: an encoder-decoder of fairseq.
-        kinds: which are of interest.
+    """The attentions of these kinds in an encoder-decoder of fairseq.
 
     Attributes:
-        modules: of each kind that has attention modules, those of its layers.
-
-    Raises:
-        UserError: if the model is no encoder-decoder.
+        modules: the attention modules of each kind that has some, the lowest layer first.
     """
 
     def __init__(self, model: nn.Module, kinds: Sequence[str] = KINDS):
         if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
             raise UserError(
-                f"the model is a {type(model).__name__}, which is no encoder-decoder; attention "
-                "is looked at in models that translate"
+                f"the model is a {type(model).__name__}, not an encoder-decoder; only models that "
+                "translate can be looked at"
             )
         self.model = model
         self.kinds = tuple(kinds)
@@ -118,9 +110,9 @@ class Attentions:
 
     @cached_property
     def layers(self) -> dict[str, list[Layer]]:
-        """What is known of each attention before any sentence.
+        """The layers of each kind.
 
-        Kinds without attention modules are left out, but cross-attention: a decoder without
+        Kinds without attention modules are left out, except cross-attention: a decoder without
         such modules may return it, as one layer with one head.
         """
         described = {
@@ -141,7 +133,7 @@ class Attentions:
         return described
 
     def missing(self) -> dict[str, str]:
-        """Of each kind that the model does not have, why."""
+        """Why the model does not have a kind, for each such kind."""
         reasons = {}
         for kind in self.kinds:
             side = self.model.encoder if kind == ENCODER else self.model.decoder
@@ -154,18 +146,12 @@ class Attentions:
 
     @torch.no_grad()
     def observe(self, sample: dict, *, full_context: bool = False) -> list[Observed]:
-        """Look at a batch.
+        """Look at each sentence of a batch; kinds that the model does not have are left out.
 
         Args:
             sample: from fairseq, its target padded on the right.
             full_context: let the decoder see the whole target (Garg et al. 2019), for a model
-                that has learned to align so.
-
-        Returns:
-            of each sentence what was seen.  A kind that the model does not have is left out.
-
-        Raises:
-            UserError: if the model cannot do what is asked, or what it returns is no attention.
+                that was trained to align so.
         """
         model, inputs = self.model, sample["net_input"]
         source = inputs["src_tokens"]
@@ -203,7 +189,7 @@ class Attentions:
 
 
 def _modules(model: nn.Module, kind: str) -> list[MultiheadAttention]:
-    """The attention modules of one kind, of the lowest layer first."""
+    """The attention modules of one kind, the lowest layer first."""
     side = model.encoder if kind == ENCODER else model.decoder
     if kind == DECODER and getattr(side, "cross_self_attention", False):
         return []  # its keys are those of both sides
@@ -223,13 +209,13 @@ def _tuples(lists: list[list]) -> tuple[tuple, ...]:
 
 
 def _seen(record) -> Seen:
-    """Of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
+    """What was recorded of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
     gates = None if record.gates is None else record.gates.float().cpu()
     return Seen(weights=record.weights.float().cpu(), gates=gates)
 
 
 def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer: Layer) -> Seen:
-    """One sentence of a batch, without its padding (True in ``queries, keys [b, …]``: none)."""
+    """One sentence of a batch without padding, where ``queries`` or ``keys [b, …]`` are False."""
     rows, columns = queries[number], keys[number]
     weights = batch.weights[:, number][:, :, rows][..., columns]
     expected = layer.allowed(*weights.shape[-2:]).any(-1).float()
@@ -255,7 +241,7 @@ def _decode(model, previous: Tensor, encoder_out, full_context: bool):
     try:
         try:
             return model.decoder.extract_features(previous, **settings)
-        except NotImplementedError:  # then there is but the way through the vocabulary
+        except NotImplementedError:  # then only with the projection to the vocabulary
             return model.decoder(previous, **settings)
     except TypeError as error:
         if full_context and "full_context_alignment" in str(error):
@@ -274,9 +260,9 @@ def _returned(output) -> Tensor | None:
 
 
 def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
-    """Which columns of the attention are source pieces, ``[b, s]``."""
+    """Which columns of the attention are source pieces, bool ``[b, s]``."""
     if isinstance(encoder_out, (tuple, list)):
-        # fairseq's LSTM encoder moves left padding to the right: its own mask [s, b] knows.
+        # fairseq's LSTM encoder moves left padding to the right; it returns its mask [s, b].
         return ~encoder_out[3].t().bool()
     return source.ne(model.encoder.dictionary.pad())
 
@@ -286,28 +272,13 @@ def watch(
     sentences: Sentences,
     use: Callable[[int, Observed], object],
     *,
-    max_tokens: int = 4000,
     device: str = "cpu",
-    skip: Sequence[int] = (),
-    progress: Callable[[int], object] = lambda done: None,
+    **batches,
 ) -> Iterator:
-    """Look at sentences.
+    """Look at sentences with their translations, in ``batches`` as of :func:`in_batches`.
 
-    Args:
-        attentions: of a model.
-        sentences: with their translations.
-        use: given a sentence's number (from 0) and what was seen of it, makes what is wanted;
-            what is seen is large.
-        max_tokens: of a batch: its sentences times the longer side of the longest one.
-        device: where to compute.
-        skip: sentences (from 0) to leave out.
-        progress: is told how many more sentences are done.
-
-    Yields:
-        of each sentence what ``use`` made of it, in their order; None of one that is left out.
-
-    Raises:
-        UserError: if what the model returns is no attention.
+    Yield, in their order, what ``use`` makes of each: it is given the sentence's number (from 0)
+    and what was seen of it, which is large.  A sentence that is skipped yields None.
     """
     attentions.model.to(device).eval()
 
@@ -315,6 +286,4 @@ def watch(
         seen = attentions.observe(sample)
         return map(use, sample["id"].tolist(), seen)
 
-    yield from in_batches(
-        sentences, compute, max_tokens=max_tokens, device=device, skip=skip, progress=progress
-    )
+    yield from in_batches(sentences, compute, device=device, **batches)

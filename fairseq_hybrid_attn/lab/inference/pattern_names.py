@@ -1,4 +1,4 @@
-"""What the attention of a model is called, in the words of its own paper."""
+"""The words of each paper for the attention patterns of its model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...patterns import (
     mma_vocabulary,
 )
 
-#: Of attention that no paper here has a word for.
+#: For attention that no paper here names.
 PLAIN: Vocabulary = {
     "global": GLOBAL,
     "past": PAST,
@@ -36,18 +36,12 @@ PLAIN: Vocabulary = {
 
 
 def head_words(model: nn.Module, kind: str, attention: MultiheadAttention) -> list[list[str]]:
-    """The word for the pattern of every head, by branch.
+    """The word for the pattern of every head, ``[branches][heads]``.
 
-    Args:
-        model: that the attention belongs to.
-        kind: ``encoder``, ``decoder`` or ``cross``.
-        attention: one of its modules.
-
-    Returns:
-        ``[branches][heads]``.
+    ``kind`` is ``encoder``, ``decoder`` or ``cross``; ``attention`` is a module of the model.
     """
     if isinstance(attention, PatternedSelfAttention) and attention.bias is not None:
-        # A Gaussian bias over all keys; what it is called is a setting of the model.
+        # A Gaussian bias over all keys, which a setting of the model names.
         word = model.cfg.localness if isinstance(model, Localness) else "biased"
         return [[word] * attention.num_heads]
     words = vocabulary(model, kind)
@@ -74,10 +68,7 @@ def vocabulary(model: nn.Module, kind: str) -> Vocabulary:
 
 
 def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:
-    """The word for a pattern: a word of its own, or that of a family with its number.
-
-    A pattern without a word is shown as Python shows it.
-    """
+    """The word for a pattern, or for its family with a number; its ``repr`` if it has none."""
     for word, meaning in vocabulary.items():
         if meaning == pattern:
             return word
@@ -91,6 +82,6 @@ def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:
 
 
 def _numbers(pattern: Pattern) -> list[int]:
-    """The whole numbers in a pattern, one of which its family may have been given."""
+    """The whole numbers in a pattern; its family may have been called with one of them."""
     values = (getattr(pattern, field.name) for field in dataclasses.fields(pattern))
     return [value for value in values if isinstance(value, int)]

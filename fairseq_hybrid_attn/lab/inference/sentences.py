@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ...errors import UserError
 from ..text.words import split_words
 
-#: Sentences that are sorted by length together: enough for full batches, few enough for memory.
+#: Sentences that are sorted by length together: enough to fill batches, few enough for memory.
 _WINDOW = 5_000
 
 _SHOWN = 5  # sentences that a message names
@@ -26,13 +26,13 @@ _SHOWN = 5  # sentences that a message names
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences for a model, with their translations if there are any.
+    """Sentences for a model, with or without translations.
 
     Attributes:
-        dataset: them as numbers; its target is padded on the right, since a decoder would read
-            padding before it as the past.
-        source: the subwords of each, without end symbol.
-        target: likewise; None without translations.
+        dataset: the sentences as numbers; targets are padded on the right, since a decoder would
+            read padding before them as the past.
+        source: the subwords of each sentence, without end symbol.
+        target: the subwords of each translation; None without translations.
     """
 
     dataset: LanguagePairDataset
@@ -41,22 +41,16 @@ class Sentences:
 
     @classmethod
     def of_text(cls, task, source: Sequence[str], target: Sequence[str] | None = None) -> Sentences:
-        """Lines of text.
-
-        Args:
-            task: has the dictionaries, and on which side to pad.
-            source: sentences, their subwords separated by spaces.
-            target: the same; None if there are no translations.
-        """
-        pieces = [
-            None if side is None else list(map(split_words, side)) for side in (source, target)
-        ]
-        dictionaries = (task.source_dictionary, task.target_dictionary)
-        sides = []
-        for lines, dictionary in zip(pieces, dictionaries, strict=True):
-            numbers = None if lines is None else [_encode(line, dictionary) for line in lines]
-            sizes = None if numbers is None else [len(line) for line in numbers]
-            sides += [numbers, sizes, dictionary]
+        """Sentences from lines of subwords with spaces between; ``task`` has the dictionaries."""
+        pieces, sides = [], []
+        for lines, words in ((source, task.source_dictionary), (target, task.target_dictionary)):
+            if lines is None:
+                pieces.append(None)
+                sides += [None, None, words]
+                continue
+            pieces.append(list(map(split_words, lines)))
+            numbers = [_encode(line, words) for line in pieces[-1]]
+            sides += [numbers, list(map(len, numbers)), words]
         dataset = LanguagePairDataset(
             *sides,
             left_pad_source=getattr(task.cfg, "left_pad_source", True),
@@ -67,11 +61,7 @@ class Sentences:
 
     @classmethod
     def of_split(cls, task, split: str) -> Sentences:
-        """A binarised part of the data folder, such as ``test``.
-
-        Raises:
-            UserError: if there is none, or it has no target side.
-        """
+        """Sentences of a binarised part of the data folder, such as ``test``."""
         try:
             task.load_dataset(split)
         except FileNotFoundError as error:
@@ -79,7 +69,7 @@ class Sentences:
         dataset = task.dataset(split)
         if not isinstance(dataset, LanguagePairDataset) or dataset.tgt is None:
             raise UserError(
-                f"--gen-subset {split}: it is no set of sentences and their translations"
+                f"--gen-subset {split}: it does not hold sentences and their translations"
             )
         dataset.left_pad_target = False
         sides = ((dataset.src, dataset.src_dict), (dataset.tgt, dataset.tgt_dict))
@@ -89,11 +79,7 @@ class Sentences:
         )
 
     def __post_init__(self):
-        """Refuse text that has fairseq's own symbols as words: places would be counted wrongly.
-
-        Raises:
-            UserError: naming the sentences.
-        """
+        """Refuse text that has fairseq's own symbols as words: places would be counted wrongly."""
         data = self.dataset
         symbols = {data.src_dict.pad_word, data.src_dict.eos_word}
         wrong = [
@@ -114,16 +100,16 @@ class Sentences:
 
     @property
     def lengths(self) -> list[tuple[int, int]]:
-        """Of each, its source and target subwords with end symbols; 0 without translation."""
+        """Source and target subwords of each sentence with end symbols; 0 without translation."""
         sources = self.dataset.src_sizes
         targets = [0] * len(self) if self.target is None else self.dataset.tgt_sizes
         return [(int(n), int(m)) for n, m in zip(sources, targets, strict=True)]
 
     def with_unknown(self) -> list[int]:
-        """Those, from 0, with subwords that are not in the dictionary.
+        """Numbers, from 0, of sentences with subwords that are not in the dictionary.
 
         In a binarised set, the text of such a subword is lost, and with it whether its word
-        goes on.
+        continues.
         """
         data = self.dataset
         sides = [(data.src, data.src_dict)]
@@ -136,7 +122,7 @@ class Sentences:
         ]
 
     def too_long(self, model: nn.Module, task) -> list[int]:
-        """Those, from 0, that are longer than the model takes."""
+        """Numbers, from 0, of sentences that are longer than the model takes."""
         limits = utils.resolve_max_positions(task.max_positions(), model.max_positions())
         if not isinstance(limits, (tuple, list)):
             limits = (limits, limits)
@@ -161,7 +147,7 @@ def _decode(numbers: Tensor, dictionary: Dictionary) -> list[str]:
 
 
 def some(sentences: Sequence[int]) -> str:
-    """A few of these sentences (from 0) for a message, counted from 1."""
+    """Name a few of these sentences (from 0) in a message, counted from 1."""
     more = ", …" if len(sentences) > _SHOWN else ""
     numbers = ", ".join(str(number + 1) for number in sentences[:_SHOWN])
     return f"sentence{'s' * (len(sentences) > 1)} {numbers}{more}"
@@ -176,19 +162,15 @@ def in_batches(
     skip: Sequence[int] = (),
     progress: Callable[[int], object] = lambda done: None,
 ) -> Iterator:
-    """Compute something of each sentence.
+    """Compute a result for each sentence, and yield them in the order of the text.
 
     Args:
-        sentences: of which.
-        compute: given a batch of fairseq's, returns the result of each sentence, in the order
-            of its ``id``.
-        max_tokens: of a batch: its sentences times the longer side of the longest one.
-        device: where the batches go.
-        skip: sentences (from 0) to leave out.
-        progress: is told how many more sentences are done.
-
-    Yields:
-        the results in the order of the text; None of a sentence that is left out.
+        sentences: all sentences.
+        compute: returns the results of a batch of fairseq's, in the order of its ``id``.
+        max_tokens: in a batch: its sentences times the longer side of the longest one.
+        device: of the batches.
+        skip: sentences (from 0) to leave out; None is yielded for them.
+        progress: is called with how many more sentences are done.
     """
     left_out = frozenset(skip)
     lengths = sentences.lengths
@@ -210,7 +192,7 @@ def in_batches(
 def _batches(
     sentences: list[int], lengths: list[tuple[int, int]], max_tokens: int
 ) -> Iterator[list[int]]:
-    """Sentences of like length together, however long: none is left out."""
+    """Batches of sentences of similar length; none is left out, however long."""
     batch: list[int] = []
     # Longest first: what does not fit in memory fails at once.
     for number in sorted(sentences, key=lambda n: (max(lengths[n]), lengths[n]), reverse=True):

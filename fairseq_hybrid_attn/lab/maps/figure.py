@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..figures import style
-from ..figures.scales import scale
 from .measure import Map
 
 if TYPE_CHECKING:
@@ -89,7 +88,12 @@ def draw(rows: list[MapRow], queries: list[str], keys: list[str], theme: str = "
     columns = max(len(row.panels) for row in rows)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels)
     with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
-        look = {"cmap": scale(theme, colours.faint), "vmin": 0, "vmax": top or 1, "aspect": "auto"}
+        look = {
+            "cmap": style.scale(theme, colours.faint),
+            "vmin": 0,
+            "vmax": top or 1,
+            "aspect": "auto",
+        }
         look["interpolation"] = "nearest"
         # Laid out here: matplotlib's own layout takes longer than everything else.
         whole = (

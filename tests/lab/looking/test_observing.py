@@ -212,7 +212,7 @@ def test_only_the_kinds_that_are_wanted():
 
 def test_a_language_model_is_refused():
     model = FairseqLanguageModel(build("stock").decoder)
-    with pytest.raises(UserError, match="no encoder-decoder"):
+    with pytest.raises(UserError, match="not an encoder-decoder"):
         Attentions(model)
 
 

@@ -1,4 +1,4 @@
-// Shows the attention maps of the <section class="attention-maps"> that this script is in.
+// Shows the attention maps of the <section class="attention-maps"> that contains this script.
 (() => {
   "use strict";
   const section = document.currentScript.closest(".attention-maps");
@@ -7,11 +7,11 @@
     encoder: ["encoder self-attention", "Rows attend to columns; both are the source."],
     decoder: [
       "decoder self-attention",
-      "Rows attend to columns; both are what the decoder has read: <s> first, then the target.",
+      "Rows attend to columns; both are the input of the decoder: <s>, then the target.",
     ],
     cross: [
       "cross-attention",
-      "Rows are the target, at the step that predicts each; they attend to the source.",
+      "Rows are the target, each at the step that predicts it; they attend to the source.",
     ],
   };
   const STEPS = 65534; // as in page/__init__.py
@@ -21,14 +21,14 @@
 
   const one = (name) => section.querySelector(`[data-choice="${name}"]`);
   const say = (name, text) => { section.querySelector(`[data-text="${name}"]`).textContent = text; };
-  // plotly reads a little HTML in its texts.
+  // plotly interprets some HTML in texts.
   const escaped = (text) =>
     text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const short = (text) =>
     text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL - 1)}…` : text;
 
   function fill(select, options, preferred) {
-    // options: [value, text]; the choice stays where it can.
+    // options: [value, text]; the choice is kept if possible.
     const before = preferred ?? select.value;
     select.replaceChildren(...options.map(([value, text]) => new Option(text, value)));
     if (options.some(([value]) => String(value) === before)) select.value = before;
@@ -45,7 +45,7 @@
     return unpacked.get(map);
   }
 
-  // Rows of weights of a head, or the mean of a branch's; null where no head may look.
+  // Rows of weights of a head, or the mean of a branch's heads; null where none may attend.
   function matrix(map, layer, branch, head) {
     const size = map.queries.length * map.keys.length;
     const heads = map.layers[layer].heads[branch].length;
@@ -93,7 +93,7 @@
     return { element, selects, description, plot };
   }
 
-  // What a panel shows, its choices brought up to date; null if its model has no such map.
+  // Updates the choices of a panel; returns what it shows, or null if its model has no such map.
   function chosen(panel) {
     const model = data.models[panel.selects.model.value];
     panel.description.textContent = model.description;
@@ -184,13 +184,13 @@
     );
   }
 
-  // ---- All of it ----
+  // ---- Everything ----
 
   function draw() {
     const sentence = data.sentences[one("sentence").value];
     say("source", sentence.source.join(" "));
     say("target", sentence.target.join(" "));
-    say("note", `${KINDS[one("kind").value][1]} Grey: the pattern forbids it.`);
+    say("note", `${KINDS[one("kind").value][1]} Grey: forbidden by the pattern.`);
     panels[1].element.hidden = !one("second").checked;
     const shown = panels
       .filter((panel) => !panel.element.hidden)

@@ -1,4 +1,4 @@
-"""Show the score and a few translations of the test set."""
+"""Show a few translations of the test set and the score of a run."""
 
 from __future__ import annotations
 
@@ -33,15 +33,12 @@ def report(score: dict, source: list[str], translation: list[str], reference: li
 def main() -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--score", type=Path, required=True, help="fairseq-hybrid score --json")
-    for name in ("source", "translation", "reference"):
-        parser.add_argument(f"--{name}", type=Path, required=True, help="text, one string a line")
-    arguments = parser.parse_args()
-    texts = (
-        path.read_text(encoding="utf-8").splitlines()
-        for path in (arguments.source, arguments.translation, arguments.reference)
-    )
-    print(report(json.loads(arguments.score.read_text()), *texts))
+    parser.add_argument("--run", type=Path, required=True, help="folder of a finished run")
+    parser.add_argument("--text", type=Path, required=True, help="has test.de and test.en")
+    args = parser.parse_args()
+    paths = (args.text / "test.de", args.run / "hypotheses.txt", args.text / "test.en")
+    texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
+    print(report(json.loads((args.run / "score.json").read_text()), *texts))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Draw the picture at the top of the README: the attention patterns of each paper.
 
-    python docs/pictures/patterns.py        # writes patterns-light.svg and patterns-dark.svg beside it
+    python docs/pictures/patterns.py    # writes patterns-light.svg and patterns-dark.svg
 
 A filled square in row i, column j: token i may attend to token j.
 """

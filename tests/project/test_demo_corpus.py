@@ -11,10 +11,8 @@ import pytest
 from catalogues import CorpusError, catalogue_names, english_text, read_catalogue, read_wheel
 from cleaning import CleanPair, clean, corresponding_paragraphs, is_translation, name_placeholders
 from make_corpus import clean_all, make_corpus
-from progress import Progress
 from report import report
 from splitting import deduplicate, sentences, split
-from wheels import holds_all
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -43,60 +41,52 @@ def many_pairs(number: int) -> list[CleanPair]:
 
 # Reading.
 
-
-def test_translated_messages_are_read():
-    assert catalogue('msgid "Save changes"\nmsgstr "Änderungen speichern"\n') == [
-        ("Änderungen speichern", "Save changes")
-    ]
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        '#, fuzzy\nmsgid "Save"\nmsgstr "Sichern"\n',
-        '#~ msgid "Save"\n#~ msgstr "Sichern"\n',
-        'msgid "Save"\nmsgstr ""\n',
-    ],
-    ids=["fuzzy", "obsolete", "untranslated"],
-)
-def test_messages_that_do_not_count(entry):
-    assert catalogue(entry + '\nmsgid "Open"\nmsgstr "Öffnen"\n') == [("Öffnen", "Open")]
-
-
-def test_plurals_give_a_pair_per_form():
-    entry = (
-        'msgid "%d page"\nmsgid_plural "%d pages"\nmsgstr[0] "%d Seite"\nmsgstr[1] "%d Seiten"\n'
-    )
-    assert catalogue(entry) == [("%d Seite", "%d page"), ("%d Seiten", "%d pages")]
-
-
-def test_a_plural_half_translated_gives_one_pair():
-    entry = 'msgid "a page"\nmsgid_plural "pages"\nmsgstr[0] ""\nmsgstr[1] "Seiten"\n'
-    assert catalogue(entry) == [("Seiten", "pages")]
-
-
-def test_a_catalogue_with_one_plural_form():
-    entry = 'msgid "%d page"\nmsgid_plural "%d pages"\nmsgstr[0] "%d Seiten"\n'
-    assert catalogue(entry) == [("%d Seiten", "%d pages")]
+PLURAL = 'msgid "{0} page"\nmsgid_plural "{0} pages"\n'
+#: Entries, and the pairs (German, English) that they give.
+ENTRIES = {
+    "translated": (
+        'msgid "Save changes"\nmsgstr "Änderungen speichern"\n',
+        [("Änderungen speichern", "Save changes")],
+    ),
+    "fuzzy": ('#, fuzzy\nmsgid "Save"\nmsgstr "Sichern"\n', []),
+    "obsolete": ('#~ msgid "Save"\n#~ msgstr "Sichern"\n', []),
+    "untranslated": ('msgid "Save"\nmsgstr ""\n', []),
+    "a pair for each form": (
+        PLURAL.format("%d") + 'msgstr[0] "%d Seite"\nmsgstr[1] "%d Seiten"\n',
+        [("%d Seite", "%d page"), ("%d Seiten", "%d pages")],
+    ),
+    "a plural half translated": (
+        PLURAL.format("a") + 'msgstr[0] ""\nmsgstr[1] "Seiten"\n',
+        [("Seiten", "a pages")],
+    ),
+    "one plural form": (
+        PLURAL.format("%d") + 'msgstr[0] "%d Seiten"\n',
+        [("%d Seiten", "%d pages")],
+    ),
+    "a key with its default text": (
+        '#. Default: "Purge the \\"old\\" ones"\nmsgid "label_purge"\nmsgstr "Leeren"\n',
+        [("Leeren", 'Purge the "old" ones')],
+    ),
+    **{
+        f"the key {key}": (f'msgid "{key}"\nmsgstr "Leeren"\n', [])
+        for key in ("label_purge", "front-description", "help.text", "7days_events")
+    },
+}
 
 
-def test_keys_are_replaced_by_their_default_text():
-    entry = '#. Default: "Purge the \\"old\\" ones"\nmsgid "label_purge"\nmsgstr "Leeren"\n'
-    assert catalogue(entry) == [("Leeren", 'Purge the "old" ones')]
+def test_entries_give_their_pairs():
+    for name, (entry, expected) in ENTRIES.items():
+        found = catalogue(entry + '\nmsgid "Open"\nmsgstr "Öffnen"\n')
+        assert found == [*expected, ("Öffnen", "Open")], name
 
 
 def test_a_default_text_over_several_lines():
     assert english_text("key_x", 'Default: "One line"\n"and another"') == "One line\nand another"
 
 
-@pytest.mark.parametrize("key", ["label_purge", "front-description", "help.text", "7days_events"])
-def test_keys_without_default_text_are_left_out(key):
-    assert catalogue(f'msgid "{key}"\nmsgstr "Leeren"\n') == []
-
-
-@pytest.mark.parametrize("english", ["Save", "save", "Check-in", "Sign in.", "Name:"])
-def test_words_are_no_keys(english):
-    assert english_text(english, "") == english
+def test_words_are_not_keys():
+    for english in ("Save", "save", "Check-in", "Sign in.", "Name:"):
+        assert english_text(english, "") == english
 
 
 def test_compiled_catalogues_are_read(tmp_path):
@@ -129,22 +119,16 @@ def test_only_plain_german_and_a_compiled_one_only_without_its_source():
     assert catalogue_names(names) == [names[0], names[5]]
 
 
-def test_a_broken_archive_is_told(tmp_path):
+def test_what_cannot_be_read_is_named(tmp_path):
     whole = wheel(tmp_path / "a.whl", **{"x/de/LC_MESSAGES/x.po": HEADER.encode() * 99})
     broken = tmp_path / "b.whl"
     broken.write_bytes(whole.read_bytes()[:200])
     with pytest.raises(CorpusError, match=r"b\.whl is no readable wheel .*delete it"):
         read_wheel(broken)
-
-
-def test_a_broken_catalogue_is_told(tmp_path):
-    path = wheel(tmp_path / "a.whl", **{"x/de/LC_MESSAGES/x.po": b'msgid "a\nnonsense'})
-    with pytest.raises(CorpusError, match=r"a\.whl: x/de/LC_MESSAGES/x\.po is no readable"):
+    path = wheel(tmp_path / "c.whl", **{"x/de/LC_MESSAGES/x.po": b'msgid "a\nnonsense'})
+    with pytest.raises(CorpusError, match=r"c\.whl: x/de/LC_MESSAGES/x\.po is no readable"):
         read_wheel(path)
-
-
-def test_a_wheel_without_german_is_told(tmp_path):
-    path = wheel(tmp_path / "a.whl", **{"x/fr/LC_MESSAGES/x.po": HEADER.encode()})
+    path = wheel(tmp_path / "d.whl", **{"x/fr/LC_MESSAGES/x.po": HEADER.encode()})
     with pytest.raises(CorpusError, match="holds no German catalogue"):
         read_wheel(path)
 
@@ -161,23 +145,16 @@ def test_the_command_tells_mistakes_without_a_traceback(tmp_path):
 # Cleaning.
 
 
-@pytest.mark.parametrize(
-    ("german", "english", "expected"),
-    [
+def test_markup_goes():
+    for german, english, expected in [
         ("<b>Neue</b> Seite", "<b>New</b> page", ("Neue Seite", "New page")),
         ("Alt<br/>und neu", "Old<br/>and new", ("Alt und neu", "Old and new")),
-        (
-            "Suchen &amp; ersetzen",
-            "Search &amp; replace",
-            ("Suchen & ersetzen", "Search & replace"),
-        ),
+        ("Suchen &amp; mehr", "Search &amp; more", ("Suchen & mehr", "Search & more")),
         ("Neue\n   Seite ", "New\tpage", ("Neue Seite", "New page")),
         ("100%% sicher sein", "To be 100%% sure", ("100% sicher sein", "To be 100% sure")),
-    ],
-)
-def test_markup_goes(german, english, expected):
-    (pair,) = clean(german, english)
-    assert (pair.german, pair.english) == expected
+    ]:
+        (pair,) = clean(german, english)
+        assert (pair.german, pair.english) == expected
 
 
 def test_white_space_alone_leaves_a_pair_untouched():
@@ -186,12 +163,10 @@ def test_white_space_alone_leaves_a_pair_untouched():
     assert not clean("Seite %s", "Page %s")[0].untouched
 
 
-@pytest.mark.parametrize(
-    "placeholder", ["%s", "%d", "%(name)s", "%(n)d", "{}", "{name}", "{0}", "${name}", "$name"]
-)
-def test_placeholders_get_a_name(placeholder):
-    named = name_placeholders(f"Seite {placeholder} löschen", f"Delete page {placeholder}")
-    assert named == ("Seite X löschen", "Delete page X")
+def test_placeholders_get_a_name():
+    for placeholder in "%s %d %(name)s %(n)d {} {name} {0} ${name} $name".split():
+        named = name_placeholders(f"Seite {placeholder} löschen", f"Delete page {placeholder}")
+        assert named == ("Seite X löschen", "Delete page X"), placeholder
 
 
 def test_placeholders_keep_their_names_in_another_order():
@@ -201,13 +176,11 @@ def test_placeholders_keep_their_names_in_another_order():
     )
 
 
-@pytest.mark.parametrize(
-    ("german", "english"),
-    [("Seite", "Page {name}"), ("{b}", "{a}"), ("{a}{b}{c}{d}", "{a}{b}{c}{d}")],
-    ids=["lacking", "different", "too many"],
-)
-def test_placeholders_that_cannot_be_named(german, english):
-    assert name_placeholders(german, english) is None
+def test_placeholders_that_cannot_be_named():
+    missing, different = ("Seite", "Page {name}"), ("{b}", "{a}")
+    too_many = ("{a}{b}{c}{d}", "{a}{b}{c}{d}")
+    for pair in (missing, different, too_many):
+        assert name_placeholders(*pair) is None
 
 
 def test_paragraphs_are_paired_where_they_correspond():
@@ -218,35 +191,28 @@ def test_paragraphs_are_paired_where_they_correspond():
     assert corresponding_paragraphs("Eins, zwei", "One\n\nTwo") == (["Eins, zwei"], ["One\n\nTwo"])
 
 
-@pytest.mark.parametrize(
-    ("german", "english"),
-    [
-        ("", "Page"),
-        ("Server", "server"),
-        ("42 %", "43 %"),
-        ("Seite " * 61, "Page " * 61),
-        ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one"),
-        ("The name of the page", "The title of the page"),
-        ("Der Name der Seite", "Der Titel der Seite"),
-        ("Страница", "Page"),
-        ("Siehe https://example.org", "See https://example.org"),
-        ("Ruft name() auf", "Calls name()"),
-    ],
-)
-def test_what_is_no_translation(german, english):
-    assert not is_translation(german, english)
+NOT_TRANSLATIONS = [
+    ("", "Page"),
+    ("Server", "server"),
+    ("42 %", "43 %"),
+    ("Seite " * 61, "Page " * 61),
+    ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one"),
+    ("The name of the page", "The title of the page"),
+    ("Der Name der Seite", "Der Titel der Seite"),
+    ("Страница", "Page"),
+    ("Siehe https://example.org", "See https://example.org"),
+    ("Ruft name() auf", "Calls name()"),
+]
+TRANSLATIONS = [
+    ("Ja", "Yes"),
+    ("Passworteinstellungen", "Password settings"),
+    ("Der Name der Seite fehlt.", "The name of the page is missing."),
+]
 
 
-@pytest.mark.parametrize(
-    ("german", "english"),
-    [
-        ("Ja", "Yes"),
-        ("Passworteinstellungen", "Password settings"),
-        ("Der Name der Seite fehlt.", "The name of the page is missing."),
-    ],
-)
-def test_what_is_a_translation(german, english):
-    assert is_translation(german, english)
+def test_what_is_a_translation():
+    assert [pair for pair in NOT_TRANSLATIONS if is_translation(*pair)] == []
+    assert [pair for pair in TRANSLATIONS if not is_translation(*pair)] == []
 
 
 # Splitting.
@@ -267,37 +233,31 @@ def test_the_parts_have_their_sizes_and_share_nothing():
     assert not set(parts.valid) & set(parts.test)
 
 
-@pytest.mark.parametrize(
-    ("german", "english"),
-    [
-        ("Etwas anderes", "{english}"),
-        ("{german}", "Something else"),
-        ("Etwas anderes", "„{ENGLISH}“!"),
-        ("Etwas anderes", "{english} 7"),
-        ("Etwas anderes", "Look here. {english}. And go on."),
-        ("Sieh hier: {german}!", "Something else"),
-    ],
-    ids=["English", "German", "case and punctuation", "number", "inner English", "inner German"],
-)
-def test_no_sentence_is_on_two_sides(german, english):
-    """Of each pair there is a variant that must not lie in another part than the pair."""
-    originals = many_pairs(60)
-    variants = []
-    for pair in originals:
-        texts = {
-            "german": pair.german,
-            "english": pair.english,
-            "ENGLISH": pair.english.upper(),
-        }
-        variants.append(CleanPair(german.format(**texts), english.format(**texts), untouched=False))
-    parts = split(originals + variants, valid_size=10, test_size=10)
-    test, valid, train = (
-        set().union(*map(sentences, part)) for part in (parts.test, parts.valid, parts.train)
-    )
-    assert not test & valid
-    assert not test & train
-    assert not valid & train
-    assert len(parts.train) == 2 * 40
+#: A variant of each pair that must not lie in another part than the pair.
+VARIANTS = {
+    "English": ("Etwas anderes", "{english}"),
+    "German": ("{german}", "Something else"),
+    "case and punctuation": ("Etwas anderes", "„{ENGLISH}“!"),
+    "number": ("Etwas anderes", "{english} 7"),
+    "inner English": ("Etwas anderes", "Look here. {english}. And go on."),
+    "inner German": ("Sieh hier: {german}!", "Something else"),
+}
+
+
+def test_no_sentence_is_in_two_parts():
+    for name, (german, english) in VARIANTS.items():
+        originals = many_pairs(60)
+        variants = []
+        for pair in originals:
+            texts = {**vars(pair), "ENGLISH": pair.english.upper()}
+            texts = (german.format(**texts), english.format(**texts))
+            variants.append(CleanPair(*texts, untouched=False))
+        parts = split(originals + variants, valid_size=10, test_size=10)
+        test, valid, train = (
+            set().union(*map(sentences, part)) for part in (parts.test, parts.valid, parts.train)
+        )
+        assert not (test & valid or test & train or valid & train), name
+        assert len(parts.train) == 2 * 40, name
 
 
 def test_held_out_strings_are_untouched_and_of_some_length():
@@ -357,35 +317,11 @@ def test_clean_all_keeps_each_pair_once():
 # The rest of the demo's programs.
 
 
-def test_wheels_are_told_by_their_hash(tmp_path):
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text(f"a==1 \\\n    --hash=sha256:{hashlib.sha256(b'one').hexdigest()}\n")
-    folder = tmp_path / "wheels"
-    assert not holds_all(requirements, folder)
-    folder.mkdir()
-    (folder / "a.whl").write_bytes(b"on")
-    assert not holds_all(requirements, folder)
-    (folder / "a.whl").write_bytes(b"one")
-    assert holds_all(requirements, folder)
-
-
 def test_the_demo_pins_every_wheel_by_hash():
     lines = (DEMO.parent.parent / "requirements-demo.txt").read_text().splitlines()
     pins = [line for line in lines if "==" in line]
     assert len(pins) == 5
     assert sum("--hash=sha256:" in line for line in lines) == len(pins)
-
-
-def test_progress_shows_training_and_the_last_validation():
-    progress = Progress(updates=100)
-    stamp = "2026-01-01 00:00:00 | INFO"
-    train = f'{stamp} | train_inner | {{"loss": "5.5", "num_updates": "40", "ups": "0.5"}}'
-    assert progress.line(f"{stamp} | fairseq_cli.train | loaded checkpoint") is None
-    assert progress.line(train) == (
-        "   update    40/100   training loss  5.500   validation loss      -   2:00 min left"
-    )
-    assert progress.line(f'{stamp} | valid | {{"valid_loss": "4.321"}}') is None
-    assert "validation loss  4.321" in progress.line(train)
 
 
 def test_the_report_shows_some_translations_and_the_signature():

@@ -1,0 +1,118 @@
+"""What the README and the documentation show is what the package does."""
+
+import re
+import runpy
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY
+from models import TINY, build, build_tiny
+
+from fairseq_hybrid_attn import patterns, record_attention
+from fairseq_hybrid_attn.models.config import FlatTransformerConfig
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+MODELS = (ROOT / "docs/models.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "configs/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OURS = sorted(
+    name for name, model in ARCH_MODEL_REGISTRY.items() if model.__module__.startswith("fairseq_hy")
+)
+
+
+def snippet(page: str, first_line: str) -> str:
+    """The only block of code of a page that begins so."""
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+    (code,) = [block for block in blocks if block.startswith(first_line)]
+    return code
+
+
+def test_readme_is_read_in_three_minutes():
+    assert len(README.splitlines()) <= 150
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for link in re.findall(
+            r"\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", page.read_text()
+        ):
+            target = "".join(link)
+            assert target.startswith("https://") or (page.parent / target).exists(), (page, target)
+
+
+def test_the_index_lists_every_page():
+    index = (ROOT / "docs/README.md").read_text()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        assert page.name == "README.md" or f"({page.name})" in index, page.name
+
+
+def test_the_picture_is_of_the_patterns():
+    drawn = runpy.run_path(str(ROOT / "docs/pictures/patterns.py"))
+    for name, theme in drawn["THEMES"].items():
+        assert drawn["picture"](theme) == (ROOT / f"docs/pictures/patterns-{name}.svg").read_text()
+
+
+def test_a_pattern_of_your_own_is_a_class_and_a_word(monkeypatch):
+    code = snippet("README.md", "@dataclass")
+    assert code == snippet("docs/extending.md", "@dataclass")
+    scope = {"dataclass": dataclass, "Pattern": patterns.Pattern}
+    exec(code, scope)
+    monkeypatch.setitem(patterns.HYSAN_ENCODER, "sK", scope["Strided"])
+    model = build("transformer_hysan", **{**TINY, "encoder_branches": "global,s2"})
+    with record_attention(model) as records:
+        model.encoder(torch.tensor([[5, 6, 7, 8, 9, 2]]))
+    weights = records["encoder.layers.0.self_attn"][0].weights[1]
+    i, j = torch.meshgrid(torch.arange(6), torch.arange(6), indexing="ij")
+    assert (weights[..., (j - i) % 2 == 1] == 0).all()
+    assert (weights[..., (j - i) % 2 == 0] > 0).all()
+
+
+def test_the_snippet_on_recording(monkeypatch):
+    model = build_tiny("hysan-gated")
+    monkeypatch.setattr(
+        "fairseq.checkpoint_utils.load_model_ensemble_and_task", lambda paths: ([model], None, None)
+    )
+    scope = {
+        "src_tokens": torch.tensor([[5, 6, 2]]),
+        "src_lengths": torch.tensor([3]),
+        "prev_output_tokens": torch.tensor([[2, 7]]),
+    }
+    exec(snippet("docs/python.md", "import fairseq_hybrid_attn"), scope)
+    assert scope["record"].weights.shape == (4, 1, 4, 3, 3)
+
+
+def test_every_architecture_is_described_with_its_size():
+    rows = [line for line in MODELS.splitlines() if re.match(r"\| .*\d+, \d+, \d+, \d+ \|", line)]
+    for arch in OURS:
+        short = f"`{arch.removesuffix('_base')}`, `…_base`"
+        (row,) = [
+            row for row in rows if f"`{arch}`" in row or (arch.endswith("_base") and short in row)
+        ]
+        size = [int(number) for number in re.search(r"(\d+), (\d+), (\d+), (\d+) \|", row).groups()]
+        cfg = MODEL_DATACLASS_REGISTRY[arch]()
+        assert size == [
+            cfg.encoder_layers,
+            cfg.encoder_embed_dim,
+            cfg.encoder_ffn_embed_dim,
+            cfg.encoder_attention_heads,
+        ], arch
+        assert (cfg.decoder_layers, cfg.decoder_attention_heads) == (size[0], size[3])
+        assert (cfg.decoder_embed_dim, cfg.decoder_ffn_embed_dim) == (None, None)  # the encoder's
+
+
+def test_every_flag_of_ours_is_described():
+    stock = FlatTransformerConfig.__dataclass_fields__
+    for arch in OURS:
+        for name in MODEL_DATACLASS_REGISTRY[arch].__dataclass_fields__:
+            assert name in stock or f"`--{name.replace('_', '-')}`" in MODELS, name
+
+
+def test_install_names_what_the_package_needs():
+    install = (ROOT / "docs/install.md").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for wanted in project["dependencies"]:
+        assert "fairseq" not in wanted or f"`{wanted.split(';')[0].strip()}`" in install
+    for extra in project["optional-dependencies"]:
+        assert f"`{extra}`" in install

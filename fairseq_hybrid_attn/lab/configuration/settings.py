@@ -140,18 +140,19 @@ class Profile:
 
 
 def load_profile(name: str, configs: Path) -> Profile:
-    """Read ``configs/profiles/<name>.yaml``.
+    """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml.
 
     Raises:
         UserError: if there is none, listing those that there are.
     """
-    path = configs / "profiles" / f"{name}.yaml"
+    profiles = configs / "profiles"
+    path = Path(name) if name.endswith(".yaml") else profiles / f"{name}.yaml"
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in path.parent.glob("*.yaml"))) or "none"
+        known = ", ".join(sorted(p.stem for p in profiles.glob("*.yaml"))) or "none"
         raise UserError(f"--profile {name}: there is no {path}; known are {known}")
     content = read_mapping(path, ("summary", *KEYS))
     summary = content.pop("summary", "")
-    return Profile(name, summary, content)
+    return Profile(path.stem, summary, content)
 
 
 @dataclass(frozen=True)

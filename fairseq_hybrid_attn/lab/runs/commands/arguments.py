@@ -27,7 +27,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         "--profile",
         default="full",
         metavar="NAME",
-        help="a file of configs/profiles: full (the papers' scale, default), small, ...",
+        help="full (the papers' scale, default), small or medium; or a .yaml file",
     )
     group.add_argument(
         "--data",
@@ -94,16 +94,16 @@ def add_seeds(parser: argparse.ArgumentParser) -> None:
         type=seeds,
         default=(1,),
         metavar="N|A,B,..",
-        help="3 means seeds 1, 2 and 3; 5,7 means 5 and 7 (default: 1)",
+        help="3 means seeds 1, 2 and 3; 5,7 means 5 and 7; 5, means 5 alone (default: 1)",
     )
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """Seeds of ``3`` (1 to 3) or ``5,7``."""
+    """Seeds of ``3`` (1 to 3), ``5,7`` or ``5,`` (5 alone)."""
     try:
-        numbers = [int(word) for word in text.split(",")]
+        numbers = [int(word) for word in text.removesuffix(",").split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r}: use one number, or 5,7,9") from None
     if min(numbers) < 1 or len(set(numbers)) < len(numbers):
         raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
-    return tuple(range(1, numbers[0] + 1)) if len(numbers) == 1 else tuple(numbers)
+    return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))

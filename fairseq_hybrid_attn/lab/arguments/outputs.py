@@ -51,10 +51,7 @@ def check(
         others: further files that it writes, by flag; None if it does not.
     """
     named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv, **(others or {})}
-    check_outputs(
-        {flag: path for flag, path in named.items() if path},
-        inputs=[path for path in inputs if path],
-    )
+    check_outputs(named, inputs)
     check_figure(args)
 
 

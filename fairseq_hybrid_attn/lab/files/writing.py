@@ -5,22 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from ...errors import UserError
 
 
-def check_outputs(outputs: dict[str, Path], inputs: Iterable[Path]) -> None:
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
     """Check before the work that its results can be written and overwrite nothing that is read.
 
     Args:
-        outputs: the files to write, by their flags.
-        inputs: the files that the command reads.
+        outputs: the files to write, by their flags; None is skipped.
+        inputs: the files that the command reads; None is skipped.
     """
-    taken = {file_identity(path): f"{path} is one of the inputs" for path in inputs}
+    taken = {file_identity(path): f"{path} is one of the inputs" for path in inputs if path}
     for flag, path in outputs.items():
+        if path is None:
+            continue
         if path.is_dir():
             raise UserError(f"{flag} {path} is a directory; name a file")
         if not path.parent.is_dir():

@@ -179,9 +179,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     inputs += [args.test_sets, *(one.path for one in args.systems or ())]
     inputs += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
     written = {"--output": args.output, "--json": args.json, "--write-tags": args.write_tags}
-    check_outputs(
-        {flag: path for flag, path in written.items() if path}, [path for path in inputs if path]
-    )
+    check_outputs(written, inputs)
     page.require()
     style.require()
     translations.check(args)

@@ -111,6 +111,11 @@ def build_metric(
         raise UserError(f"there is no score {name!r}; choose of {', '.join(METRICS)}")
     if kytea_model is not None and (name, target_lang) != ("wat_bleu", "ja"):
         raise UserError(f"a KyTea model is for wat_bleu into ja, not for {name} into {target_lang}")
+    if name in NEED_SPACES and target_lang in WITHOUT_SPACES:
+        raise UserError(
+            f"{name} is for languages with spaces between words, not for {target_lang}; "
+            "choose bleu" + (" or wat_bleu" if target_lang == "ja" else "")
+        )
     return METRICS[name](target_lang, lowercase, kytea_model)
 
 
@@ -155,7 +160,6 @@ def _tokenised_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Met
     Translation and reference are both tokenised here, without splitting at hyphens, so the
     tokenisation of the training data does not matter.
     """
-    _refuse_without_spaces("tokenised_bleu", lang)
     return Metric(
         "tokenised_bleu", "tokenised BLEU", multi_bleu(lowercase), *moses(lang), ("sacremoses",)
     )
@@ -168,7 +172,6 @@ def _compound_split_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -
     replaced the typographic quotes of the reference by plain ones, which gains points if
     translations have plain ones.  Here the reference is left unchanged.
     """
-    _refuse_without_spaces("compound_split_bleu", lang)
     tokenise, signature = moses(lang)
     return Metric(
         "compound_split_bleu",
@@ -189,7 +192,6 @@ def _nist_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     where the script is not.  If no word at all is right, the script smooths; if no translation
     has four words, it takes the longer n-grams for right.
     """
-    _refuse_without_spaces("nist_bleu", lang)
     return Metric("nist_bleu", "NIST BLEU", sacrebleu(tokenize="13a", lowercase=lowercase))
 
 
@@ -220,6 +222,9 @@ METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "nist_bleu": _nist_bleu,
     "wat_bleu": _wat_bleu,
 }
+
+#: Metrics of languages with spaces between words.
+NEED_SPACES = ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
 
 
 # -- Parts of the metrics ---------------------------------------------------------------------
@@ -256,11 +261,3 @@ def split_compounds(words: str) -> str:
     """
     split = re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", words.encode("utf-8"))
     return split.decode("utf-8")
-
-
-def _refuse_without_spaces(name: str, lang: str) -> None:
-    if lang in WITHOUT_SPACES:
-        raise UserError(
-            f"{name} is for languages with spaces between words, not for {lang}; "
-            "choose bleu" + (" or wat_bleu" if lang == "ja" else "")
-        )

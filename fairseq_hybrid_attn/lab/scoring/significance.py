@@ -9,10 +9,9 @@ The interval covers the choice of the test sentences, not the choice of the trai
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 from sacrebleu.significance import PairedTest, Result
@@ -115,11 +114,9 @@ def _resample(
     if len(references) < 2:
         raise UserError("one sentence cannot be resampled: bootstrap needs a test set")
     named = [(str(number), metric.prepare(lines)) for number, lines in enumerate(systems)]
-    with _seed(SEED):
-        test = PairedTest(
-            named, {"BLEU": metric.bleu}, [metric.prepare(references)], "bs", n_samples=samples
-        )
-        _, results = test()
+    prepared = [metric.prepare(references)]
+    with patch.dict(os.environ, SACREBLEU_SEED=str(SEED)):  # sacrebleu has no other way
+        _, results = PairedTest(named, {"BLEU": metric.bleu}, prepared, "bs", n_samples=samples)()
     return results["BLEU"]
 
 
@@ -133,18 +130,3 @@ def _comparison(metric: Metric, result: Result, p_value: float | None, samples: 
         seed=SEED,
         signature=metric.signature(bs=samples, seed=SEED),
     )
-
-
-@contextmanager
-def _seed(seed: int) -> Iterator[None]:
-    """Set sacrebleu's seed, which it reads from the environment only."""
-    name = "SACREBLEU_SEED"
-    before = os.environ.get(name)
-    os.environ[name] = str(seed)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

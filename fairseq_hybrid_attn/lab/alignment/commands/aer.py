@@ -23,7 +23,7 @@ from ....errors import UserError
 from ...files.json_files import write_json
 from ...files.tabular import Grid
 from ...files.writing import check_outputs
-from ..error_rate import AlignmentScore, Counts, score
+from ..error_rate import AlignmentScore, score
 from ..link_files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
 
 _SHOWN = 10  # sentences that a message names
@@ -67,9 +67,8 @@ def run(args: argparse.Namespace) -> None:
     """Score, print and write."""
     if (args.source is None) != (args.target is None):
         raise UserError("give both of --source and --target, or none")
-    if args.json:
-        texts = [path for path in (args.source, args.target) if path]
-        check_outputs({"--json": args.json}, inputs=[*args.alignments, args.gold, *texts])
+    inputs = [*args.alignments, args.gold, args.source, args.target]
+    check_outputs({"--json": args.json}, inputs)
     lengths = read_lengths(args.source, args.target) if args.source else None
     alignments = {path: read_pharaoh(path, lengths) for path in args.alignments}
     sentences = len(next(iter(alignments.values())))
@@ -82,12 +81,7 @@ def run(args: argparse.Namespace) -> None:
     scores = {str(path): score(links, gold.sentences) for path, links in alignments.items()}
     if lengths is None:
         print("links are not checked against the text: that takes --source and --target")
-    for line in summary(gold, next(iter(scores.values())).total):
-        print(line)
-    print(rates_table({name: found.total for name, found in scores.items()}))
-    for name, found in scores.items():
-        for line in undefined(found):
-            print(f"{name}: {line}")
+    print_scores(gold, scores)
     if args.json:
         write_json(
             args.json,
@@ -128,33 +122,14 @@ def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -
     return gold
 
 
-def summary(gold: Gold, counts: Counts) -> list[str]:
-    """Describe the gold alignment for display."""
+def print_scores(gold: Gold, scores: dict[str, AlignmentScore]) -> None:
+    """Print the scores of alignments by their names, and what they are compared with."""
+    counts = next(iter(scores.values())).total
     extra = counts.possible - counts.sure
-    lines = [
-        f"sentences: {len(gold.sentences):,}; gold links: {counts.sure:,} sure, {extra:,} only "
-        "possible"
-    ]
+    links = f"{counts.sure:,} sure, {extra:,} only possible"
+    print(f"sentences: {len(gold.sentences):,}; gold links: {links}")
     if gold.left_out:
-        lines.append(f"gold links beyond their sentence, left out: {gold.left_out:,}")
-    return lines
-
-
-def undefined(found: AlignmentScore) -> list[str]:
-    """Describe the sentences without AER for display."""
-    numbers = found.undefined
-    if not numbers:
-        return []
-    more = ", …" if len(numbers) > _SHOWN else ""
-    shown = ", ".join(str(number + 1) for number in numbers[:_SHOWN])
-    return [
-        f"no AER in {len(numbers):,} sentences (no links, no sure gold links; counted from 1): "
-        f"{shown}{more}"
-    ]
-
-
-def rates_table(counts: dict[str, Counts]) -> str:
-    """Return rates and counts of alignments by their names, as a table for display."""
+        print(f"gold links beyond their sentence, left out: {gold.left_out:,}")
     columns = ("AER", "precision", "recall", "links", "sure found", "possible found")
     rows = [
         [
@@ -162,9 +137,14 @@ def rates_table(counts: dict[str, Counts]) -> str:
             *map(per_cent, (one.aer, one.precision, one.recall)),
             *(f"{number:,}" for number in (one.links, one.sure_found, one.possible_found)),
         ]
-        for name, one in counts.items()
+        for name, one in ((name, found.total) for name, found in scores.items())
     ]
-    return Grid(["", *columns], rows, left=1).terminal()
+    print(Grid(["", *columns], rows, left=1).terminal())
+    for name, found in scores.items():
+        if numbers := [str(number + 1) for number in found.undefined]:
+            shown = ", ".join(numbers[:_SHOWN]) + (", …" if len(numbers) > _SHOWN else "")
+            what = "no links, no sure gold links; counted from 1"
+            print(f"{name}: no AER in {len(numbers):,} sentences ({what}): {shown}")
 
 
 def per_cent(rate: float | None) -> str:

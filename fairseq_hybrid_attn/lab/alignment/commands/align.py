@@ -54,9 +54,7 @@ from .aer import (
     gold_as_dict,
     gold_of,
     per_cent,
-    rates_table,
-    summary,
-    undefined,
+    print_scores,
 )
 
 Key = tuple[Choice, Choice]  # a layer and a head
@@ -231,10 +229,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.matrices and args.matrices.suffix not in (".npz", ".jsonl"):
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz or .jsonl")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
-    check_outputs(
-        {flag: path for flag, path in outputs.items() if path},
-        inputs=[path for path in (args.path, args.source, args.target, args.gold) if path],
-    )
+    check_outputs(outputs, [args.path, args.source, args.target, args.gold])
 
 
 def open_writers(
@@ -286,9 +281,7 @@ def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, Alignme
 def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScore]) -> None:
     """Print the error rates, and write them to --json."""
     selected = scores.pop(SELECTED)
-    for line in (*summary(gold, selected.total), *undefined(selected)):
-        print(line)
-    print(rates_table({f"layer {args.layer}, head {args.head}": selected.total}))
+    print_scores(gold, {f"layer {args.layer}, head {args.head}": selected})
     layers, heads = (list(dict.fromkeys(key[side] for key in scores)) for side in (0, 1))
     selected_layer = choice("--layer", args.layer)
     if scores:

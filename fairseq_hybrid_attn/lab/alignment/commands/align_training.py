@@ -126,7 +126,7 @@ def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
     if args.priors_out:
         outputs["--priors-out"] = args.priors_out
     inputs = [Path(f"{prefix}.{language}") for prefix in parts for language in languages]
-    check_outputs(outputs, inputs=inputs + [path for path in [args.priors] if path])
+    check_outputs(outputs, [*inputs, args.priors])
 
 
 def warn_of_long(parts: dict[str, Bitext]) -> None:

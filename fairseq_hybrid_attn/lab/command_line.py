@@ -35,7 +35,7 @@ GROUPS = {
         ("lengths", "lengths.command", "compute BLEU by the length of the source sentence"),
         ("curves", "curves.command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.command", "run probing tasks (SentEval) on a trained encoder"),
-        ("probing-data", "probing.data_command", "make small probing tasks from text"),
+        ("probing-data", "probing.probing_data", "make small probing tasks from text"),
     ],
     "alignment": [
         ("align", "alignment.commands.align", "extract word alignments from a model's attention"),

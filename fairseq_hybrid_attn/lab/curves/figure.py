@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,27 +12,27 @@ from .measure import CHECKPOINTS, TRAINING, VALIDATION, Curve
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How the kinds of curves look; colours are the runs'.
+#: How the kinds of curves look; colours stand for runs.
 _LOOKS = {
     CHECKPOINTS: {},
     VALIDATION: {},
     TRAINING: {"marker": "", "linewidth": 1.0, "alpha": 0.55},
 }
-#: A panel with several kinds has the logged validation dashed beside scored checkpoints.
+#: Logged validation beside scored checkpoints is dashed.
 _BESIDE_SCORED = {"linestyle": "--", "markerfacecolor": "none"}
 #: Points of a curve above which they have no markers.
 _MARKED = 30
 
 
 @dataclass(frozen=True)
-class Panel:
+class CurvePanel:
     """One of the plots above one another.
 
-    Args:
+    Attributes:
         label: of its vertical axis.
         curves: in order.
-        names: of the kinds of its curves by their ``source``, for people.
-        measure: what is measured; plots of the same have one scale, so that they can be compared.
+        names: names of the kinds of its curves, by their ``source``.
+        measure: what is measured; plots of the same measure have one scale.
     """
 
     label: str
@@ -40,16 +41,8 @@ class Panel:
     measure: str = ""
 
 
-def draw(panels: list[Panel], theme: str = "light") -> Figure:
-    """Panels above one another over the same updates; a colour a run.
-
-    Args:
-        panels: at least one, each with at least one curve.
-        theme: one of ``style.THEMES``.
-
-    Raises:
-        UserError: if matplotlib is not installed.
-    """
+def draw(panels: Sequence[CurvePanel], theme: str = "light") -> Figure:
+    """Draw panels, each with a curve at least, above one another; a colour a run."""
     runs = list(dict.fromkeys(curve.run for panel in panels for curve in panel.curves))
     labels = [_label(run, panels) for run in runs]
     with style.theme(theme, texts=[*labels, *(panel.label for panel in panels)]) as colours:
@@ -68,26 +61,24 @@ def draw(panels: list[Panel], theme: str = "light") -> Figure:
                 _draw(axes, curve, {**looks[curve.run], **how[curve.source]})
             axes.set_ylabel(panel.label)
             if len(kinds) > 1:
-                _key(axes, {panel.names.get(k, k): how[k] for k in kinds}, colours.ink)
+                # The kinds of lines, in the colour of no run.
+                ink = {"color": colours.ink, "marker": "o"}
+                named = {panel.names.get(kind, kind): {**ink, **how[kind]} for kind in kinds}
+                axes.legend(handles=_handles(axes, named), loc="best", fontsize="small")
         rows[-1].set_xlabel("updates")
         rows[-1].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         rows[-1].set_xlim(left=0)
-        style.legend_above(
-            rows[0],
-            [
-                rows[0].plot([], [], label=label, **looks[run])[0]
-                for run, label in zip(runs, labels, strict=True)
-            ],
-        )
+        named = dict(zip(labels, looks.values(), strict=True))
+        style.legend_above(rows[0], _handles(rows[0], named))
     return figure
 
 
-def _label(run: str, panels: list[Panel]) -> str:
+def _label(run: str, panels: Sequence[CurvePanel]) -> str:
     ends = [c.diverged for panel in panels for c in panel.curves if c.run == run and c.diverged]
     return f"{run} (diverged at update {min(ends):,})" if ends else run
 
 
-def _look(kind: str, kinds: list[str]) -> dict:
+def _look(kind: str, kinds: Sequence[str]) -> dict:
     beside = kind == VALIDATION and CHECKPOINTS in kinds
     return {**_LOOKS[kind], **(_BESIDE_SCORED if beside else {})}
 
@@ -100,10 +91,5 @@ def _draw(axes, curve: Curve, look: dict) -> None:
         axes.plot(*finite[-1], marker="x", markersize=9, markeredgewidth=2, color=look["color"])
 
 
-def _key(axes, kinds: dict[str, dict], ink: str) -> None:
-    """What the kinds of lines are, in no run's colour."""
-    handles = [
-        axes.plot([], [], label=name, **{"color": ink, "marker": "o", **look})[0]
-        for name, look in kinds.items()
-    ]
-    axes.legend(handles=handles, loc="best", fontsize="small")
+def _handles(axes, looks: dict[str, dict]) -> list:
+    return [axes.plot([], [], label=name, **look)[0] for name, look in looks.items()]

@@ -1,15 +1,15 @@
 """Learning curves: loss and scores against updates (HySAN, Fig. 4; Ma & Zhao 2020, Fig. 2).
 
-What a curve is of comes from fairseq's own log, or from scoring the checkpoints of a training:
+Numbers come from fairseq's own log, or from scoring the checkpoints of a training:
 
 ============  ================================================================================
-training      from the log: means over the updates since the record before
+training      from the log: means over the updates since the previous record
 validation    from the log: of a validation set; BLEU with fairseq-train's ``--eval-bleu``
 checkpoints   a checkpoint's translations, scored as ``fairseq-hybrid score`` does
 ============  ================================================================================
 
-fairseq's losses are in bits a token (base 2); ``loss`` is that of the criterion, so with label
-smoothing, ``nll_loss`` is without.
+fairseq's losses are in bits a token (base 2). ``loss`` is that of the criterion, with label
+smoothing if it has any; ``nll_loss`` is without.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ..text.training_log import Records, TrainingLog
 
 TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"
 
-#: What is taken of a log, of what is there.
+#: What is taken from a log, where it has it.
 LOGGED = ("loss", "nll_loss", "bleu")
-#: For people.
+#: Names for display.
 LABELS = {
     "bleu": "BLEU",
     "tokenised_bleu": "tokenised BLEU",
@@ -35,7 +35,6 @@ LABELS = {
     "nll_loss": "loss without smoothing",
     "valid_loss": "validation loss",
 }
-#: What is the better the lower it is.
 LOWER_IS_BETTER = ("loss", "aer")
 
 
@@ -43,14 +42,14 @@ LOWER_IS_BETTER = ("loss", "aer")
 class Curve:
     """A number of a run against updates.
 
-    Args:
-        run: whose.
+    Attributes:
+        run: its name.
         what: ``loss``, ``nll_loss``, ``bleu``, ``aer``, ….
         source: :data:`TRAINING`, :data:`VALIDATION` or :data:`CHECKPOINTS`.
-        subset: the set it was measured on; empty if that is not known.
+        subset: the set it was measured on; empty if unknown.
         updates: rising.
         values: parallel to them; NaN where there was no finite number.
-        diverged: the update from which on there is none, if so.
+        diverged: the update from which there are no finite numbers, if any.
         signature: of a score.
     """
 
@@ -64,8 +63,13 @@ class Curve:
     signature: str = ""
 
     @property
+    def label(self) -> str:
+        """What it measures, for display."""
+        return LABELS.get(self.what, self.what)
+
+    @property
     def best(self) -> tuple[int, float] | None:
-        """The update with the best value, and that; the first of equal ones."""
+        """The update with the best value, and that value; of equal ones the first."""
         sign = 1 if any(word in self.what for word in LOWER_IS_BETTER) else -1
         finite = [(at, v) for at, v in zip(self.updates, self.values, strict=True) if v == v]
         return min(finite, key=lambda point: sign * point[1]) if finite else None
@@ -75,13 +79,13 @@ class Curve:
         """The last value; None if it is not finite."""
         return self.values[-1] if math.isfinite(self.values[-1]) else None
 
+    def _about(self) -> dict:
+        return {key: getattr(self, key) for key in ("run", "what", "source", "subset")}
+
     def as_dict(self) -> dict:
-        """Plain data, for JSON; a value that is not finite is null."""
+        """Return plain data for JSON; a value that is not finite is null."""
         return {
-            "run": self.run,
-            "what": self.what,
-            "source": self.source,
-            "subset": self.subset,
+            **self._about(),
             "diverged": self.diverged,
             "signature": self.signature,
             "updates": list(self.updates),
@@ -89,22 +93,15 @@ class Curve:
         }
 
     def rows(self) -> list[dict]:
-        """A row for each point, for CSV."""
+        """Return a row for each point, for CSV."""
         return [
-            {
-                "run": self.run,
-                "what": self.what,
-                "source": self.source,
-                "subset": self.subset,
-                "updates": at,
-                "value": value if math.isfinite(value) else None,
-            }
+            {**self._about(), "updates": at, "value": value if math.isfinite(value) else None}
             for at, value in zip(self.updates, self.values, strict=True)
         ]
 
 
 def curves_of_log(run: str, log: TrainingLog) -> list[Curve]:
-    """The curves that a log has."""
+    """Return the curves of a log."""
     parts = [(TRAINING, "train", log.training)]
     parts += [(VALIDATION, subset, records) for subset, records in log.validation.items()]
     return [
@@ -122,7 +119,7 @@ def _curve(run: str, what: str, source: str, subset: str, records: Records) -> C
 
 
 def _diverged(points: dict[int, float]) -> int | None:
-    """Where numbers end for good; what comes back, such as a batch's overflow, is a gap."""
+    """Where finite numbers end for good; if they come back, as after an overflow, it is a gap."""
     since = None
     for at, value in points.items():
         since = None if math.isfinite(value) else at if since is None else since
@@ -130,15 +127,12 @@ def _diverged(points: dict[int, float]) -> int | None:
 
 
 def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
-    """The curves of scored checkpoints.
+    """Return the curves of scored checkpoints.
 
     Args:
-        run: whose.
+        run: its name.
         content: of ``curve.json`` of `score-checkpoints`, or of a result of `reproduce`.
-        where: for messages.
-
-    Raises:
-        UserError: if it has none.
+        where: the file's name, for messages.
     """
     points = content.get("curve") if isinstance(content, dict) else None
     if not points:
@@ -164,29 +158,25 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             for what, scores in found.items()
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{where}: its curve is not as it should be ({error!r})") from None
+        raise UserError(f"{where}: its curve is invalid ({error!r})") from None
 
 
 def check_distinct(curves: Iterable[Curve]) -> None:
-    """See to it that no run has two curves of one thing.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Check that no run has two curves of one thing."""
     seen = set()
     for curve in curves:
         key = (curve.run, curve.what, curve.source, curve.subset)
         if key in seen:
             raise UserError(
-                f"{curve.run}: {curve.what} ({curve.source}) twice; give each run a name of its own"
+                f"{curve.run}: {curve.what} ({curve.source}) twice; give each run its own name"
             )
         seen.add(key)
 
 
 def smooth(curve: Curve, window: int) -> Curve:
-    """A curve's mean over the last ``window`` updates: of the points in (u − window, u], alike.
+    """Return a curve's mean over its points in (u − window, u], for each update u.
 
-    What is not finite takes no part, and stays a gap.
+    Values that are not finite are left out, and stay gaps.
     """
     values = []
     for number, at in enumerate(curve.updates):

@@ -5,27 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..figures import style
-from .measure import GroupScores
+from .measure import GroupScores, SystemScore
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Inches of a group, and how much of it its systems' points share.
+#: Inches of a group, and the part of it that its systems' points share.
 _GROUP = 0.95
 _SHARED = 0.5
 
 
 def draw(groups: list[GroupScores], systems: list[str], label: str, theme: str = "light") -> Figure:
-    """Points with 95 % intervals, a line a system; a group without sentences has a gap.
+    """Draw points with 95 % intervals, a line a system; a group without sentences is a gap.
 
     Args:
         groups: in order of length.
-        systems: in order; the names that ``groups`` have scores by.
-        label: of the score, for people.
+        systems: their names, in order.
+        label: of the score.
         theme: one of ``style.THEMES``.
-
-    Raises:
-        UserError: if matplotlib is not installed.
     """
     with style.theme(theme, texts=[*systems, label]) as colours:
         figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)
@@ -35,18 +32,17 @@ def draw(groups: list[GroupScores], systems: list[str], label: str, theme: str =
             # Side by side, so that intervals do not hide one another.
             shift = _SHARED * ((number + 0.5) / len(systems) - 0.5)
             found = [group.scores.get(system) for group in groups]
-            values = [float("nan") if one is None else one.value for one in found]
-            below, above = zip(*map(_interval, found), strict=True)
             axes.errorbar(
                 [place + shift for place in range(len(groups))],
-                values,
-                yerr=(below, above),
+                [float("nan") if one is None else one.value for one in found],
+                yerr=tuple(zip(*map(_interval, found), strict=True)),
                 label=system,
                 capsize=2.5,
                 elinewidth=1.0,
                 **style.series(number, colours),
             )
-        axes.set_xticks(range(len(groups)), list(map(_heading, groups)))
+        headings = [f"{group.label}\nn = {group.sentences:,}" for group in groups]
+        axes.set_xticks(range(len(groups)), headings)
         axes.set_xlim(-0.6, len(groups) - 0.4)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("words of the source sentence (n: sentences)")
@@ -55,15 +51,11 @@ def draw(groups: list[GroupScores], systems: list[str], label: str, theme: str =
     return figure
 
 
-def _interval(score) -> tuple[float, float]:
-    """How far the 95 % interval goes below and above the value."""
+def _interval(score: SystemScore | None) -> tuple[float, float]:
+    """How far the 95 % interval reaches below and above the value."""
     if score is None or score.interval is None:
         return 0.0, 0.0
     middle = score.value if score.mean is None else score.mean
     low, high = middle - score.interval, middle + score.interval
     # The bootstrap's interval is around its mean; it can lie to one side of the value.
     return max(0.0, score.value - low), max(0.0, high - score.value)
-
-
-def _heading(group: GroupScores) -> str:
-    return f"{group.label}\nn = {group.sentences:,}"

@@ -1,16 +1,15 @@
 """BLEU by the length of the source sentence (MMA, Fig. 2; after Bahdanau et al. 2015).
 
-The test set is divided into groups by the number of words of the source sentence, and each group is
-scored as a corpus of its own: its BLEU is of its n-grams added up, not a mean over sentences.
-MMA's groups are (0,10], (10,20], … (50,∞).  What it counts it does not say; **[reading]** words of
-the tokenised source, before they are split into subwords.
+The test set is divided into groups by the number of words of the source sentence. Each group is
+scored as a corpus of its own: BLEU over all of its n-grams, not a mean over sentences.
+MMA's groups are (0,10], (10,20], … (50,∞).  The paper does not say what it counts; **[reading]**
+words of the tokenised source, before they are split into subwords.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from ...errors import UserError
 from ..scoring.metrics import Metric, Score, build_metric, check_parallel
@@ -19,13 +18,13 @@ from ..scoring.significance import SAMPLES, SEED, paired_bootstrap
 #: The name of :func:`length_ratio` among the scores of tables.
 LENGTH_RATIO = "length_ratio"
 
-#: The upper bounds of MMA's groups but the last, which has none.
+#: The upper bounds of MMA's groups; the last group has none.
 BOUNDS = (10, 20, 30, 40, 50)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Source sentences of more than ``above`` words and at most ``to``; no limit if None."""
+    """Source sentences of more than ``above`` words and at most ``to``; None: no limit."""
 
     above: int
     to: int | None
@@ -37,17 +36,14 @@ class Group:
         return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
 
     def sentences(self, lengths: Sequence[int]) -> list[int]:
-        """The numbers (from 0) of the sentences that are in it."""
+        """Return the numbers (from 0) of its sentences."""
         return [number for number, words in enumerate(lengths) if words in self]
 
 
 def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
-    """Groups with these upper bounds, and one of all that is longer.
+    """Return groups with these rising upper bounds, and one for all longer sentences.
 
-    A sentence without words is in none.
-
-    Args:
-        bounds: rising, above 0.
+    A sentence without words is in none of them.
     """
     edges = [0, *bounds]
     if any(low >= high for low, high in zip(edges, edges[1:], strict=False)):
@@ -56,18 +52,15 @@ def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
 
 
 def word_counts(lines: Iterable[str]) -> list[int]:
-    """Words of each sentence: what has white space around it."""
+    """Count the words of each sentence, separated by white space."""
     return [len(line.split()) for line in lines]
 
 
 def length_ratio(metric: Metric, translations: list[str], references: list[str]) -> Score:
-    """Words of the translations for each word of the references, as a metric counts them.
+    """Words of the translations for each word of the references, as a metric counts words.
 
-    It is the ratio that sacrebleu prints beside a score, and BLEU's brevity penalty looks at; above
-    1, translations are longer than references.
-
-    Raises:
-        UserError: if one has more sentences than the other, or the references have no words.
+    sacrebleu prints this ratio beside a score, and BLEU's brevity penalty depends on it. Above 1,
+    translations are longer than references.
     """
     check_parallel({"translations": translations}, references)
     score = metric.bleu.corpus_score(metric.prepare(translations), [metric.prepare(references)])
@@ -78,10 +71,7 @@ def length_ratio(metric: Metric, translations: list[str], references: list[str])
 
 
 def cut_to(translation: str, reference: str) -> str:
-    """A translation that ends where its reference does, at the latest.
-
-    Words are what has white space around it.
-    """
+    """Cut a translation to the number of words of its reference, separated by white space."""
     return " ".join(translation.split()[: len(reference.split())])
 
 
@@ -89,11 +79,11 @@ def cut_to(translation: str, reference: str) -> str:
 class SystemScore:
     """A system's score on a group.
 
-    Args:
+    Attributes:
         value: from 0 to 100.
-        mean: over the resampled groups; None where a group has but one sentence.
-        interval: half the width of the 95 % interval: mean ± interval; None likewise.
-        p_value: of the paired bootstrap against the first system; None for that and likewise.
+        mean: over the resampled groups; None for a single sentence, as for the next two.
+        interval: half the width of the 95 % interval, which is mean ± interval.
+        p_value: of the paired bootstrap against the first system; None for the first.
     """
 
     value: float
@@ -104,14 +94,7 @@ class SystemScore:
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A group's size and scores.
-
-    Args:
-        label: of the group.
-        sentences: how many it has.
-        words: of their source sides.
-        scores: by system; empty for a group without sentences.
-    """
+    """A group: its size, words of its source, and scores by system (empty without sentences)."""
 
     label: str
     sentences: int
@@ -123,14 +106,14 @@ class GroupScores:
 class ScoresByLength:
     """Scores of systems, group by group.
 
-    Args:
-        score: its name, as in ``scoring``.
-        label: its name for people.
+    Attributes:
+        score: its name, one of ``scoring.METRICS``.
+        label: its name for display.
         signature: sacrebleu's.
-        systems: their names; the first is the one that others are compared with.
+        systems: their names; others are compared with the first.
         groups: in order of length.
         whole: the whole set.
-        without_words: the sentences (from 0) whose source has no words; they are in no group.
+        without_words: sentences (from 0) whose source has no words; they are in no group.
         samples: of the bootstrap.
         seed: of the bootstrap.
     """
@@ -146,11 +129,11 @@ class ScoresByLength:
     seed: int
 
     def as_dict(self) -> dict:
-        """Plain data, for JSON; sentences are counted from 1."""
+        """Return plain data for JSON; sentences are counted from 1."""
         return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
 
     def rows(self) -> list[dict]:
-        """A row for each group and system, for CSV; None where there is nothing."""
+        """Return a row for each group and system, for CSV; None where there is nothing."""
         empty = asdict(SystemScore(0.0)) | {"value": None}
         return [
             {
@@ -174,27 +157,18 @@ def compare_systems(
     target_lang: str,
     *,
     lowercase: bool = False,
-    kytea_model: Path | None = None,
     samples: int = SAMPLES,
 ) -> dict[str, SystemScore]:
-    """Each system's score on a set, and how it compares with the first.
-
-    Arguments as of :func:`score_by_length`.
-
-    Raises:
-        UserError: likewise.
-    """
+    """Score each system on a set, and compare it with the first."""
     if len(references) == 1:  # cannot be resampled
-        metric = build_metric(score, target_lang, lowercase, kytea_model)
+        metric = build_metric(score, target_lang, lowercase)
         return {
             name: SystemScore(metric.score(lines, references).value)
             for name, lines in systems.items()
         }
     first = next(iter(systems))
     resampled = paired_bootstrap(
-        *(score, systems[first], systems, references, target_lang, lowercase),
-        samples=samples,
-        kytea_model=kytea_model,
+        *(score, systems[first], systems, references, target_lang, lowercase), samples=samples
     )
     return {
         name: SystemScore(one.value, one.mean, one.interval, None if name == first else one.p_value)
@@ -209,9 +183,8 @@ def score_by_length(
     lengths: list[int],
     target_lang: str,
     *,
-    groups: Sequence[Group] | None = None,
+    bounds: Iterable[int] = BOUNDS,
     lowercase: bool = False,
-    kytea_model: Path | None = None,
     samples: int = SAMPLES,
     progress: Callable[[list], Iterable] = iter,
 ) -> ScoresByLength:
@@ -219,39 +192,34 @@ def score_by_length(
 
     Args:
         score: one of ``scoring.METRICS``.
-        systems: their translations as text, by name; others are compared with the first.
+        systems: translations as text, by name; others are compared with the first.
         references: parallel to them.
         lengths: words of the source sentences, parallel to them.
         target_lang: two or three letters, lower case.
-        groups: by length; those of :data:`BOUNDS` if None.
+        bounds: see :func:`groups_of`.
         lowercase: ignore case.
-        kytea_model: see ``scoring.build_metric``.
         samples: of the bootstrap.
-        progress: gives back what it is given, one by one, and shows how far that is.
-
-    Raises:
-        UserError: if a system has not as many translations as there are references, or the
-            score cannot be had for this language.
+        progress: passes on the groups one by one, and shows how many are done.
     """
     check_parallel({**systems, "the source": lengths}, references)
-    first = next(iter(systems))
-    metric = build_metric(score, target_lang, lowercase, kytea_model)
-    signature = metric.score(systems[first], references).signature
-    settings = {"lowercase": lowercase, "kytea_model": kytea_model, "samples": samples}
+    metric = build_metric(score, target_lang, lowercase)
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
-        wanted = [references[number] for number in numbers]
-        theirs = {name: [lines[n] for n in numbers] for name, lines in systems.items()}
-        found = compare_systems(score, theirs, wanted, target_lang, **settings) if numbers else {}
-        return GroupScores(label, len(numbers), sum(lengths[n] for n in numbers), found)
+        chosen = {name: [lines[n] for n in numbers] for name, lines in systems.items()}
+        found = numbers and compare_systems(
+            *(score, chosen, [references[n] for n in numbers], target_lang),
+            lowercase=lowercase,
+            samples=samples,
+        )
+        return GroupScores(label, len(numbers), sum(lengths[n] for n in numbers), found or {})
 
-    parts = [(str(group), group.sentences(lengths)) for group in groups or groups_of()]
+    parts = [(str(group), group.sentences(lengths)) for group in groups_of(bounds)]
     parts.append(("all", list(range(len(references)))))
     *scored, whole = (scores_of(*part) for part in progress(parts))
     return ScoresByLength(
         score=score,
         label=metric.label,
-        signature=signature,
+        signature=metric.score(next(iter(systems.values())), references).signature,
         systems=tuple(systems),
         groups=tuple(scored),
         whole=whole,

@@ -5,16 +5,16 @@ What SentEval does (senteval/tools/classifier.py and validation.py, with usepyto
 * one hidden layer, Linear - Dropout - Sigmoid - Linear; with 0 hidden units, one Linear;
 * Adam at torch's own settings (learning rate 0.001), L2 regularisation through its weight decay,
   cross-entropy, batches of 64 in a new order each pass over the training set;
-* after every 4 passes, accuracy on the validation set.  The best state is kept; at the 6th time
-  (tenacity 5) that it is not better than the best so far, **counted over the whole training, not in
-  a row**, it stops; at the latest after 204 passes;
-* L2 of 1e-5, 1e-4, 1e-3, 1e-2 is tried, and the one with the best validation accuracy (the first
-  of equal ones) is tested.
+* accuracy on the validation set after every 4 passes.  The best state is kept.  Training stops at
+  the 6th time (tenacity 5) that accuracy is not above the best so far, **counted over the whole
+  training, not in a row**; at the latest after 204 passes;
+* L2 of 1e-5, 1e-4, 1e-3, 1e-2 is tried; the one with the best validation accuracy (the first of
+  equal ones) is tested.
 
-All candidates of a hidden size start from the same weights, see the same batches and draw the same
-numbers for their dropout, since SentEval begins each with the same seed; so they are trained side
-by side here, as one computation, and none depends on which others there are.  Legend: k =
-candidates side by side, b = sentences of a batch, d = width of the vectors, c = classes.
+SentEval begins each candidate with the same seed.  So all candidates of a hidden size start from
+the same weights, see the same batches and draw the same numbers for dropout.  Here they are trained
+side by side, as one computation; none depends on the others.  Legend: k = candidates side by side,
+b = sentences of a batch, d = width of the vectors, c = classes.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 
-_CHUNK = 4096  # vectors that are classified at a time
-_NOISE = 2**31  # on top of the seed: dropout does not draw the numbers that weights were drawn by
+_CHUNK = 4096  # vectors classified at a time
+_NOISE = 2**31  # added to the seed: dropout and weights draw different numbers
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How classifiers are trained; where there are several values, all combinations are tried.
+class ProbeSettings:
+    """How classifiers are trained; of several values, all combinations are tried.
 
-    Args:
+    Attributes:
         hidden: hidden units; 0: no hidden layer.
         dropout: of the hidden units.
         l2: weight decay.
         batch_size: of training.
         tenacity: see above.
-        passes: over the training set, between two looks at the validation set.
-        max_passes: no further ones begin after so many.
+        passes: over the training set, between two validations.
+        max_passes: after these, no further ones begin.
     """
 
     hidden: tuple[int, ...] = (50, 100, 200)
@@ -68,25 +68,25 @@ class Settings:
             raise UserError("tenacity and max_passes are from 0, passes from 1")
 
     def candidates(self, hidden: int) -> list[tuple[float, float]]:
-        """Dropout and L2 of all that have so many hidden units; the first of equals is taken."""
+        """Return dropout and L2 of all candidates with this number of hidden units."""
         return list(itertools.product(self.dropout if hidden else (0.0,), self.l2))
 
 
 @dataclass(frozen=True)
 class Examples:
-    """Vectors ``[m, d]`` and the number of the class of each, ``[m]``."""
+    """Vectors ``[m, d]`` and the number of each one's class, ``[m]``."""
 
     vectors: Tensor
     classes: Tensor
 
     def to(self, device: str) -> Examples:
-        """The same on a device."""
+        """Copy to a device."""
         return Examples(self.vectors.to(device), self.classes.to(device))
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A trained classifier; accuracies in per cent, ``passes``: until its best state."""
+    """A trained classifier: accuracies in per cent, and ``passes`` until its best state."""
 
     test: float
     valid: float
@@ -98,19 +98,17 @@ class Fit:
 
 
 class SideBySide(nn.Module):
-    """Classifiers of one shape, with equal weights to begin with, of which none knows the others.
+    """Independent classifiers of one shape with equal initial weights.
 
     Args:
         width: d.
         hidden: units; 0: no hidden layer.
         classes: c.
-        dropout: of each.
-        l2: of each.
-
-    Attributes:
-        noise: draws the numbers for dropout; torch's own generator if None.
+        dropout: of each classifier.
+        l2: of each classifier.
     """
 
+    #: Draws the numbers for dropout; None: torch's own generator.
     noise: torch.Generator | None = None
 
     def __init__(
@@ -129,7 +127,7 @@ class SideBySide(nn.Module):
         self.register_buffer("l2", torch.tensor(l2))
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """Scores ``[k, b, c]`` of vectors ``[b, d]``."""
+        """Return scores ``[k, b, c]`` of vectors ``[b, d]``."""
         x = vectors.expand(len(self.l2), -1, -1)
         *hidden, last = zip(self.biases, self.weights, strict=True)
         for bias, weight in hidden:
@@ -139,14 +137,14 @@ class SideBySide(nn.Module):
     def _drop(self, x: Tensor) -> Tensor:
         if not self.training or not self.dropout.any():
             return x
-        # Of its own generator, else the batches would depend on whether any candidate drops units.
+        # From a separate generator: batches must not depend on whether any candidate drops units.
         drawn = torch.rand(x.shape[1:], generator=self.noise, dtype=x.dtype, device=x.device)
         return x * (drawn >= self.dropout) / (1 - self.dropout)
 
     def loss(self, vectors: Tensor, classes: Tensor) -> Tensor:
-        """Cross-entropy and L2 of all, added up: the gradient of each is its own.
+        """Sum cross-entropy and L2 of all; each classifier gets the gradient of its own loss.
 
-        The gradient of l2 / 2 · θ² is l2 · θ, what Adam's weight decay adds.
+        The gradient of l2 / 2 · θ² is l2 · θ, as Adam's weight decay adds it.
         """
         scores = self(vectors)
         wanted = classes.expand(len(self.l2), -1)
@@ -156,7 +154,7 @@ class SideBySide(nn.Module):
 
     @torch.no_grad()
     def accuracy(self, examples: Examples) -> Tensor:
-        """Of each, the part of the examples that it classifies rightly, ``[k]``."""
+        """Return the share of the examples that each classifies correctly, ``[k]``."""
         self.eval()
         right = torch.zeros(len(self.l2), dtype=torch.long, device=self.l2.device)
         for at in range(0, len(examples.classes), _CHUNK):
@@ -170,7 +168,7 @@ def train_classifier(
     valid: Examples,
     test: Examples,
     classes: int,
-    settings: Settings,
+    settings: ProbeSettings,
     seed: int,
     *,
     device: str = "cpu",
@@ -181,12 +179,12 @@ def train_classifier(
     Args:
         train: to learn from.
         valid: to stop and to choose by.
-        test: looked at once.
-        classes: how many there are.
+        test: used once.
+        classes: their number.
         settings: the candidates, and their training.
         seed: of weights, order and dropout.
         device: where to compute.
-        progress: is told how many more passes are done.
+        progress: called with the number of passes done since the last call.
     """
     train, valid, test = (part.to(device) for part in (train, valid, test))
     best: Fit | None = None
@@ -219,34 +217,34 @@ def _train(
     model: SideBySide,
     train: Examples,
     valid: Examples,
-    settings: Settings,
+    settings: ProbeSettings,
     progress: Callable[[int], object],
 ) -> tuple[Tensor, Tensor]:
-    """Train until all have stopped; leaves each in its best state.
+    """Train until all have stopped, and leave each in its best state.
 
     Returns:
-        of each its best validation accuracy and the passes until then, ``[k]``.
+        best validation accuracy, and the passes until then, ``[k]`` each.
     """
     optimiser = torch.optim.Adam(model.parameters())
     best = torch.full_like(model.l2, -1, dtype=torch.double)
     best_passes = torch.zeros_like(best, dtype=torch.long)
     best_state = [parameter.detach().clone() for parameter in model.parameters()]
     failures = torch.zeros_like(best_passes)
-    going_on = torch.ones_like(best, dtype=torch.bool)
+    active = torch.ones_like(best, dtype=torch.bool)
     passes = 0
-    while passes <= settings.max_passes and going_on.any():
+    while passes <= settings.max_passes and active.any():
         model.train()
         for _ in range(settings.passes):
             _one_pass(model, optimiser, train, settings.batch_size)
             passes += 1
             progress(1)
         accuracy = model.accuracy(valid)
-        better = going_on & (accuracy > best)
+        better = active & (accuracy > best)
         best = torch.where(better, accuracy, best)
         best_passes = torch.where(better, passes, best_passes)
         for kept, parameter in zip(best_state, model.parameters(), strict=True):
             kept[better] = parameter.detach()[better]
-        going_on &= better | (failures < settings.tenacity)
+        active &= better | (failures < settings.tenacity)
         failures += ~better
     with torch.no_grad():
         for kept, parameter in zip(best_state, model.parameters(), strict=True):

@@ -23,11 +23,11 @@ LAST = -1
 
 @dataclass(frozen=True)
 class States:
-    """What an encoder makes of a batch.
+    """The states of an encoder for a batch.
 
     Attributes:
-        layers: ``[n, b, d]`` of the embeddings (where they can be had) and of each layer that can
-            be had, by their numbers from 1 = lowest; the highest is what the decoder is given.
+        layers: ``[n, b, d]`` by number: 0 = embeddings, 1 = lowest layer, the highest = what the
+            decoder receives.  Only layers that the encoder returns are there.
         padding: True where there is no token, ``[n, b]``.
     """
 
@@ -35,16 +35,12 @@ class States:
     padding: Tensor
 
     def layer(self, number: int) -> Tensor:
-        """The states of a layer; LAST is the highest.
-
-        Raises:
-            UserError: if there is none of this number.
-        """
+        """Return the states of a layer; LAST is the highest."""
         if number == LAST:
             return self.layers[max(self.layers)]
         if number not in self.layers:
             there = ", ".join(map(str, sorted(self.layers)))
-            raise UserError(f"--layer {number}: of this encoder there are {there}, and last")
+            raise UserError(f"--layer {number}: this encoder has {there}, and last")
         return self.layers[number]
 
 
@@ -54,14 +50,11 @@ def encode(model: nn.Module, net_input: dict) -> States:
     Args:
         model: a transformer of fairseq or of this package, fairseq's LSTM or LightConv.
         net_input: of a batch of fairseq's, padded on either side.
-
-    Raises:
-        UserError: if the model's encoder is of another kind.
     """
     encoder = getattr(model, "encoder", None)
     tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
     if isinstance(encoder, LSTMEncoder):
-        states, _, _, padding = encoder(tokens, lengths)  # it has moved the padding to the right
+        states, _, _, padding = encoder(tokens, lengths)  # padding is now on the right
         return States({encoder.num_layers: states}, padding)
     if isinstance(encoder, TransformerEncoderBase):
         out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
@@ -79,13 +72,13 @@ def encode(model: nn.Module, net_input: dict) -> States:
     else:
         raise UserError(
             f"probing does not know where a {type(model).__name__} has its encoder's states; it "
-            "takes transformers of fairseq and of this package, fairseq's lstm and lightconv"
+            "supports transformers of fairseq and of this package, fairseq's lstm and lightconv"
         )
     return States(numbered, tokens.eq(encoder.padding_idx).t())
 
 
 def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
-    """The mean over the tokens of each sentence.
+    """Return the mean over the tokens of each sentence.
 
     Args:
         states: ``[n, b, d]``.
@@ -93,14 +86,14 @@ def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
         end_symbol: whether the last token of each sentence, its end symbol, counts.
 
     Returns:
-        ``[b, d]``, in single precision at least; of a sentence without tokens that count, 0.
+        ``[b, d]``, in single precision at least; 0 for a sentence without tokens that count.
     """
     counts = ~padding
     if not end_symbol:
-        # Of the tokens from here on there is one: this is the last.
+        # One token remains from here on: this is the last.
         counts = counts & (counts.flip(0).cumsum(0).flip(0) != 1)
     states = states.to(torch.promote_types(states.dtype, torch.float32))
-    # Filled rather than multiplied by 0: what padding holds may be anything, even no number.
+    # Filled, not multiplied by 0: padding may hold anything, even NaN.
     total = states.masked_fill(~counts.unsqueeze(2), 0).sum(0)
     return total / counts.sum(0).clamp(min=1).unsqueeze(1)
 
@@ -116,23 +109,19 @@ def sentence_vectors(
     device: str = "cpu",
     progress: Callable[[int], object] = lambda done: None,
 ) -> Tensor:
-    """A vector of each sentence.
+    """Return a vector for each sentence.
 
     Args:
         model: in evaluation mode, on the device.
         sentences: none longer than the model takes.
-        layer: from 1 = lowest; 0: the embeddings with positions; LAST.
+        layer: 1 = lowest; 0: the embeddings with positions; LAST.
         end_symbol: whether the end symbol is among the tokens of the mean.
         max_tokens: of a batch.
         device: where the model is.
-        progress: is told how many more sentences are done.
+        progress: called with the number of sentences done since the last call.
 
     Returns:
-        ``[sentences, d]``, on the CPU, the same for any batches but for rounding.
-
-    Raises:
-        UserError: if there is no such layer, the encoder is of an unknown kind, or a vector has
-            no finite values.
+        ``[sentences, d]``, on the CPU; apart from rounding the same for any batches.
     """
 
     def compute(sample: dict) -> Sequence[Tensor]:

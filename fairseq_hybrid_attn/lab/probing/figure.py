@@ -11,21 +11,17 @@ from .tasks import TASKS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Inches of a task, and how much of it its bars share.
+#: Inches of a task, and the part of it that its bars share.
 _TASK = 0.85
 _SHARED = 0.75
 
 
 def draw(models: Mapping[str, dict], theme: str = "light") -> Figure:
-    """Bars with the standard deviation over seeds, and a line at what is had without a vector.
+    """Draw bars with the standard deviation over seeds, and a line at the most common class.
 
     Args:
-        models: by name, at least one, what `probe --json` writes: of its ``tasks`` by name,
-            ``accuracy``, ``deviation`` (None of one seed) and ``majority``.
+        models: by name, at least one: what `probe --json` writes.
         theme: one of ``style.THEMES``.
-
-    Raises:
-        UserError: if matplotlib is not installed.
     """
     results = {
         task: {name: m["tasks"][task.name] for name, m in models.items() if task.name in m["tasks"]}
@@ -57,7 +53,7 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> Figure:
                 colors=colours.ink,
                 linestyles="--",
                 linewidth=1.0,
-                label=None if at else "commonest class",
+                label=None if at else "most common class",
             )
         axes.set_xticks(range(len(results)), [f"{task.name}\n{task.group}" for task in results])
         axes.tick_params(axis="x", length=0, labelsize=8)

@@ -1,13 +1,13 @@
-"""Small files of three probing tasks, out of any text.
+"""Small files of three probing tasks from any text.
 
-SentLen, WC and BShift need no parser.  They are made as the published ones are (Conneau et al.
-2018; the description beside the files), of sentences of 5 to 28 tokens:
+SentLen, WC and BShift need no parser.  They are made like the published ones (Conneau et al. 2018;
+the description beside the files), from sentences of 5 to 28 tokens:
 
 * SentLen: six classes of lengths.
-* WC: which of many words is in the sentence; it is there once and none of the others is.  The words
-  follow each other in frequency, have no fewer than 4 letters and are counted in lower case.
-* BShift: whether two neighbouring tokens have changed places; neither is the first of the
-  sentence or a punctuation mark, and sentences with double quotes are left out.
+* WC: which of many words is in the sentence.  It occurs once, and none of the others does.  The
+  words have consecutive ranks by frequency, at least 4 letters, and are counted in lower case.
+* BShift: whether two neighbouring tokens are swapped.  Neither is the first of the sentence or a
+  punctuation mark, and sentences with double quotes are left out.
 
 All classes have equally many sentences in each part, and no sentence is in two parts.
 """
@@ -35,7 +35,7 @@ _QUOTES = ('"', "“", "”", "„", "«", "»", "``", "''")
 
 @dataclass(frozen=True)
 class Example:
-    """A line of a task file; ``original``: the sentence it was made of."""
+    """A line of a task file; ``original``: the sentence it was made from."""
 
     part: str
     label: str
@@ -43,19 +43,19 @@ class Example:
     original: str
 
     def line(self) -> str:
-        """As the file has it."""
+        """Return it as in the file."""
         return f"{self.part}\t{self.label}\t{self.sentence}\n"
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is wanted of the files.
+    """What files to make.
 
-    Args:
+    Attributes:
         sizes: sentences of tr, va and te; rounded down to equally many of each class.
-        seed: of everything that is chosen.
+        seed: of all random choices.
         words: classes of WC.
-        first_rank: place, by frequency from 1, of the first word of WC.
+        first_rank: rank, by frequency from 1, of the first word of WC.
     """
 
     sizes: tuple[int, int, int] = (10_000, 1_000, 1_000)
@@ -72,11 +72,7 @@ class Wanted:
             raise UserError(f"--first-rank {self.first_rank}: use 1 or more")
 
     def of_each(self, classes: int) -> tuple[int, ...]:
-        """How many sentences of each class in each part.
-
-        Raises:
-            UserError: if there are fewer than classes.
-        """
+        """Return the number of sentences of each class in each part."""
         counts = tuple(size // classes for size in self.sizes)
         if 0 in counts:
             raise UserError(f"--sizes {self.sizes}: too few for {classes} classes")
@@ -84,7 +80,7 @@ class Wanted:
 
 
 def usable(lines: Iterable[str]) -> list[str]:
-    """The sentences of 5 to 28 tokens, each once, whatever its case."""
+    """Return the sentences of 5 to 28 tokens, each once whatever its case."""
     found = {}
     for line in lines:
         words = line.split()
@@ -94,15 +90,7 @@ def usable(lines: Iterable[str]) -> list[str]:
 
 
 def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
-    """SentLen.
-
-    Args:
-        sentences: of :func:`usable`.
-        wanted: how many.
-
-    Raises:
-        UserError: if there are too few, as for the others.
-    """
+    """Make SentLen from sentences of :func:`usable`."""
     classes = defaultdict(list)
     for sentence in sentences:
         length = len(sentence.split())
@@ -114,9 +102,9 @@ def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
 
 
 def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
-    """WC."""
+    """Make WC, likewise."""
     counts = Counter(word for sentence in sentences for word in sentence.lower().split())
-    # Of equally frequent ones the first in the alphabet: the same everywhere.
+    # Equally frequent words in alphabetical order: the same everywhere.
     ranked = sorted(counts, key=lambda word: (-counts[word], word))[wanted.first_rank - 1 :]
     fit = [word for word in ranked if len(word) >= _LEAST_LETTERS and word.isalpha()]
     targets = fit[: wanted.words]
@@ -134,7 +122,7 @@ def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
 
 
 def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
-    """BShift."""
+    """Make BShift, likewise."""
     choose = random.Random(wanted.seed)
     known = {sentence.lower() for sentence in sentences}
     classes = {ORIGINAL: [], INVERTED: []}
@@ -142,7 +130,7 @@ def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
         inverted = _with_inversion(sentence, choose)
         if inverted is None or inverted.lower() in known:
             continue
-        # To the class that has fewer, so that as many as can be are used.
+        # To the class that has fewer, so that as many as possible are used.
         if len(classes[ORIGINAL]) <= len(classes[INVERTED]):
             classes[ORIGINAL].append((sentence, sentence))
         else:
@@ -151,7 +139,7 @@ def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
 
 
 def _with_inversion(sentence: str, choose: random.Random) -> str | None:
-    """The sentence with two neighbours in each other's place; None if there are none."""
+    """Swap two neighbours of a sentence; None if there are none to swap."""
     text = html.unescape(sentence)  # Moses' tokeniser writes &quot;
     if any(quote in text for quote in _QUOTES):
         return None
@@ -186,29 +174,23 @@ def _balanced(
     wanted: Wanted,
     names: dict[str, str] | None = None,
 ) -> list[Example]:
-    """Share the sentences of each class out over the parts.
+    """Distribute the sentences of each class over the parts, mixed within each part.
 
     Args:
         task: for the message.
-        classes: of each its sentences, with what they were made of.
+        classes: sentences by class, each with its original.
         labels: the classes, in a fixed order.
         wanted: how many.
         names: of the classes, for the message.
-
-    Returns:
-        part after part, mixed within each.
-
-    Raises:
-        UserError: if a class has too few.
     """
     counts = wanted.of_each(len(labels))
     poorest = min(labels, key=lambda label: len(classes.get(label, [])))
     there, needed = len(classes.get(poorest, [])), sum(counts)
     if there < needed:
-        way_out = "smaller --sizes or a smaller --first-rank" if task == "WC" else "smaller --sizes"
+        way_out = "smaller --sizes or --first-rank" if task == "WC" else "smaller --sizes"
         raise UserError(
             f"{task}: {needed:,} sentences of each class are needed, but of "
-            f"{(names or {}).get(poorest, poorest)!r} the text has {there:,}; use more text, "
+            f"{(names or {}).get(poorest, poorest)!r} the text has {there:,}; use more text or "
             f"{way_out}"
         )
     choose = random.Random(wanted.seed)
@@ -222,7 +204,7 @@ def _balanced(
     return [example for part in PARTS for example in _shuffled(parts[part], choose)]
 
 
-#: What can be made, by the tasks' names.
+#: What makes the examples of a task, by its name.
 GENERATORS: dict[str, Callable[[Sequence[str], Wanted], list[Example]]] = {
     "SentLen": sentence_length,
     "WC": word_content,

@@ -21,19 +21,19 @@ PARTS = ("tr", "va", "te")
 
 GROUPS = ("surface", "syntactic", "semantic")
 
-_SHOWN = 5  # faults of a file that a message lists
+_SHOWN = 5  # faults listed in a message
 
 
 @dataclass(frozen=True)
 class Task:
     """A probing task.
 
-    Args:
-        name: as Conneau et al. 2018 write it.
-        short: as Table 4 of the hybrid-gate paper writes it.
-        group: one of GROUPS, as Conneau et al. and Table 3 have them.
+    Attributes:
+        name: as in Conneau et al. 2018.
+        short: as in Table 4 of the hybrid-gate paper.
+        group: one of GROUPS, as in Conneau et al. and in Table 3.
         file: the published file's name.
-        linear: classified without a hidden layer, as SentEval does where classes are many.
+        linear: classified without a hidden layer, as SentEval does for many classes.
     """
 
     name: str
@@ -66,11 +66,9 @@ class TaskFile:
     """The sentences of a task, in the order of the file: sentence n is on line n + 1.
 
     Attributes:
-        task: which it is.
-        path: the file.
         parts: of each sentence, one of PARTS.
-        labels: of each, its class.
-        sentences: each in tokens with single spaces between.
+        labels: of each sentence, its class.
+        sentences: tokens with single spaces between.
         digest: the file's sha256.
     """
 
@@ -83,27 +81,23 @@ class TaskFile:
 
     @property
     def classes(self) -> list[str]:
-        """The classes, sorted."""
+        """Return the classes, sorted."""
         return sorted({self.labels[n] for n in self.places("tr")})
 
     def places(self, part: str) -> list[int]:
-        """The numbers, from 0, of the sentences of a part."""
+        """Return the numbers, from 0, of the sentences of a part."""
         return [number for number, found in enumerate(self.parts) if found == part]
 
     @property
     def majority(self) -> float:
-        """Accuracy on ``te``, in per cent, of always saying the commonest class of ``tr``."""
+        """Return the accuracy on ``te``, in per cent, of the most common class of ``tr``."""
         (commonest, _), *_ = Counter(self.labels[n] for n in self.places("tr")).most_common(1)
         tested = self.places("te")
         return 100 * sum(self.labels[n] == commonest for n in tested) / len(tested)
 
 
 def tasks_named(names: Sequence[str]) -> list[Task]:
-    """Tasks by their names, each once, in the order of the papers' tables.
-
-    Raises:
-        UserError: if there is no such task, or none is named.
-    """
+    """Return tasks by their names, each once, in the order of the papers' tables."""
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:
         raise UserError(
@@ -113,42 +107,29 @@ def tasks_named(names: Sequence[str]) -> list[Task]:
 
 
 def find_files(folder: Path, tasks: Sequence[Task]) -> list[Path]:
-    """The files of these tasks.
-
-    Raises:
-        UserError: if there is no such folder, or files are missing, naming all of them.
-    """
+    """Return the files of these tasks."""
     if not folder.is_dir():
         raise UserError(f"--task-files {folder}: there is no such folder")
     missing = [task for task in tasks if not (folder / task.file).is_file()]
     if missing:
         there = [task.name for task in TASKS.values() if (folder / task.file).is_file()]
         way_out = (
-            f"--tasks {','.join(there)} takes those that are there"
-            if there
-            else (
-                "SentEval's are in its folder data/probing; fairseq-hybrid probing-data makes some "
-                "out of text"
-            )
+            "SentEval's are in its folder data/probing; fairseq-hybrid probing-data makes some"
         )
-        raise UserError(
-            f"--task-files {folder}: there is no {', '.join(task.file for task in missing)}; "
-            f"{way_out}"
-        )
+        if there:
+            way_out = f"--tasks {','.join(there)} takes the existing ones"
+        files = ", ".join(task.file for task in missing)
+        raise UserError(f"--task-files {folder}: there is no {files}; {way_out}")
     return [folder / task.file for task in tasks]
 
 
 def read_task(path: Path, task: Task) -> TaskFile:
-    """Read and check the file of a task.
-
-    Raises:
-        UserError: if it cannot be read or is not as it should be; with the numbers of the lines.
-    """
+    """Read and check the file of a task; an error names the lines."""
     faults: list[str] = []
     parts, labels, sentences = [], [], []
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split("\t")
-        # Further fields may stand before the sentence, as the files' description says.
+        # Further fields may precede the sentence, as the files' description says.
         part, label, words = fields[0], fields[1] if len(fields) > 1 else "", fields[-1].split()
         if len(fields) < 3:
             faults.append(
@@ -176,7 +157,7 @@ def _faults_of_whole(file: TaskFile) -> list[str]:
         return [f"no sentence of {' and '.join(absent)}; a file has all of {', '.join(PARTS)}"]
     known = set(file.classes)
     if len(known) < 2:
-        return [f"tr has one class alone, {file.classes[0]!r}: there is nothing to tell apart"]
+        return [f"tr has only one class, {file.classes[0]!r}: there is nothing to tell apart"]
     return [
         f"line {number}: class {label!r} is in {part} but not in tr, so it cannot be learned"
         for number, (part, label) in enumerate(zip(file.parts, file.labels, strict=True), 1)
@@ -188,5 +169,5 @@ def _refuse(path: Path, faults: list[str]) -> None:
     if faults:
         more = [f"and {len(faults) - _SHOWN:,} more"] if len(faults) > _SHOWN else []
         raise UserError(
-            "\n  ".join([f"{path} is no good as a probing task:", *faults[:_SHOWN], *more])
+            "\n  ".join([f"{path} is not a valid probing task:", *faults[:_SHOWN], *more])
         )

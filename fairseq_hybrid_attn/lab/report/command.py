@@ -1,4 +1,4 @@
-"""All that is known of one or several models on a test set, in one HTML page.
+"""All about one or several models on a test set, in one HTML page.
 
   fairseq-hybrid report data-bin --path model.pt --gen-subset test --subwords subword-nmt \\
       --output report.html
@@ -9,18 +9,18 @@
   fairseq-hybrid report --output report.html \\
       --run reproduction/runs/full/mma/table2/{transformer,transformer_mma}/de-en/seed1
 
-The page says what each model is: architecture, patterns, parameters, checksum.  With translations,
-it has scores with their signatures, and BLEU by source length; of several models, each is
-compared with the first by paired bootstrap.  It has interactive attention maps of a few sentences,
-gates of models with gates, distance, entropy and difference of heads, and, with logs, learning
-curves, with results of `probe`, these.  What does not apply is left out, and it is said why.  The
+The page describes each model: architecture, patterns, parameters, checksum.  It has interactive
+attention maps of a few sentences, gates of models with gates, and distance, entropy and difference
+of heads.  With translations, it has scores with their signatures, and BLEU by source length; each
+model is compared with the first by paired bootstrap.  With logs, it has learning curves; with
+results of `probe`, their accuracies.  What does not apply is left out, with the reason.  The
 numbers are those of the commands score, lengths, maps, gates, heads, curves and probe.
 
---run names folders of finished runs of `reproduce`, in place of data, models and all else: they
-know.  Their models must have one test set.
+--run names folders of finished runs of `reproduce`, which replace data, models and all else.
+Their models must have one test set.
 
-The page is one file that wants no network.  --json has all of its numbers but the weights of the
-maps, which `maps --json` writes.
+The page is one file that needs no network.  --json has all of its numbers except the weights of
+the maps, which `maps --json` writes.
 """
 
 from __future__ import annotations
@@ -38,20 +38,21 @@ from ...errors import UserError
 from ..arguments import flags, outputs
 from ..arguments import models as model_args
 from ..curves import command as curves
-from ..curves.measure import Curve, check_distinct
 from ..engine import provenance
 from ..figures import style
+from ..files.checksums import sha256
 from ..files.json_files import write_json
 from ..files.writing import check_outputs
 from ..gates import command as gates
 from ..maps import page
+from ..probing.results import read_results
 from ..runs.finished import finished_run
-from . import probing, translations
-from .found import Found, Looked
+from . import translations
+from .findings import Findings, ModelFindings
+from .from_runs import take_from_runs
 from .models import look
-from .page import report
+from .page import Part, report
 from .parts import PARTS
-from .runs import take_from_runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=flags.named_path,
         metavar="NAME=FILE",
-        help="log of the training of a model, or as `curves` has it; may be repeated",
+        help="a model's training log, or another file of `curves`; may be repeated",
     )
     parser.add_argument(
         "--probing",
@@ -99,26 +100,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Look, score, and write.
-
-    Raises:
-        UserError: if arguments or files do not fit together, or a file cannot be read or
-            written.
-    """
+    """Measure, score, and write."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    take_compared(args)
+    add_compared(args)
     runs = [finished_run(path) for path in args.runs or ()]
     if runs:
         take_from_runs(args, runs)
     check_arguments(args)
     translated = translations.read(args)
-    found_curves = read_curves(args)
-    probed = probing.read(args)
-    models: list[Looked] = []
+    found_curves = curves.read_curves(curves.files_of(args.logs or ()))
+    probed = read_probing(args)
+    models: list[ModelFindings] = []
     for loaded in model_args.load(args):
         if not models:  # sentences and their words are the same for all
             sentences = loaded.sentences
-            check_count(args, translated, len(sentences))
+            if translated and len(translated.references) != len(sentences):
+                raise UserError(
+                    f"--reference {args.reference} has {len(translated.references):,} lines, but "
+                    f"the sentences of the models are {len(sentences):,}; are they the same test "
+                    "set?"
+                )
             tags = gates.tags_of(args, sentences)
         models.append(look(args, loaded, tags, models[0] if models else None))
     scores = translated.scores() if translated else []
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> None:
             gates=one.gates and replace(one.gates, bleu=bleu),
             training=runs[number].training if runs else None,
         )
-    found = Found(
+    found = Findings(
         command=args.command_line,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         text=name_of_text(args, len(sentences)),
@@ -142,18 +143,17 @@ def run(args: argparse.Namespace) -> None:
         curves=found_curves,
         probing=probed,
     )
-    parts = [make(found) for make in tqdm(PARTS, unit=" parts", file=sys.stderr)]
+    parts = [
+        Part(heading, list(items_of(found)))
+        for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr)
+    ]
     outputs.write_text(args.output, report(found.title, parts))
     if args.json:
         write_json(args.json, found.as_dict())
 
 
-def take_compared(args: argparse.Namespace) -> None:
-    """Put what is compared behind what it is compared with.
-
-    Raises:
-        UserError: if there is no such.
-    """
+def add_compared(args: argparse.Namespace) -> None:
+    """Append what --compare names to --run or --path."""
     if not args.compare:
         return
     if not (args.path or args.runs):
@@ -165,17 +165,13 @@ def take_compared(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together.
-
-    Raises:
-        UserError: naming the flag and the way out.
-    """
+    """Refuse arguments that do not go together."""
     needed = {"DATA": args.data, "--path": args.path, "--subwords": args.subwords}
     flags.require(needed, "give {}; or --run FOLDER alone")
     model_args.check(args)
     args.names = args.names or model_args.names_of(args.path)
     gates.check_tags(args)
-    inputs = [*args.path, args.source, args.target, args.tags, args.reference, args.source_words]
+    inputs = [*model_args.inputs_of(args), args.tags, args.reference, args.source_words]
     inputs += [args.test_sets, *(one.path for one in args.systems or ())]
     inputs += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
     written = {"--output": args.output, "--json": args.json, "--write-tags": args.write_tags}
@@ -188,35 +184,24 @@ def check_arguments(args: argparse.Namespace) -> None:
             flags.check_name(flag, name, args.names)
 
 
-def read_curves(args: argparse.Namespace) -> list[Curve]:
-    """The learning curves of the logs.
-
-    Raises:
-        UserError: if one cannot be read.
-    """
-    files = [(name, path) for name, given in args.logs or () for path in curves.files_of(given)]
-    found = [curve for name, path in files for curve in curves.read_curves(name, path)]
-    check_distinct(found)
-    return found
-
-
-def check_count(
-    args: argparse.Namespace, translated: translations.Translations | None, count: int
-) -> None:
-    """See to it that translations are of the models' sentences, as far as their number tells.
-
-    Raises:
-        UserError: if not.
-    """
-    if translated and len(translated.references) != count:
-        raise UserError(
-            f"--reference {args.reference} has {len(translated.references):,} lines, but the "
-            f"sentences of the models are {count:,}; are they the same test set?"
-        )
+def read_probing(args: argparse.Namespace) -> dict[str, dict]:
+    """Read the results of ``--probing``, by the models' names and in their order."""
+    found: dict[str, dict] = {}
+    paths = dict(zip(args.names, args.path, strict=True))
+    for name, path in args.probing or ():
+        if name in found:
+            raise UserError(f"--probing {name}=… twice; give one for a model")
+        found[name] = read_results("--probing", path)
+        if paths[name].is_file() and found[name]["model_sha256"] != sha256(paths[name]):
+            raise UserError(
+                f"--probing {name}={path} is of {found[name]['model']}, which is or was another "
+                f"checkpoint than {paths[name]}; probe this one"
+            )
+    return {name: found[name] for name in args.names if name in found}
 
 
 def name_of_text(args: argparse.Namespace, count: int) -> str:
-    """Which sentences, for people."""
+    """Name the sentences."""
     text = f"{args.source}" if args.source else f"{args.gen_subset or 'test'} of {args.data}"
     measured = "" if args.sentences == "all" else f"; measured: {args.sentences}"
     return f"{text}, {count:,} sentences{measured}"

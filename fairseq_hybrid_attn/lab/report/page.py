@@ -1,20 +1,22 @@
 """The page of a report: parts made of paragraphs, tables, figures and attention maps.
 
-What a page says is built of the classes here, whatever it is about; ``report.html.j2`` shows it.
-All texts are escaped there.  Figures are in the page twice, as SVG images for a light and a dark
-background: images, since the names within two SVGs of matplotlib's would clash in one document.
+``page.html.j2`` shows the classes here, and escapes all texts.  Figures are in the page twice, as
+SVG images for a light and a dark background.  They are images, since the names within two SVGs of
+matplotlib would clash in one document.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from ..figures import style as figure_style
+from ..files.tabular import Grid
+from ..maps import page as maps_page
 from ..maps.measure import ModelMaps
-from ..maps.page import file_of, plotly_script, section, style, templates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +26,7 @@ _LONG = 14
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph."""
 
     text: str
@@ -33,7 +35,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Lines as they are, folded away under a caption."""
+    """Verbatim lines, folded away under a caption."""
 
     caption: str
     text: str
@@ -41,49 +43,22 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table.
+class PageTable:
+    """A table, with a caption above it."""
 
-    Attributes:
-        headings: of its columns.
-        rows: of cells: texts, numbers (floats get ``digits``), or None for an empty one.
-        caption: above it.
-        digits: after the point.
-    """
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[object]]
+    grid: Grid
     caption: str = ""
-    digits: int = 3
     kind = "table"
 
     @property
     def is_long(self) -> bool:
         """Whether it is folded away."""
-        return len(self.rows) > _LONG
-
-    def is_number(self, column: int) -> bool:
-        """Whether a column has numbers, which are to the right."""
-        cells = [row[column] for row in self.rows if row[column] not in (None, "")]
-        return bool(cells) and all(
-            isinstance(cell, (int, float)) or cell.lstrip("-")[:1].isdigit() for cell in cells
-        )
-
-    def text(self, cell: object) -> str:
-        """A cell, for people."""
-        if cell is None:
-            return ""
-        return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
+        return len(self.grid.rows) > _LONG
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure.
-
-    Attributes:
-        caption: below it.
-        images: SVG in base64, by theme.
-    """
+    """A figure, with a caption below it; ``images``: SVG in base64, by theme."""
 
     caption: str
     images: dict[str, str]
@@ -91,18 +66,9 @@ class Drawing:
 
     @classmethod
     def of(cls, caption: str, draw: Callable[[str], Figure]) -> Drawing:
-        """What ``draw`` draws in each theme.
-
-        Raises:
-            UserError: if matplotlib lacks.
-        """
-        return cls(
-            caption,
-            {
-                theme: base64.b64encode(figure_style.render(draw(theme), "svg")).decode()
-                for theme in figure_style.THEMES
-            },
-        )
+        """Draw a figure in each theme."""
+        images = {theme: figure_style.render(draw(theme), "svg") for theme in figure_style.THEMES}
+        return cls(caption, {key: base64.b64encode(one).decode() for key, one in images.items()})
 
 
 @dataclass(frozen=True)
@@ -114,33 +80,32 @@ class Maps:
 
     @property
     def html(self) -> str:
-        """As a part of the page."""
-        return section(self.models)
+        """Return them as HTML."""
+        return maps_page.section(self.models)
 
 
-@dataclass
+Item = Paragraph | Code | PageTable | Drawing | Maps
+
+
+@dataclass(frozen=True)
 class Part:
     """A part of a page, under a heading."""
 
     heading: str
-    items: list[Text | Code | Table | Drawing | Maps] = field(default_factory=list)
-
-    def add(self, *items: Text | Code | Table | Drawing | Maps) -> None:
-        """Add what it shows, in order."""
-        self.items += items
+    items: Sequence[Item]
 
 
 def report(title: str, parts: Sequence[Part]) -> str:
-    """A whole page, as HTML.
-
-    Raises:
-        UserError: if a package lacks.
-    """
+    """Return a whole page, as HTML."""
     mapped = any(isinstance(item, Maps) for part in parts for item in part.items)
-    template = templates().get_template("report.html.j2")
-    return template.render(
-        title=title,
-        parts=parts,
-        script=plotly_script() if mapped else "",
-        style=style() + file_of("report.css"),
+    look = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return (
+        maps_page.templates(__package__)
+        .get_template("page.html.j2")
+        .render(
+            title=title,
+            parts=parts,
+            script=maps_page.plotly_script() if mapped else "",
+            style=maps_page.style() + look,
+        )
     )

@@ -1,8 +1,8 @@
-"""What a model is: size, patterns, and the file that it comes from."""
+"""What a model is: size, patterns, and its checkpoint."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from ..inference.attentions import Layer
 
 @dataclass(frozen=True)
 class Summary:
-    """What a report says of a model before it looks.
+    """What a report says of a model before it measures anything.
 
     Attributes:
-        name: for people.
+        name: for display.
         description: architecture, and whether there are positions.
-        patterns: a line for each kind of attention and layers that are alike.
+        patterns: a line for each kind of attention and equal layers.
         parameters: shared ones counted once.
         path: of the checkpoint.
         sha256: of that file.
@@ -32,26 +32,11 @@ class Summary:
     path: str
     sha256: str
 
-    def as_dict(self) -> dict:
-        """For JSON."""
-        return asdict(self)
-
 
 def summary(
     name: str, description: str, model: nn.Module, layers: dict[str, list[Layer]], path: Path
 ) -> Summary:
-    """The summary of a model.
-
-    Args:
-        name: for people.
-        description: of one line.
-        model: of which.
-        layers: its attentions, by kind.
-        path: its checkpoint.
-
-    Raises:
-        UserError: if the file cannot be read.
-    """
+    """Summarise a model with these attention layers, by kind."""
     return Summary(
         name=name,
         description=description,
@@ -63,9 +48,9 @@ def summary(
 
 
 def patterns_of(layers: list[Layer]) -> list[str]:
-    """A line for each run of layers that are alike: where their branches or heads look.
+    """Return a line for each run of equal layers: the patterns of their branches or heads.
 
-    ``encoder 1-6: global, fw`` are branches; of heads that differ, ``2 × global, 2 × local``.
+    ``encoder 1-6: global | fw`` are branches; of heads that differ, ``2 × global, 2 × local``.
     """
     lines = []
     for heads, alike in groupby(layers, key=lambda layer: (layer.heads, layer.gate)):
@@ -79,7 +64,7 @@ def patterns_of(layers: list[Layer]) -> list[str]:
 
 
 def _words(heads: tuple[str, ...]) -> str:
-    """A branch: its word, or how many heads have which."""
+    """Return a branch's pattern, or how many heads have which."""
     if len(set(heads)) == 1:
         return heads[0]
     return ", ".join(f"{heads.count(word)} × {word}" for word in dict.fromkeys(heads))

@@ -12,14 +12,14 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..arguments import flags
-from ..files.text import read_lines
-from ..lengths import command as lengths
-from ..lengths.measure import BOUNDS, ScoresByLength, compare_systems, groups_of, score_by_length
+from ..files.text import read_lines, require_equal
+from ..lengths import systems as lengths
+from ..lengths.measure import BOUNDS, ScoresByLength, compare_systems, score_by_length
 from ..scoring.generate_output import join_subwords
 from ..scoring.metrics import build_metric, default_scores, language
 from ..text.test_sets import read_test_sets, slices
 from ..text.tokenisers import KINDS
-from .found import SetScore
+from .findings import SetScore
 
 _SYSTEMS = "--hypotheses or --generated"
 
@@ -29,10 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("translations, each under the name of its model")
     lengths.add_systems(group)
     group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one a line")
-    group.add_argument("--tokenizer", choices=tuple(KINDS), help="of --generated; see `score`")
+    group.add_argument("--tokenizer", choices=KINDS, help="of --generated; see `score`")
     group.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     group.add_argument(
-        "--test-sets", type=Path, metavar="FILE", help="what sets it consists of; see `score`"
+        "--test-sets", type=Path, metavar="FILE", help="the sets it consists of; see `score`"
     )
     group.add_argument(
         "--source-words",
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given(args: argparse.Namespace) -> dict[str, object]:
-    """What is said of translations, by flags; a run of `reproduce` knows all of it."""
+    """Return the values of flags about translations, all of which a finished run knows."""
     return {
         _SYSTEMS: args.systems,
         "--reference": args.reference,
@@ -56,16 +56,12 @@ def given(args: argparse.Namespace) -> dict[str, object]:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse arguments about translations that do not go together.
-
-    Raises:
-        UserError: naming the flag and the way out.
-    """
+    """Refuse arguments about translations that do not go together."""
     if not args.systems:
         others = {**given(args), "--bounds": args.bounds != BOUNDS}
         flags.refuse(others, f"{{}} is for translations; give {_SYSTEMS} as well")
         return
-    lengths.check_names(args.systems)
+    lengths.check_systems(args.systems, {"--tokenizer": args.tokenizer})
     for one in args.systems:
         flags.check_name("--generated" if one.generated else "--hypotheses", one.name, args.names)
     without = set(args.names).difference(one.name for one in args.systems)
@@ -73,20 +69,19 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"{_SYSTEMS}: there are no translations of {', '.join(sorted(without))}")
     needed = {"--reference": args.reference, "--target-lang": args.target_lang}
     flags.require(needed, "translations are scored: give {} as well")
-    lengths.check_generated(args.systems, {"--tokenizer": args.tokenizer})
 
 
 @dataclass(frozen=True)
-class Translations:
+class ReportTranslations:
     """The translations of a test set.
 
     Attributes:
-        systems: by the models' names, in their order.
+        systems: translations by the models' names, in their order.
         references: parallel to them.
         target: their language.
         lowercase: ignore case.
         sets: the named parts of the test set, and the whole.
-        words: of the source sentences, if a file says them.
+        words: of each source sentence, counted in --source-words; None without that.
     """
 
     systems: dict[str, list[str]]
@@ -97,7 +92,7 @@ class Translations:
     words: list[int] | None
 
     def scores(self) -> list[SetScore]:
-        """Of every set, and how they compare with those of the first system."""
+        """Score each set, and compare systems with the first."""
         todo = [
             (name, suffix, part)
             for suffix, part in self.sets.items()
@@ -122,61 +117,47 @@ class Translations:
     def by_length(
         self, source: Sequence[Sequence[str]], subwords: str, bounds: Sequence[int]
     ) -> ScoresByLength:
-        """BLEU by the words of the source sentences.
-
-        Args:
-            source: the subwords of each, whose words are counted if no file says them.
-            subwords: how they are split.
-            bounds: most words of each group but the last.
-        """
+        """Return BLEU by words of the source: of --source-words, else of its joined subwords."""
         words = self.words
         if words is None:
             lines = [join_subwords(" ".join(pieces), subwords) for pieces in source]
-            words = count_words(lines, "the models' source")
+            words = _count_words(lines, "the models' source")
         return score_by_length(
             "bleu",
             self.systems,
             self.references,
             words,
             self.target,
-            groups=groups_of(bounds),
+            bounds=bounds,
             lowercase=self.lowercase,
             progress=lambda parts: tqdm(parts, unit=" groups", file=sys.stderr),
         )
 
 
-def count_words(lines: list[str], where: str) -> list[int]:
-    """Words of each line; warns if they look like no words."""
+def _count_words(lines: list[str], where: str) -> list[int]:
     return lengths.count_words(lines, where, "--source-words FILE counts those of tokenised text")
 
 
-def read(args: argparse.Namespace) -> Translations | None:
-    """The translations and their reference; None if there are none.
-
-    Raises:
-        UserError: if they cannot be read, or do not fit each other.
-    """
+def read(args: argparse.Namespace) -> ReportTranslations | None:
+    """Read the translations and their reference; None if there are none."""
     if not args.systems:
         return None
     target = language(args.target_lang)
     references = read_lines(args.reference)
     count = len(references)
-    systems = {one.name: one for one in args.systems}
     words = None
     if args.source_words:
         lines = read_lines(args.source_words)
-        if len(lines) != count:
-            raise UserError(
-                f"{args.source_words} has {len(lines):,} lines, the reference "
-                f"{args.reference} has {count:,}"
-            )
+        require_equal(
+            {str(args.source_words): len(lines), f"the reference {args.reference}": count}
+        )
         for kind in lengths.other_subwords(lines, "none"):
             lengths.warn(f"--source-words {args.source_words} looks like {kind}, not like words")
-        words = count_words(lines, str(args.source_words))
-    return Translations(
-        systems={
-            name: lengths.translations(systems[name], args, target, count) for name in args.names
-        },
+        words = _count_words(lines, str(args.source_words))
+    systems = {one.name: one for one in args.systems}
+    how = args.reference, count, target, args.subwords, args.tokenizer
+    return ReportTranslations(
+        systems={name: systems[name].read(*how) for name in args.names},
         references=references,
         target=target,
         lowercase=args.lowercase,

@@ -68,7 +68,7 @@ def _names(sections: Sequence[Section]) -> dict[str, str]:
     return systems if told_apart else {row: row for row in systems}
 
 
-def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.Panel:
+def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.CurvePanel:
     """A column of curves as one panel."""
     points: dict[str, dict[int, float]] = {}
     for line in section.measured:
@@ -77,7 +77,7 @@ def _panel(section: Section, names: dict[str, str], label: str, score: str) -> c
         Curve(names[row], section.name, CHECKPOINTS, "", tuple(values), tuple(values.values()))
         for row, values in points.items()
     ]
-    return curves.Panel(label, found, measure=score)
+    return curves.CurvePanel(label, found, measure=score)
 
 
 def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:

@@ -1,7 +1,6 @@
 """Learning curves: logs as fairseq writes them, resumed and diverged ones, scores, figures."""
 
 import csv
-import io
 import json
 import logging
 import math
@@ -12,13 +11,16 @@ from fairseq.logging import progress_bar
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.curves import figure
-from fairseq_hybrid_attn.lab.curves.figure import Panel
+from fairseq_hybrid_attn.lab.curves.figure import CurvePanel
 from fairseq_hybrid_attn.lab.curves.measure import Curve, curves_of_log, smooth
+from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.text.training_log import last_record, parameters, read_log
 
 NAN = math.nan
 FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
 HYDRA = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"
+TIME = "2024-01-02 03:04:05 | INFO |"
+BEGUN = f"{TIME} fairseq.trainer | No existing checkpoint found m/x.pt"
 
 
 @pytest.fixture
@@ -29,21 +31,18 @@ def folder(tmp_path, monkeypatch):
 
 def inner(updates, loss):
     values = json.dumps({"epoch": 1, "loss": str(loss), "ppl": "3", "num_updates": str(updates)})
-    return f"2024-01-02 03:04:05 | INFO | train_inner | {values}"
+    return f"{TIME} train_inner | {values}"
 
 
 def valid(updates, loss, name="valid", **more):
     values = {"loss": loss, "num_updates": updates, **more}
     values = json.dumps({f"{name}_{key}": str(value) for key, value in values.items()})
-    return f"2024-01-02 03:04:05 | INFO | {name} | {values}"
+    return f"{TIME} {name} | {values}"
 
 
 def resumed(updates):
     text = f"Loaded checkpoint m/checkpoint_last.pt (epoch 3 @ {updates} updates)"
-    return f"2024-01-02 03:04:05 | INFO | fairseq.trainer | {text}"
-
-
-BEGUN = "2024-01-02 03:04:05 | INFO | fairseq.trainer | No existing checkpoint found m/x.pt"
+    return f"{TIME} fairseq.trainer | {text}"
 
 
 def log(folder, *lines, name="train.log"):
@@ -58,8 +57,8 @@ def losses(records):
 # --- logs ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("layout", [FAIRSEQ, HYDRA], ids=["fairseq", "hydra"])
 @pytest.mark.parametrize("form", ["json", "simple"])
-@pytest.mark.parametrize("layout", [FAIRSEQ, HYDRA])
 def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
     handler = logging.FileHandler("train.log")
     handler.setFormatter(logging.Formatter(layout))
@@ -93,69 +92,60 @@ def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
     assert found.validation["valid"][30]["bleu"] == 12.5
 
 
-def test_of_a_resumed_training_the_later_records_count(folder):
-    found = read_log(
-        log(
-            folder,
-            BEGUN,
-            *(inner(50, 9), inner(100, 8), valid(100, 7.5), inner(140, 7), inner(180, 6)),
-            # Ended here; its last checkpoint was that of update 100.
-            resumed(100),
-            *(inner(150, 5), inner(200, 4), valid(200, 3.5)),
-        )
-    )
-    assert losses(found.training) == {50: 9, 100: 8, 150: 5, 200: 4}
-    assert losses(found.validation["valid"]) == {100: 7.5, 200: 3.5}
+#: Lines of a log, and the losses in training and validation that count.
+LOGS = {
+    # The interrupted training's last checkpoint was that of update 100.
+    "later records of a resumed training": (
+        [BEGUN, inner(50, 9), inner(100, 8), valid(100, 7.5), inner(140, 7), inner(180, 6)]
+        + [resumed(100), inner(150, 5), inner(200, 4), valid(200, 3.5)],
+        ({50: 9, 100: 8, 150: 5, 200: 4}, {100: 7.5, 200: 3.5}),
+    ),
+    "a training that goes back without saying so": (
+        [inner(50, 9), inner(100, 8), valid(100, 7.5), inner(150, 7), valid(150, 6)]
+        + [inner(100, 4), valid(100, 3.5)],
+        ({50: 9, 100: 4}, {100: 3.5}),
+    ),
+    "a training begun anew": (
+        [inner(50, 9), inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)],
+        ({100: 7}, {}),
+    ),
+    "a second validation at the same update": (
+        [inner(100, 8), valid(100, 7), inner(150, 6), valid(100, 5)],
+        ({100: 8, 150: 6}, {100: 5}),
+    ),
+    "other lines, and lines cut off": (
+        [inner(50, 9), inner(100, 8)[:-20], "Traceback …", '{"loss": 1}', "| train_inner | x"],
+        ({50: 9}, {}),
+    ),
+}
 
 
-def test_going_back_is_seen_without_being_told(folder):
-    found = read_log(
-        log(
-            folder,
-            *(inner(50, 9), inner(100, 8), valid(100, 7.5), inner(150, 7), valid(150, 6)),
-            *(inner(100, 4), valid(100, 3.5)),
-        )
-    )
-    assert losses(found.training) == {50: 9, 100: 4}
-    assert losses(found.validation["valid"]) == {100: 3.5}
-
-
-def test_a_training_begun_anew_replaces_all_of_the_one_before(folder):
-    found = read_log(log(folder, inner(50, 9), inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)))
-    assert losses(found.training) == {100: 7}
-    assert not found.validation["valid"]
-
-
-def test_a_second_validation_at_the_same_update_changes_no_more(folder):
-    found = read_log(log(folder, inner(100, 8), valid(100, 7), inner(150, 6), valid(100, 5)))
-    assert losses(found.training) == {100: 8, 150: 6}
-    assert losses(found.validation["valid"]) == {100: 5}
-
-
-def test_lines_cut_off_or_of_others_are_passed_over(folder):
-    lines = [inner(50, 9), inner(100, 8)[:-20], "Traceback …", '{"loss": 1}', "| train_inner | x"]
-    assert losses(read_log(log(folder, *lines)).training) == {50: 9}
+def test_the_records_that_count(folder):
+    for what, (lines, expected) in LOGS.items():
+        found = read_log(log(folder, *lines))
+        validation = found.validation.get("valid", {})
+        assert (losses(found.training), losses(validation)) == expected, what
 
 
 def test_a_log_that_was_cut_within_a_character_is_read(folder):
-    """As of a training that is killed while it prints translations, and is gone on with."""
+    """A training may be killed while it prints translations, and resumed."""
     path = log(folder, BEGUN, inner(50, 9), inner(100, 8))
-    cut = "2024-01-02 03:04:05 | INFO | fairseq.tasks.translation | example hypothesis: 猫".encode()
+    cut = f"{TIME} fairseq.tasks.translation | example hypothesis: 猫".encode()
     rest = "\n".join(["2024 | INFO | fairseq_cli.train | x", resumed(50), inner(100, 7), ""])
     path.write_bytes(path.read_bytes() + cut[:-1] + rest.encode())
     assert losses(read_log(path).training) == {50: 9, 100: 7}
 
 
 def test_parameters_and_the_last_record(folder):
-    """Of the last start; a record that is not written to its end is none."""
-    shared = "2024-01-02 03:04:05 | INFO | fairseq_cli.train | num. shared model params: "
+    """They are of the last start; an incomplete record does not count."""
+    shared = f"{TIME} fairseq_cli.train | num. shared model params: "
     lines = [f"{shared}1,000 (num. trained: 1,000)", inner(50, 9), f"{shared}12,345,678 (num. …)"]
     path = log(folder, *lines, inner(100, 8))
     assert parameters(path) == 12_345_678
     assert last_record(path)["num_updates"] == "100"
     path.write_bytes(path.read_bytes() + inner(150, 7)[:-9].encode())
     assert last_record(path)["num_updates"] == "100"
-    path.write_text("".join(f"{inner(n, 5)}\n" for n in range(2000)))  # longer than its end
+    path.write_text("".join(f"{inner(n, 5)}\n" for n in range(2000)))  # longer than what is read
     assert last_record(path)["num_updates"] == "1999"
     assert last_record(log(folder, BEGUN)) is None and last_record(folder / "none") is None
     for name, said in (("train.log", "does not tell the number"), ("none", "cannot be read")):
@@ -166,26 +156,22 @@ def test_parameters_and_the_last_record(folder):
 # --- curves -------------------------------------------------------------------------------------
 
 
-def curves_of(folder, *lines):
-    return {(c.what, c.source): c for c in curves_of_log("a", read_log(log(folder, *lines)))}
+def curve_of(folder, *lines, source="training"):
+    (found,) = (c for c in curves_of_log("a", read_log(log(folder, *lines))) if c.source == source)
+    return found
 
 
 def test_a_run_without_numbers_to_the_end_has_diverged(folder):
-    found = curves_of(
-        folder,
-        *(inner(10, 5), inner(20, "inf"), inner(30, 4), valid(30, 3)),
-        *(inner(40, "nan"), inner(50, "inf"), valid(50, "nan")),
-    )
-    training, validation = found["loss", "training"], found["loss", "validation"]
-    assert training.diverged == 40 and validation.diverged == 50
+    lines = [inner(10, 5), inner(20, "inf"), inner(30, 4), valid(30, 3)]
+    lines += [inner(40, "nan"), inner(50, "inf"), valid(50, "nan")]
+    training = curve_of(folder, *lines)
+    assert training.diverged == 40 and curve_of(folder, *lines, source="validation").diverged == 50
     assert training.best == (30, 4) and training.last is None
     assert training.as_dict()["values"] == [5, None, 4, None, None]
-    whole = curves_of(folder, inner(10, 5), inner(20, "nan"), inner(30, 4))["loss", "training"]
+    whole = curve_of(folder, inner(10, 5), inner(20, "nan"), inner(30, 4))
     assert whole.diverged is None and whole.last == 4
-    lost = curves_of(folder, inner(10, "nan"), inner(20, "nan"))["loss", "training"]
-    assert lost.diverged == 10 and lost.best is None
-    from_the_first = curves_of(folder, inner(0, "nan"), inner(5, "nan"))["loss", "training"]
-    assert from_the_first.diverged == 0
+    lost = curve_of(folder, inner(0, "nan"), inner(20, "nan"))
+    assert lost.diverged == 0 and lost.best is None
 
 
 def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
@@ -197,22 +183,16 @@ def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
 
 
 def test_smoothing_is_a_mean_over_the_updates_before():
-    updates = (50, 100, 150, 300, 350)
-    values = (8.0, 4.0, NAN, 2.0, 1.0)
+    updates, values = (50, 100, 150, 300, 350), (8.0, 4.0, NAN, 2.0, 1.0)
     curve = Curve("a", "loss", "training", "", updates, values)
-    for window in (1, 50, 100, 250, 1000):
+    points = list(zip(updates, values, strict=True))
+    for window in (1, 50, 51, 100, 250, 1000):
         found = smooth(curve, window)
         assert found.updates == updates
-        for at, value, smoothed in zip(updates, values, found.values, strict=True):
-            near = [
-                v for u, v in zip(updates, values, strict=True) if at - window < u <= at and v == v
-            ]
-            if value != value:
-                assert smoothed != smoothed
-            else:
-                assert smoothed == pytest.approx(sum(near) / len(near))
-    assert smooth(curve, 50).values[:2] == (8.0, 4.0)  # the record 50 updates before is out
-    assert smooth(curve, 51).values[1] == 6.0
+        for (at, value), smoothed in zip(points, found.values, strict=True):
+            near = [v for u, v in points if at - window < u <= at and v == v]
+            expected = sum(near) / len(near) if value == value else NAN
+            assert smoothed == pytest.approx(expected, nan_ok=True), (window, at)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -263,35 +243,40 @@ def test_files_of_a_name_are_one_run(runs, capsys):
     assert (scored["updates"], scored["values"]) == ([100, 150], [10, 20.5])
     assert scored["signature"] == "bleu|x"
     assert found["b b", "loss", "training", "train"]["values"] == [8, None]
-    rows = list(csv.DictReader(io.StringIO((runs / "out.csv").read_text())))
+    with open("out.csv") as file:
+        rows = list(csv.DictReader(file))
     assert len(rows) == sum(len(curve["updates"]) for curve in found.values())
     (lost,) = [row for row in rows if row["value"] == ""]
     assert (lost["run"], lost["updates"]) == ("b b", "100")
     said = capsys.readouterr().out
-    assert "b b: loss (training): diverged; no number from update 100 on" in said
+    assert "b b: loss (training): diverged; no finite number from update 100 on" in said
     assert "checkpoints: bleu|x" in said and "20.500 at 150" in said
     assert "1.000 at 150" not in said  # of a second validation set
 
 
-def test_a_folder_of_a_run_is_its_files(runs):
+def test_other_names_and_places_of_files(runs):
+    before = curves()
     (runs / "run/logs").mkdir(parents=True)
     (runs / "a.log").rename(runs / "run/logs/train.log")
     (runs / "a.json").rename(runs / "run/curve.json")
-    found = curves(runs=["a=run"])
-    assert ("a", "bleu", "checkpoints", "valid") in found
-    assert ("a", "loss", "training", "train") in found
+    assert curves(runs=["a=run", RUNS[2]]) == before
+    (runs / "b.log").rename(runs / "b.json")  # a log may be called anything
+    assert curves(runs=["a=run", "b b=b.json"]) == before
 
 
 def drawn(monkeypatch, *arguments):
-    """What is drawn: the panels, as figures are given them."""
+    """The panels that are drawn."""
     seen = []
-    draw = figure.draw
-    monkeypatch.setattr(figure, "draw", lambda *given: seen.append(given[0]) or draw(*given))
-    curves("--figure", "out.png", *arguments)
+    with monkeypatch.context() as patch:
+        patch.setattr(figure, "draw", lambda panels, theme: seen.append(panels))
+        patch.setattr(style, "save", lambda drawn, path: None)
+        curves("--figure", "out.png", *arguments)
     return seen[0]
 
 
 def test_panels_have_bleu_and_losses(runs, monkeypatch):
+    curves("--figure", "out.png")
+    assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
     bleu, loss = drawn(monkeypatch)
     assert (bleu.label, loss.label) == ("BLEU", "loss")
     assert [(c.run, c.source) for c in bleu.curves] == [
@@ -299,7 +284,6 @@ def test_panels_have_bleu_and_losses(runs, monkeypatch):
     ]
     assert bleu.names["checkpoints"] == "checkpoints, valid set"
     assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
-    assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
     (aer,) = drawn(monkeypatch, "--panels", "aer")
     assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
 
@@ -318,46 +302,34 @@ def test_checkpoints_scored_on_other_sets_are_told(runs, capsys):
     assert "on different sets: test, valid" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        (["a=a.log", "a=a.log"], "twice"),
-        (["a=nothing.log"], "cannot be read"),
-        (["a=nothing.json"], "cannot be read"),
-        (["a=empty.log"], "is empty"),
-        (["a=other.log"], "--log-format json"),
-        (["a=other.json"], "has no curve"),
-        (["a=list.json"], "has no curve"),
-        (["a=broken.json"], "not as it should be"),
-        (["a=."], "no folder of a run"),
-        (["a=a.log", "--panels", "aer"], "there are loss, bleu"),
-        (["a=a.log", "--figure", "a.txt"], ".png, .pdf, .svg"),
-        (["a=a.log", "--json", "a.log"], "one of the inputs"),
-        (["a=a.log", "--theme", "dark"], "--figure"),
-    ],
-)
-def test_mistakes_are_told(runs, arguments, said):
+def test_mistakes_are_told(runs):
     (runs / "empty.log").write_text("")
     (runs / "other.log").write_text("some text\n")
     (runs / "other.json").write_text('{"scores": {}}')
     (runs / "list.json").write_text("[1]")
     (runs / "broken.json").write_text('{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}')
-    with pytest.raises(UserError) as error:
-        main(["curves", *arguments])
-    assert said in str(error.value)
-
-
-def test_a_log_may_be_called_json(runs):
-    before = curves(runs=["a=a.log"])
-    (runs / "a.log").rename(runs / "train.json")
-    assert curves(runs=["a=train.json"]) == before
-
-
-@pytest.mark.parametrize("arguments", [["a.log"], ["a="], ["a=a.log", "--smooth", "0"]])
-def test_wrong_values_are_refused(runs, arguments):
-    with pytest.raises(SystemExit) as error:
-        main(["curves", *arguments])
-    assert error.value.code == 2
+    for arguments, said in {
+        "a=a.log a=a.log": "twice",
+        "a=nothing.log": "cannot be read",
+        "a=nothing.json": "cannot be read",
+        "a=empty.log": "is empty",
+        "a=other.log": "--log-format json",
+        "a=other.json": "has no curve",
+        "a=list.json": "has no curve",
+        "a=broken.json": "its curve is invalid",
+        "a=.": "is not a run's folder",
+        "a=a.log --panels aer": "there are loss, bleu",
+        "a=a.log --figure a.txt": ".png, .pdf, .svg",
+        "a=a.log --json a.log": "one of the inputs",
+        "a=a.log --theme dark": "--figure",
+    }.items():
+        with pytest.raises(UserError) as error:
+            main(["curves", *arguments.split()])
+        assert said in str(error.value), arguments
+    for arguments in ("a.log", "a=", "a=a.log --smooth 0"):
+        with pytest.raises(SystemExit) as stop:
+            main(["curves", *arguments.split()])
+        assert stop.value.code == 2, arguments
 
 
 # --- the figure ---------------------------------------------------------------------------------
@@ -365,8 +337,8 @@ def test_wrong_values_are_refused(runs, arguments):
 
 def test_figure_shows_curves_gaps_and_where_a_run_diverged():
     panels = [
-        Panel("BLEU", [Curve("a", "bleu", "checkpoints", "", (100, 200), (5.0, 10.0))]),
-        Panel(
+        CurvePanel("BLEU", [Curve("a", "bleu", "checkpoints", "", (100, 200), (5.0, 10.0))]),
+        CurvePanel(
             "loss",
             [
                 Curve("a", "loss", "training", "", (50, 100, 150), (9.0, NAN, 7.0)),
@@ -385,23 +357,16 @@ def test_figure_shows_curves_gaps_and_where_a_run_diverged():
     assert names == ["a", "b (diverged at update 200)"]
     kinds = [text.get_text() for text in loss.get_legend().get_texts()]
     assert kinds == ["in training", "in validation"]
-    assert loss.get_xlabel() == "updates" and (bleu.get_ylabel(), loss.get_ylabel()) == (
-        *("BLEU", "loss"),
-    )
+    labels = loss.get_xlabel(), bleu.get_ylabel(), loss.get_ylabel()
+    assert labels == ("updates", "BLEU", "loss")
 
 
 def test_plots_of_one_measure_have_one_scale():
     def panel(value, measure):
-        return Panel("", [Curve("a", "", "checkpoints", "", (1, 2), (0.0, value))], {}, measure)
+        return CurvePanel(
+            "", [Curve("a", "", "checkpoints", "", (1, 2), (0.0, value))], {}, measure
+        )
 
     panels = [panel(5.0, "BLEU"), panel(30.0, "BLEU"), panel(7.0, "loss"), panel(2.0, "")]
     low, high, loss, other = (axes.get_ylim() for axes in figure.draw(panels).axes)
     assert low == high and high[1] > 30 and loss[1] < 10 and other[1] < 5
-
-
-def test_long_curves_have_no_markers():
-    def marker(points):
-        curve = Curve("a", "loss", "validation", "", tuple(range(points)), (1.0,) * points)
-        return figure.draw([Panel("loss", [curve])]).axes[0].lines[0].get_marker()
-
-    assert marker(10) == "o" and marker(100) == ""

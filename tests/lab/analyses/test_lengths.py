@@ -1,7 +1,6 @@
 """BLEU by source length: groups, scores against sacrebleu's own, files, and users' mistakes."""
 
 import csv
-import io
 import json
 import random
 import sys
@@ -93,12 +92,12 @@ def test_groups_are_open_below_and_closed_above():
     places = {words: [words in group for group in groups].index(True) for words in range(1, 60)}
     for edge, place in {1: 0, 10: 0, 11: 1, 20: 1, 21: 2, 40: 3, 41: 4, 50: 4, 51: 5}.items():
         assert places[edge] == place
+    for bounds in ((10, 10), (20, 10), (0, 10), (-1,)):
+        with pytest.raises(ValueError, match="rise"):
+            groups_of(bounds)
 
 
-@pytest.mark.parametrize("bounds", [(10, 10), (20, 10), (0, 10), (-1,)])
-def test_bounds_have_to_rise_above_0(bounds):
-    with pytest.raises(ValueError, match="rise"):
-        groups_of(bounds)
+EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
 
 
 def test_counts_add_up(folder):
@@ -109,9 +108,6 @@ def test_counts_add_up(folder):
     assert found["without_words"] == [1, 18]
     assert sum(group["words"] for group in found["groups"]) == sum(LENGTHS)
     assert found["whole"]["words"] == sum(LENGTHS)
-
-
-EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
 
 
 # --- scores, against sacrebleu's own ------------------------------------------------------------
@@ -147,12 +143,11 @@ def test_intervals_and_p_are_sacrebleus(folder, monkeypatch):
     assert bad["p_value"] == pytest.approx(results["BLEU"][1].p_value)
 
 
-@pytest.mark.parametrize("bounds", ["1000", "80"])
-def test_a_corpus_of_one_group_has_its_corpus_bleu(folder, bounds):
+def test_a_corpus_of_one_group_has_its_corpus_bleu(folder):
     with_words = [n for n, length in enumerate(LENGTHS) if length]
     for name, lines in {"src": SOURCE, "ref": REFERENCE, "good": GOOD}.items():
         write(folder / name, [lines[n] for n in with_words])
-    found = lengths("--bounds", bounds, systems=SYSTEMS[:2])
+    found = lengths("--bounds", "80", systems=SYSTEMS[:2])  # the longest sentence
     main(["score", *FILES[2:], "--hypotheses", "good", "--scores", "bleu", "--json", "score.json"])
     bleu = json.loads((folder / "score.json").read_text())["scores"]["bleu"]
     first, rest = found["groups"]
@@ -176,6 +171,7 @@ def test_a_corpus_of_one_group_has_its_corpus_bleu(folder, bounds):
             ["私は本を読みます。", "今日は天気がとても良いです。", "猫が好きです。"],
         ),
     ],
+    ids=["zh", "ja"],
 )
 def test_targets_without_spaces_are_in_sacrebleus_words(folder, lang, tok, lines):
     if lang == "ja":
@@ -244,17 +240,14 @@ def test_text_without_spaces_is_warned_of(folder, capsys):
     assert "--source-tokenizer" in capsys.readouterr().err
 
 
-def test_table_has_empty_groups(folder, capsys):
-    lengths()
+def test_table_and_csv_have_empty_groups(folder, capsys):
+    found = lengths("--csv", "out.csv")
     lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
     assert lines["(30,40]"] == ["(30,40]", "0"]
     assert lines["(0,10]"][1] == "7" and lines["(0,10]"][3] == "±"
     assert lines["all"][1] == str(len(LENGTHS))
-
-
-def test_csv_has_a_line_for_each_group_and_system(folder):
-    found = lengths("--csv", "out.csv")
-    rows = list(csv.DictReader(io.StringIO((folder / "out.csv").read_text(encoding="utf-8"))))
+    with open("out.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     assert len(rows) == 7 * 2
     by_place = {(row["group"], row["system"]): row for row in rows}
     assert by_place["(30,40]", "bad"]["value"] == ""
@@ -268,14 +261,13 @@ def test_csv_has_a_line_for_each_group_and_system(folder):
 
 
 def test_figures_are_written_in_all_formats_the_same_each_time(folder):
-    magic = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
-    for suffix, start in magic.items():
-        name = f"figure.{suffix}"
-        lengths("--figure", name)
-        content = (folder / name).read_bytes()
-        assert content.startswith(start)
-        lengths("--figure", name)
-        assert (folder / name).read_bytes() == content
+    groups = [GroupScores("all", 12, 100, {"a": SystemScore(30.0, 31.0, 4.0)})]
+    for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
+        written = []
+        for _ in range(2):
+            style.save(figure.draw(groups, ["a"], "BLEU"), folder / f"figure.{suffix}")
+            written.append((folder / f"figure.{suffix}").read_bytes())
+        assert written[0] == written[1] and written[0].startswith(start), suffix
     lengths("--figure", "dark.svg", "--theme", "dark")
     assert style.THEMES["dark"].background in (folder / "dark.svg").read_text()
     assert style.THEMES["dark"].background not in (folder / "figure.svg").read_text()
@@ -345,40 +337,38 @@ def test_a_dollar_in_a_name_is_no_formula(folder):
 # --- users' mistakes ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "arguments, said",
-    [
-        ([*FILES], "give a system"),
-        ([*FILES, "--hypotheses", "a=good", "--hypotheses", "a=bad"], "two systems are called a"),
-        ([*FILES, "--generated", "a=good"], "--subwords and --tokenizer"),
-        ([*FILES, "--generated", "a=good", "--subwords", "none"], "needs --tokenizer"),
-        ([*FILES, *SYSTEMS, "--subwords", "subword-nmt"], "goes with --generated"),
-        ([*FILES, *SYSTEMS, "--source-tokenizer", "moses"], "--source-lang"),
-        ([*FILES, *SYSTEMS, "--theme", "dark"], "--figure"),
-        ([*FILES, *SYSTEMS, "--figure", "figure.gif"], ".png, .pdf, .svg"),
-        ([*FILES, *SYSTEMS, "--figure", "none/figure.png"], "no directory"),
-        ([*FILES, *SYSTEMS, "--json", "ref"], "one of the inputs"),
-        ([*FILES, *SYSTEMS, "--json", "x", "--csv", "x"], "writes there too"),
-        ([*FILES, "--hypotheses", "a=short"], "has 3 lines"),
-        ([*FILES, "--hypotheses", "a=missing"], "missing cannot be read"),
-        (["--source", "short", *FILES[2:], *SYSTEMS], "short has 3 lines"),
-        ([*FILES[:4], "--target-lang", "english", *SYSTEMS], "--target-lang"),
-        ([*FILES[:4], "--target-lang", "zh", *SYSTEMS, "--score", "nist_bleu"], "nist_bleu"),
-    ],
-)
-def test_mistakes_are_told(folder, arguments, said):
+def test_mistakes_are_told(folder):
     write(folder / "short", GOOD[:3])
-    with pytest.raises(UserError) as error:
-        main(["lengths", *arguments])
-    assert said in str(error.value)
+    both = [*FILES, *SYSTEMS]
+    for said, arguments in {
+        "give a system": FILES,
+        "two systems are called a": [*FILES, *"--hypotheses a=good --hypotheses a=bad".split()],
+        "--subwords and --tokenizer": [*FILES, "--generated", "a=good"],
+        "needs --tokenizer": [*FILES, "--generated", "a=good", "--subwords", "none"],
+        "goes with --generated": [*both, "--subwords", "subword-nmt"],
+        "--source-lang": [*both, "--source-tokenizer", "moses"],
+        "is for --figure": [*both, "--theme", "dark"],
+        ".png, .pdf, .svg": [*both, "--figure", "figure.gif"],
+        "no directory": [*both, "--figure", "none/figure.png"],
+        "one of the inputs": [*both, "--json", "ref"],
+        "writes there too": [*both, "--json", "x", "--csv", "x"],
+        "short has 3 lines, the": [*FILES, "--hypotheses", "a=short"],
+        "missing cannot be read": [*FILES, "--hypotheses", "a=missing"],
+        "short has 3 lines, but": ["--source", "short", *FILES[2:], *SYSTEMS],
+        "--target-lang": [*FILES[:4], "--target-lang", "english", *SYSTEMS],
+        "nist_bleu": [*FILES[:4], "--target-lang", "zh", *SYSTEMS, "--score", "nist_bleu"],
+    }.items():
+        with pytest.raises(UserError) as error:
+            main(["lengths", *arguments])
+        assert said in str(error.value), arguments
     assert (folder / "ref").read_text(encoding="utf-8").split("\n")[:-1] == REFERENCE
 
 
-@pytest.mark.parametrize("flag", [["--bounds", "20,10"], ["--bounds", "0"], ["--hypotheses", "x"]])
-def test_wrong_values_are_refused(folder, flag, capsys):
-    with pytest.raises(SystemExit) as error:
-        main(["lengths", *FILES, *SYSTEMS, *flag])
-    assert error.value.code == 2 and flag[0] in capsys.readouterr().err
+def test_wrong_values_are_refused(folder, capsys):
+    for flag in (["--bounds", "20,10"], ["--bounds", "0"], ["--hypotheses", "x"]):
+        with pytest.raises(SystemExit) as error:
+            main(["lengths", *FILES, *SYSTEMS, *flag])
+        assert error.value.code == 2 and flag[0] in capsys.readouterr().err
 
 
 # --- the length of translations -----------------------------------------------------------------
@@ -395,12 +385,11 @@ def test_length_ratio_is_that_of_the_words_that_bleu_counts():
         length_ratio(metric, ["a"], ["a", "b"])
 
 
-@pytest.mark.parametrize(
-    "translation, reference, cut",
-    [("a b c", "x y", "a b"), ("a", "x y", "a"), ("a b", "", ""), ("", "x", "")],
-)
-def test_a_cut_translation_ends_where_its_reference_does(translation, reference, cut):
-    assert cut_to(translation, reference) == cut
+def test_a_cut_translation_ends_where_its_reference_does():
+    for translation, reference, cut in (
+        *(("a b c", "x y", "a b"), ("a", "x y", "a"), ("a b", "", ""), ("", "x", "")),
+    ):
+        assert cut_to(translation, reference) == cut
 
 
 def test_text_without_spaces_is_not_cut():

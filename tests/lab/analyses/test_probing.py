@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.probing.classifier import (
     Examples,
-    Settings,
+    ProbeSettings,
     SideBySide,
     train_classifier,
 )
@@ -23,7 +23,7 @@ from fairseq_hybrid_attn.lab.probing.probe import Vectors, as_dict, probe, setti
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, find_files, read_task, tasks_named
 
 #: Small batches: with few examples, SentEval's schedule stops after few updates.
-QUICK = Settings(hidden=(8,), dropout=(0.0,), l2=(1e-5,), batch_size=5)
+QUICK = ProbeSettings(hidden=(8,), dropout=(0.0,), l2=(1e-5,), batch_size=5)
 QUICKER = replace(QUICK, batch_size=50)
 
 
@@ -97,7 +97,7 @@ GOOD = [("tr", "A", "a b"), ("tr", "B", "b c"), ("va", "A", "c d"), ("te", "B", 
         ([*GOOD, ("te", "C", "x y")], ["line 5", "'C' is in te but not in tr"]),
         ([*GOOD, ("va", "C", "x y")], ["line 5", "'C' is in va but not in tr"]),
         (GOOD[:3], ["no sentence of te"]),
-        ([GOOD[0], GOOD[2], ("te", "A", "d e")], ["one class alone, 'A'"]),
+        ([GOOD[0], GOOD[2], ("te", "A", "d e")], ["only one class, 'A'"]),
         ([*GOOD, *[("xx", "A", "x y")] * 8], ["line 5", "line 9", "and 3 more"]),
     ],
 )
@@ -199,7 +199,9 @@ def test_side_by_side_is_one_after_the_other(hidden, dropouts, seed):
     None of them depends on which others there are, nor on when those stop.
     """
     parts = blobs(150, 1), blobs(400, 2), blobs(90, 3)
-    settings = Settings(hidden=(hidden,), dropout=dropouts, l2=(1e-3, 0.2, 0.05), batch_size=50)
+    settings = ProbeSettings(
+        hidden=(hidden,), dropout=dropouts, l2=(1e-3, 0.2, 0.05), batch_size=50
+    )
     candidates = list(itertools.product(dropouts, settings.l2))
     alone = [senteval(*parts, 3, hidden, *candidate, seed, settings) for candidate in candidates]
     for (dropout, l2), expected in zip(candidates, alone, strict=True):
@@ -217,7 +219,7 @@ def test_side_by_side_is_one_after_the_other(hidden, dropouts, seed):
 def test_who_has_stopped_gets_no_better():
     """While others are still trained."""
     parts = blobs(150, 1), blobs(400, 2), blobs(90, 3)
-    settings = Settings((7,), (0.0,), (0.0, 1e-3, 0.05, 0.2), 50, tenacity=0, passes=1)
+    settings = ProbeSettings((7,), (0.0,), (0.0, 1e-3, 0.05, 0.2), 50, tenacity=0, passes=1)
     stopped = set()
     for seed in range(1, 9):
         alone = [senteval(*parts, 3, 7, 0.0, l2, seed, settings) for l2 in settings.l2]
@@ -232,12 +234,17 @@ def test_who_has_stopped_gets_no_better():
 def test_hidden_sizes_are_chosen_among():
     parts = blobs(150, 1), blobs(80, 2), blobs(90, 3)
     each = {
-        hidden: train_classifier(*parts, 3, Settings((hidden,), (0.0,), (1e-3,), max_passes=40), 1)
+        hidden: train_classifier(
+            *parts, 3, ProbeSettings((hidden,), (0.0,), (1e-3,), max_passes=40), 1
+        )
         for hidden in (1, 20)
     }
     best = max(each.values(), key=lambda fit: fit.valid)
     assert each[1].valid != each[20].valid
-    assert train_classifier(*parts, 3, Settings((1, 20), (0.0,), (1e-3,), max_passes=40), 1) == best
+    assert (
+        train_classifier(*parts, 3, ProbeSettings((1, 20), (0.0,), (1e-3,), max_passes=40), 1)
+        == best
+    )
 
 
 def test_training_changes_nothing_outside():
@@ -264,7 +271,7 @@ def test_dropout_is_of_each_candidate_and_in_training_alone():
 def test_dropout_is_used_in_training():
     parts = blobs(40, 1, noise=3), blobs(200, 2, noise=3), blobs(90, 3)
     without, much = (
-        train_classifier(*parts, 3, Settings((30,), (rate,), (1e-5,), 5, max_passes=8), 1)
+        train_classifier(*parts, 3, ProbeSettings((30,), (rate,), (1e-5,), 5, max_passes=8), 1)
         for rate in (0.0, 0.7)
     )
     assert (without.dropout, much.dropout) == (0.0, 0.7)
@@ -279,16 +286,16 @@ def passes_of(settings, parts):
 
 def test_it_stops_when_validation_does_not_get_better():
     same = Examples(torch.zeros(10, 4), torch.tensor([0] * 7 + [1] * 3))
-    settings = Settings(hidden=(5,), dropout=(0.0,), l2=(1e-4,))
+    settings = ProbeSettings(hidden=(5,), dropout=(0.0,), l2=(1e-4,))
     # Best after 4 passes, not better at the next 6 looks.
     assert passes_of(settings, [same] * 3) == 4 + 6 * 4
     assert train_classifier(*[same] * 3, 2, settings, 1).passes == 4
-    endless = Settings(hidden=(5,), dropout=(0.0,), l2=(1e-4,), tenacity=10**6)
+    endless = ProbeSettings(hidden=(5,), dropout=(0.0,), l2=(1e-4,), tenacity=10**6)
     assert passes_of(endless, [same] * 3) == 204
 
 
 def test_the_settings_are_sentevals():
-    settings = Settings()
+    settings = ProbeSettings()
     assert (settings.batch_size, settings.tenacity, settings.passes) == (64, 5, 4)
     assert settings.max_passes == 200
     assert settings.l2 == (1e-5, 1e-4, 1e-3, 1e-2)
@@ -310,7 +317,7 @@ def test_the_settings_are_sentevals():
 )
 def test_settings_that_cannot_be(wrong, flag):
     with pytest.raises(UserError, match=flag):
-        Settings(**wrong)
+        ProbeSettings(**wrong)
 
 
 # -- What must hold of probing -----------------------------------------------------------------
@@ -319,7 +326,7 @@ def test_settings_that_cannot_be(wrong, flag):
 @pytest.mark.parametrize("task, value", [("Tense", 0.0), ("WC", 3.25)])
 def test_a_constant_representation_gives_the_commonest_class(tmp_path, task, value):
     file = task_file(tmp_path, "AABAABAACA" * 6, task)
-    (result,) = probe(lambda _: Vectors(torch.full((180, 5), value)), [file], QUICK, (1, 2))
+    result = probe(Vectors(torch.full((180, 5), value)), file, QUICK, (1, 2))
     assert result.accuracies == [70.0, 70.0]
     assert file.majority == 70.0
 
@@ -329,7 +336,7 @@ def test_an_oracle_gives_all(tmp_path, task):
     file = task_file(tmp_path, "ABCABCBACA" * 6, task)
     # Often over, so that what is learned soon outweighs the weights at the beginning.
     oracle = [[float(label == known) for known in "ABC" * 20] for label in file.labels]
-    (result,) = probe(lambda _: Vectors(torch.tensor(oracle)), [file], QUICK, (1, 2))
+    result = probe(Vectors(torch.tensor(oracle)), file, QUICK, (1, 2))
     assert result.accuracies == [100.0, 100.0]
 
 
@@ -337,7 +344,7 @@ def test_labels_that_say_nothing_give_chance(tmp_path):
     choose = random.Random(0)
     file = task_file(tmp_path, [choose.choice("AB") for _ in range(300)])
     vectors = torch.randn(900, 6, generator=torch.Generator().manual_seed(0))
-    (result,) = probe(lambda _: Vectors(vectors), [file], QUICKER, (1, 2))
+    result = probe(Vectors(vectors), file, QUICKER, (1, 2))
     assert all(abs(accuracy - 50) < 9 for accuracy in result.accuracies)
 
 
@@ -347,7 +354,7 @@ def test_each_part_is_used_for_what_it_is(tmp_path):
     right = torch.tensor([[9.0, 0.0] if label == "A" else [0.0, 9.0] for label in file.labels])
     turned = right.clone()
     turned[file.places("te")] = turned[file.places("te")].flip(1)
-    (result,) = probe(lambda _: Vectors(turned), [file], QUICK, (1,))
+    result = probe(Vectors(turned), file, QUICK, (1,))
     assert result.accuracies == [0.0]
     assert result.fits[0].valid == 100.0
 
@@ -360,7 +367,7 @@ def test_many_classes_have_no_hidden_layer(tmp_path):
 def test_groups_are_means_of_all_their_tasks(tmp_path):
     files = [task_file(tmp_path, "AABAC" * 8, name) for name in ("SentLen", "WC", "BShift")]
     noise = torch.randn(120, 4, generator=torch.Generator().manual_seed(1))
-    results = probe(lambda _: Vectors(noise, unknown=0.25), files, QUICKER, (1, 2, 3))
+    results = [probe(Vectors(noise, 0.25), file, QUICKER, (1, 2, 3)) for file in files]
     found = as_dict(results)
     first, second = found["tasks"]["SentLen"], found["tasks"]["WC"]
     assert first["seeds"] != second["seeds"]
@@ -527,7 +534,10 @@ def test_text_is_made_tokens(tmp_path):
         ("--sizes 3 1 1", "too few for 6 classes"),
         ("--sizes 0 1 1", "--sizes"),
         ("--tasks WC", "--first-rank 2001 on, the text has only 0 words"),
-        ("--tasks WC --first-rank 40 --words 8 --sizes 9000 80 80", "a smaller --first-rank"),
+        (
+            "--tasks WC --first-rank 40 --words 8 --sizes 9000 80 80",
+            "smaller --sizes or --first-rank",
+        ),
         ("--words 1", "--words 1"),
         ("--first-rank 0", "--first-rank 0"),
         ("--tokenizer moses", "both of --tokenizer and --lang"),
@@ -544,7 +554,7 @@ def test_what_cannot_be_made_is_said_and_nothing_is_written(generated, tmp_path,
 
 def test_published_files_are_not_overwritten(generated, tmp_path):
     (tmp_path / "tree_depth.txt").write_text("mine")
-    with pytest.raises(UserError, match=r"tree_depth.txt is there; choose another folder"):
+    with pytest.raises(UserError, match=r"tree_depth.txt exists; choose another folder"):
         main(["probing-data", str(generated / "text"), "--output", str(tmp_path)])
     assert len(list(tmp_path.iterdir())) == 1
 

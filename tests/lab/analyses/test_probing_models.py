@@ -24,7 +24,7 @@ from fairseq_hybrid_attn.lab.probing import command, features
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import SentenceEncoder, as_dict, probe
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
-from fairseq_hybrid_attn.lab.probing.text import AS_TRAINED, Treatment, treatment_of
+from fairseq_hybrid_attn.lab.probing.treatment import AS_TRAINED, SentenceTreatment, treatment_of
 
 KNOWN = [name for name in MODELS if name != "fconv"]
 
@@ -166,11 +166,9 @@ def test_the_order_is_that_of_the_text_and_nothing_is_trained():
 def test_foreign_encoders_and_layers_that_are_not_there():
     with pytest.raises(UserError, match="does not know where a FConvModel has"):
         vectors(build("fconv"), ["w1"])
-    with pytest.raises(
-        UserError, match="--layer 4: of this encoder there are 0, 1, 2, 3, and last"
-    ):
+    with pytest.raises(UserError, match="--layer 4: this encoder has 0, 1, 2, 3, and last"):
         vectors(build("mma"), ["w1"], layer=4)
-    with pytest.raises(UserError, match="--layer 1: of this encoder there are 2, and last"):
+    with pytest.raises(UserError, match="--layer 1: this encoder has 2, and last"):
         vectors(build("lstm-bidirectional"), ["w1"], layer=1)
 
 
@@ -194,7 +192,7 @@ def test_the_share_of_unknown_subwords(tmp_path):
     lines = ["tr\tPAST\tw1 w2 zz", "tr\tPRES\tzz w3", "va\tPAST\tw4", "te\tPRES\tw5"]
     (tmp_path / "past_present.txt").write_text("\n".join(lines))
     file = read_task(tmp_path / "past_present.txt", TASKS["Tense"])
-    as_it_is = Treatment("en", AS_TRAINED, "none", False, None, None)
+    as_it_is = SentenceTreatment("en", AS_TRAINED, "none", False, None, None)
     assert SentenceEncoder(build("mma"), task_of(), as_it_is).vectors(file).unknown == 2 / 7
 
 
@@ -273,11 +271,11 @@ def test_text_made_otherwise(corpus):
     folder = corpus["sentencepiece"]
     raw = read(folder / "raw/test.en")
     model = folder / "subwords/subwords.model"
-    treatment = Treatment("en", "none", "moses", True, "sentencepiece", model)
+    treatment = SentenceTreatment("en", "none", "moses", True, "sentencepiece", model)
     assert treatment.apply(raw) == read(folder / "subwords/test.en")
-    words = Treatment("en", "none", "moses", True, None, None)
+    words = SentenceTreatment("en", "none", "moses", True, None, None)
     assert words.apply(raw) == read(folder / "tokenised/test.en")
-    lower = Treatment("en", AS_TRAINED, "none", True, None, None)
+    lower = SentenceTreatment("en", AS_TRAINED, "none", True, None, None)
     assert lower.apply(["Ein HAUS &amp; x"]) == ["ein haus &amp; x"]
 
 
@@ -293,7 +291,7 @@ def test_a_prepared_folder_that_does_not_fit(corpus, tmp_path):
     before = codes.read_bytes()
     try:
         codes.write_bytes(before + b"x y\n")
-        with pytest.raises(UserError, match=r"subwords.en.codes is not as it was made"):
+        with pytest.raises(UserError, match=r"subwords.en.codes has changed since it was made"):
             treatment_of(folder, folder / "bin", "en", "moses")
     finally:
         codes.write_bytes(before)
@@ -364,12 +362,12 @@ def test_the_command_from_text_to_accuracies(corpus, trained, tmp_path, capsys):
     assert json.loads(again.read_text())["tasks"]["BShift"] == found["tasks"]["BShift"]
 
     # And by the functions.
-    from fairseq_hybrid_attn.lab.probing.classifier import Settings
+    from fairseq_hybrid_attn.lab.probing.classifier import ProbeSettings
 
     model, task = load_model(trained / "model/checkpoint_last.pt", data / "bin")
     encoder = SentenceEncoder(model, task, treatment_of(data, data / "bin", "en", "moses"), layer=1)
     file = read_task(trained / "tasks/bigram_shift.txt", TASKS["BShift"])
-    results = probe(encoder.vectors, [file], Settings((5,), (0.0,)), (1, 2))
+    results = [probe(encoder.vectors(file), file, ProbeSettings((5,), (0.0,)), (1, 2))]
     assert as_dict(results)["tasks"]["BShift"] == found["tasks"]["BShift"]
 
 
@@ -386,7 +384,7 @@ def test_text_that_the_model_does_not_know_is_told(corpus, trained, capsys):
     "more, said",
     [
         (["--tasks", "WC,SentLen"], "there is no sentence_length.txt; --tasks WC,BShift takes"),
-        (["--layer", "3"], "--layer 3: of this encoder there are 0, 1, 2"),
+        (["--layer", "3"], "--layer 3: this encoder has 0, 1, 2"),
         (["--layer", "-2"], "--layer -2: use a number from 0, or last"),
         (["--tokenizer", "moses"], "leave them out"),
         (["--seeds", "0"], "--seeds 0"),
@@ -440,5 +438,5 @@ def test_sentences_that_the_model_cannot_take(corpus, trained, tmp_path, sentenc
 def test_a_model_that_translates_nothing_has_no_encoder(tmp_path):
     """A language model's task has no source language."""
     task = SimpleNamespace(cfg=SimpleNamespace(data="bin"))
-    with pytest.raises(UserError, match="lm.pt: its task translates nothing"):
+    with pytest.raises(UserError, match="lm.pt: its task is not a translation"):
         command.treatment(SimpleNamespace(path=tmp_path / "lm.pt", prepared=None), task)

@@ -5,8 +5,7 @@ import io
 import pytest
 
 from fairseq_hybrid_attn.lab.probing import figure
-from fairseq_hybrid_attn.lab.probing.command import rows_of
-from fairseq_hybrid_attn.lab.report.probing import cells, notes
+from fairseq_hybrid_attn.lab.probing.results import grid, notes, records
 
 
 def result(accuracy, deviation=None, majority=20.0, sha256="a"):
@@ -27,18 +26,19 @@ OTHER = model({"WC": result(40.0)}, {"surface": SURFACE}, layer="1")
 
 
 def test_rows_are_tasks_and_groups():
-    assert [(row["task"], row["group"], row["accuracy"]) for row in rows_of(ONE)] == [
+    assert [(row["task"], row["group"], row["accuracy"]) for row in records(ONE)] == [
         *(("SentLen", "surface", 70.0), ("Tense", "semantic", 80.0))
     ]
-    task, group = rows_of(OTHER)
+    task, group = records(OTHER)
     assert (group["task"], group["group"], group["seeds"]) == (None, "surface", 2)
     assert (group["accuracy"], group["deviation"], group["classes"]) == (75.125, 0.5, None)
     assert list(task) == list(group)
 
 
 def test_cells_are_of_all_tasks_that_any_model_has():
-    assert cells({"a": ONE, "b": OTHER}) == (
-        ["task", "group", "a", "b", "commonest class"],
+    found = grid({"a": ONE, "b": OTHER})
+    assert (found.headings, found.rows) == (
+        ["task", "group", "a", "b", "most common class"],
         [
             ["SentLen", "surface", "70.00 ± 1.50", "", "20.00"],
             ["WC", "surface", "", "40.00", "20.00"],
@@ -53,7 +53,7 @@ def test_notes_tell_what_cannot_be_compared():
         "a: layer last, end symbol in, seeds 1; batch_size 64",
         "b: layer last, end symbol in, seeds 1; batch_size 64",
     ]
-    assert "not probed alike" in notes({"a": ONE, "b": OTHER})[2]
+    assert "probed with different settings" in notes({"a": ONE, "b": OTHER})[2]
     changed = model({"SentLen": result(70.0, sha256="b"), "Tense": result(80.0)})
     assert notes({"a": ONE, "b": changed})[2:] == [
         "SentLen: the models had different files, and cannot be compared."
@@ -72,7 +72,7 @@ def test_figure_shows_the_numbers(theme):
     chance = [line.get_segments()[0][0][1] for line in dashed]
     assert chance == [20.0, 20.0, 50.0]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == [
-        *("commonest class", "a", "b")
+        *("most common class", "a", "b")
     ]
 
 

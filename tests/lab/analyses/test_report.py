@@ -13,9 +13,10 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.page import plotly_script
-from fairseq_hybrid_attn.lab.report.page import Part, Table, Text, report
+from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Paragraph, Part, report
 from fairseq_hybrid_attn.lab.report.summary import patterns_of
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
@@ -315,7 +316,9 @@ def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
 
 def test_texts_of_all_kinds_are_escaped():
     nasty = "<u>x</u>"
-    part = Part(nasty, [Text(nasty), Table([nasty], [[nasty]], caption=nasty)])
+    part = Part(
+        nasty, [Paragraph(nasty), Code(nasty, nasty), PageTable(Grid([nasty], [[nasty]]), nasty)]
+    )
     page = Page(report(nasty, [part]))
     assert "u" not in page.elements and page.tables[nasty] == [[[nasty], [nasty]]]
 
@@ -460,7 +463,7 @@ def test_translations_of_another_set(in_data):
     flags = ["--reference", "short.ref", "--target-lang", "en", "--hypotheses", "mma=short.en"]
     with pytest.raises(UserError, match=r"has 3 lines, but the sentences of the models are 4"):
         command("report", *MMA, *TEXT, *flags, "--output", "no.html")
-    with pytest.raises(UserError, match=r"text.de has 4 lines, the reference short.ref has 3"):
+    with pytest.raises(UserError, match=r"text.de has 4 lines, but the reference short.ref has 3"):
         flags += ["--source-words", "text.de"]
         command("report", *MMA, *TEXT, *flags, "--output", "no.html")
 
@@ -536,7 +539,7 @@ PROBE += "--hidden 2 --dropout 0 --task-files tasks".split()
 
 @pytest.fixture
 def probed(in_data):
-    """``NAME.probing.json`` of two models that were not probed alike."""
+    """``NAME.probing.json`` of two models that were probed with different settings."""
     (in_data / "tasks").mkdir(exist_ok=True)
     sentences = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
     write(
@@ -555,14 +558,14 @@ def test_probing_is_that_of_the_command(probed):
     assert found["probing"] == theirs and list(found["probing"]) == ["gate1", "mma"]
     gate1, mma = (one["tasks"]["BShift"] for one in theirs.values())
     assert page.tables["Probing"][0] == [
-        ["task", "group", "gate1", "mma", "commonest class"],
+        ["task", "group", "gate1", "mma", "most common class"],
         [
             *("BShift", "syntactic", f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"),
             *(f"{mma['accuracy']:.2f}", "50.00"),
         ],
     ]
     assert "mma: layer last, end symbol out, seeds 1; hidden" in page.texts["Probing"]
-    assert "were not probed alike" in page.texts["Probing"]
+    assert "were probed with different settings" in page.texts["Probing"]
     assert "different files" not in page.texts["Probing"]
 
 
@@ -579,8 +582,8 @@ def test_probing_of_different_files_is_told(probed):
     "flags, problem",
     [
         (["mma=gate1.probing"], r"is of gate1.pt, which is or was another checkpoint than mma.pt"),
-        (["mma=text.de"], "is not what `probe --json` writes"),
-        (["mma=text.json"], "is not what `probe --json` writes"),
+        (["mma=text.de"], "was not written by `probe --json`"),
+        (["mma=text.json"], "was not written by `probe --json`"),
         (["mma=none.json"], "cannot be read"),
         (["x=mma.probing"], "there is no such model"),
         (["mma=mma.probing", "--probing", "mma=mma.probing"], "twice"),
@@ -598,7 +601,7 @@ def test_tags_must_fit_also_where_no_model_has_gates(in_data):
     with pytest.raises(UserError, match="has 3 lines, but there are 4 sentences"):
         command("report", *MMA, *TEXT, "--tags", "short.tags", "--output", "no.html")
     _, page = written(in_data, "--tags", "text.tags")
-    assert "So nothing was made of parts of speech (text.tags)" in page.texts["Gates"]
+    assert "So parts of speech were not used (text.tags)" in page.texts["Gates"]
 
 
 def test_a_decoder_that_returns_no_attention(in_data, monkeypatch):

@@ -116,13 +116,14 @@ def packed(weights: np.ndarray, allowed: np.ndarray) -> bytes:
     return np.where(allowed, steps, 0).astype("<u2").tobytes()
 
 
-def templates():
-    """The templates of this folder, in an environment of jinja2 that escapes all values."""
+def templates(*packages: str):
+    """The templates of other packages and of this one, in an environment that escapes values."""
     require()
     import jinja2
 
+    loaders = [jinja2.PackageLoader(package, ".") for package in (*packages, __name__)]
     return jinja2.Environment(
-        loader=jinja2.PackageLoader(__name__, "."), autoescape=True, trim_blocks=True
+        loader=jinja2.ChoiceLoader(loaders), autoescape=True, trim_blocks=True
     )
 
 

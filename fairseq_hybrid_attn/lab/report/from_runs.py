@@ -7,21 +7,13 @@ import argparse
 from ...errors import UserError
 from ..arguments import flags
 from ..arguments import models as model_args
-from ..lengths import command as lengths
+from ..lengths.systems import System
 from ..runs.finished import FinishedRun
 from . import translations
 
 
 def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
-    """Fill in what the runs know.
-
-    Args:
-        args: of the command; its data, models, texts, translations and logs are set.
-        runs: those of ``--run``, in order.
-
-    Raises:
-        UserError: if that is given as well, or they have not one test set.
-    """
+    """Set data, models, texts, translations and logs from the runs of ``--run``."""
     known = {
         "DATA": args.data,
         "--path": args.path,
@@ -46,7 +38,7 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
         raise UserError(f"--names gives {len(args.names)} names for {len(runs)} runs")
     args.names = args.names or model_args.names_of(args.runs)
     args.data, args.path = corpus.binary, [one.folder.model for one in runs]
-    # Text rather than the binarised set, which has lost unknown subwords.
+    # Text, not the binarised set, which has lost unknown subwords.
     text = corpus.folder / "subwords"
     args.source, args.target = (text / f"test.{code}" for code in (corpus.source, corpus.target))
     args.source_lang, args.target_lang = corpus.source, corpus.target
@@ -54,5 +46,5 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
     args.reference, args.source_words = corpus.reference(), corpus.source_words
     args.test_sets = corpus.test_sets
     named = list(zip(args.names, runs, strict=True))
-    args.systems = [lengths.System(name, one.folder.hypotheses, False) for name, one in named]
+    args.systems = [System(name, one.folder.hypotheses, False) for name, one in named]
     args.logs = [(name, one.folder.path) for name, one in named if one.has_curves]

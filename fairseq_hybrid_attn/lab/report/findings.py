@@ -14,15 +14,15 @@ from .summary import Summary
 
 
 @dataclass(frozen=True)
-class Looked:
-    """What was seen of a model.
+class ModelFindings:
+    """What was found in a model.
 
     Attributes:
         summary: what it is.
-        training: the command that trained it, if that is known.
+        training: the command that trained it, if known.
         missing: kinds of attention that it does not have, and why.
-        sentences: over how many heads and gates are measured.
-        maps: of the sentences that are shown.
+        sentences: how many heads and gates are measured over.
+        maps: of the sentences shown.
         gates: None if it has none.
         heads: where they look, and how much they differ.
     """
@@ -37,13 +37,13 @@ class Looked:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Return the model's name."""
         return self.summary.name
 
     def as_dict(self) -> dict:
-        """For JSON; maps are left out."""
+        """Return plain data for JSON, without maps."""
         return {
-            **self.summary.as_dict(),
+            **asdict(self.summary),
             "training": self.training,
             "missing": self.missing,
             "sentences": self.sentences,
@@ -58,11 +58,11 @@ class SetScore:
     """A score of all systems on a test set.
 
     Attributes:
-        name: of the score, with the set's where there are several (``bleu.news``).
-        label: for people.
+        name: of the score; with the set's if there are several (``bleu.news``).
+        label: for display.
         signature: sacrebleu's.
         sentences: of the set.
-        systems: by name; all but the first are compared with it.
+        systems: by name; others are compared with the first.
     """
 
     name: str
@@ -73,21 +73,21 @@ class SetScore:
 
 
 @dataclass(frozen=True)
-class Found:
+class Findings:
     """All that a report is made of.
 
     Attributes:
-        command: the command line that made it.
+        command: the command line of the report.
         made: when.
-        text: which test set, for people.
+        text: the name of the test set.
         versions: of the software.
         code: this package's digest and commit.
         models: at least one.
-        tags: where parts of speech come from, if any are asked for.
+        tags: where parts of speech come from, if there are any.
         scores: empty without translations.
-        lengths: None likewise.
+        lengths: None without translations.
         curves: empty without logs.
-        probing: by the names of the models that have been probed, what `probe` wrote.
+        probing: results of `probe`, by the names of the models probed.
     """
 
     command: list[str]
@@ -95,7 +95,7 @@ class Found:
     text: str
     versions: dict[str, str]
     code: dict
-    models: list[Looked]
+    models: list[ModelFindings]
     tags: str | None = None
     scores: list[SetScore] = field(default_factory=list)
     lengths: ScoresByLength | None = None
@@ -104,23 +104,17 @@ class Found:
 
     @property
     def title(self) -> str:
-        """Of the page."""
+        """Return the title of the page."""
         return f"Report: {', '.join(model.name for model in self.models)}"
 
     def as_dict(self) -> dict:
-        """For JSON."""
+        """Return plain data for JSON."""
         return {
-            "command": self.command,
-            "made": self.made,
-            "text": self.text,
-            "versions": self.versions,
-            "code": self.code,
+            **vars(self),
             "models": [model.as_dict() for model in self.models],
-            "tags": self.tags,
             "scores": [asdict(score) for score in self.scores],
             "samples": SAMPLES,
             "seed": SEED,
             "lengths": self.lengths.as_dict() if self.lengths else None,
             "curves": [curve.as_dict() for curve in self.curves],
-            "probing": self.probing,
         }

@@ -1,18 +1,18 @@
-"""Small files of probing tasks, out of any text.
+"""Small files of probing tasks from any text.
 
   fairseq-hybrid probing-data prepared/tokenised/train.de --output probing
   fairseq-hybrid probing-data news.de --tokenizer moses --lang de --output probing \\
       --sizes 5000 500 500 --words 50 --first-rank 500
 
 It makes SentLen (sentence_length.txt), WC (word_content.txt) and BShift (bigram_shift.txt) in the
-form of SentEval's files, with equally many sentences of each class, no sentence in two parts, and
-the same for the same seed.  TEXT has a sentence a line, in tokens with spaces between; or is made
-tokens by --tokenizer.  When you probe: fairseq-hybrid probe --tokens as-trained for tokens of the
-training text (prepared/tokenised/), else --tokens with the tokeniser's name.
+form of SentEval's files.  Each class has equally many sentences, no sentence is in two parts, and
+the same seed gives the same files.  TEXT has a sentence a line, in tokens with spaces between, or
+is tokenised by --tokenizer.  To probe, give fairseq-hybrid probe --tokens as-trained for tokens of
+the training text (prepared/tokenised/), else --tokens with the tokeniser's name.
 
-The sentences should not be the model's training text alone if you want to know what it makes of new
-ones.  The published files' words of WC begin at rank 2,001 of the corpus, 1,000 of them; less
-text has not so many sentences for each.
+To learn what a model makes of new sentences, use more than its training text.  The published files
+use the 1,000 words from rank 2,001 of the corpus for WC; shorter text has too few sentences for
+each.
 """
 
 from __future__ import annotations
@@ -52,19 +52,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=wanted.first_rank,
         metavar="N",
-        help="of WC's words, place of the first by frequency; %(default)s",
+        help="rank of WC's first word by frequency; %(default)s",
     )
     parser.add_argument("--seed", type=int, default=wanted.seed, metavar="N", help="%(default)s")
-    parser.add_argument("--tokenizer", choices=KINDS, help="make tokens of TEXT")
+    parser.add_argument("--tokenizer", choices=KINDS, help="tokenises TEXT")
     parser.add_argument("--lang", metavar="LANG", help="language of TEXT, for --tokenizer")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the files, all or none, and say what is in them.
-
-    Raises:
-        UserError: if the text cannot be read or has too little.
-    """
+    """Make the files, all or none, and print their sizes."""
     wanted = Wanted(tuple(args.sizes), args.seed, args.words, args.first_rank)
     tasks = tasks_named(args.tasks.split(","))
     impossible = [task.name for task in tasks if task.name not in GENERATORS]
@@ -74,8 +70,10 @@ def run(args: argparse.Namespace) -> None:
             f"{', '.join(GENERATORS)}"
         )
     if (args.tokenizer is None) != (args.lang is None):
-        raise UserError("give both of --tokenizer and --lang, or none if TEXT is in tokens")
-    check_output(args.output)
+        raise UserError("give both of --tokenizer and --lang, or none if TEXT is tokenised")
+    for task in TASKS.values():  # the published ones, or of other text
+        if (args.output / task.file).exists():
+            raise UserError(f"--output {args.output}: {task.file} exists; choose another folder")
     sentences = usable(tokens(args))
     made = {task: GENERATORS[task.name](sentences, wanted) for task in tasks}
     outputs.make_folder("--output", args.output)
@@ -89,19 +87,8 @@ def run(args: argparse.Namespace) -> None:
         print(f"{args.output / task.file}: {classes} classes; {counts}")
 
 
-def check_output(folder: Path) -> None:
-    """Refuse a folder that has files of probing tasks: the published ones, or of other text.
-
-    Raises:
-        UserError: naming one.
-    """
-    for task in TASKS.values():
-        if (folder / task.file).exists():
-            raise UserError(f"--output {folder}: {task.file} is there; choose another folder")
-
-
 def tokens(args: argparse.Namespace) -> list[str]:
-    """The text in tokens, a sentence a line."""
+    """Return the text in tokens, a sentence a line."""
     if args.tokenizer is None:
         return list(lines(args.text))
     with tempfile.TemporaryDirectory(prefix="probing-") as folder:

@@ -1,9 +1,9 @@
-"""The sentences of probing tasks, treated as the text that the model was trained on.
+"""The sentences of probing tasks, treated as the model's training text was.
 
-A model that is given other tokens or other subwords than it learned knows less than it could, and
-nothing shows why.  So the steps are those of ``fairseq-hybrid prepare``, by the same code: tokens,
-lower case, subwords.  The published sentences are tokens already; these are undone first, since a
-tokeniser does not leave tokens as they are (``don 't`` has to become ``don &apos;t``).
+With other tokens or subwords than in training, a model would silently seem to know less.  So the
+steps are those of ``fairseq-hybrid prepare``, by the same code: tokens, lower case, subwords.  The
+published sentences are tokenised.  They are detokenised first, since a tokeniser changes tokens
+(``don 't`` has to become ``don &apos;t``).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ..files.checksums import sha256
 from ..files.text import read_lines
 from ..text.tokenisers import detokeniser, tokenise_file
 
-#: Said of tokens: they are those of the training text.
+#: The sentences have the tokens of the training text.
 AS_TRAINED = "as-trained"
 
 
 @dataclass(frozen=True)
-class Treatment:
-    """What is done to a sentence before the model sees it.
+class SentenceTreatment:
+    """The steps from a sentence of a task file to the model's input.
 
-    Args:
+    Attributes:
         language: of the sentences.
-        tokens: the tokeniser (one of ``corpora.tokenisers.KINDS``) that the sentences come from,
-            or AS_TRAINED.
-        tokenizer: that of the training text; not used if the tokens are as trained.
+        tokens: the tokeniser that made the sentences (one of ``text.tokenisers.KINDS``), or
+            AS_TRAINED.
+        tokenizer: that of the training text; not used with AS_TRAINED.
         lowercase: whether the training text is in lower case.
-        subwords: subword-nmt or a kind of sentencepiece; None if words are not split.
+        subwords: subword-nmt or a kind of sentencepiece; None: words are not split.
         model: the file of the subwords.
     """
 
@@ -47,22 +47,9 @@ class Treatment:
     model: Path | None
 
     def apply(self, sentences: Sequence[str], workers: int = 1) -> list[str]:
-        """Treat sentences.
-
-        Args:
-            sentences: each in tokens, separated by spaces.
-            workers: how many processes.
-
-        Returns:
-            each in subwords, separated by spaces.
-
-        Raises:
-            UserError: if a tokeniser is missing, or a model cannot be read.
-        """
+        """Turn sentences, in tokens with spaces between, into subwords with spaces between."""
         with tempfile.TemporaryDirectory(prefix="probing-") as folder:
-            text, tokens, subwords = (
-                Path(folder) / name for name in ("text", "tokens", "subwords")
-            )
+            text, tokens, subwords = (Path(folder) / name for name in ("text", "tok", "subwords"))
             if self.tokens == AS_TRAINED:
                 lower = str.lower if self.lowercase else str
                 _write(tokens, map(lower, sentences))
@@ -80,24 +67,20 @@ def _write(path: Path, lines) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Treatment:
-    """The treatment of a corpus that ``fairseq-hybrid prepare`` made.
+def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> SentenceTreatment:
+    """Return the treatment of a corpus that ``fairseq-hybrid prepare`` made, after checking it.
 
     Args:
         prepared: its folder.
-        data: the folder of the model's dictionaries, which must be the corpus'.
+        data: the folder of the model's dictionaries, which must be the corpus's.
         language: that the model reads.
-        tokens: see :class:`Treatment`.
-
-    Raises:
-        UserError: if it is no such folder, is not of this language or these dictionaries, or its
-            subwords are not those that it was made with.
+        tokens: see :class:`SentenceTreatment`.
     """
     manifest = read_manifest(prepared)
     if manifest is None:
         raise UserError(
             f"--prepared {prepared}: there is no {NAME} of this program; name the folder that "
-            "fairseq-hybrid prepare wrote to, or say how the text was treated (--help)"
+            "fairseq-hybrid prepare wrote, or say how the text was treated (--help)"
         )
     if language not in (manifest.source, manifest.target):
         raise UserError(
@@ -121,8 +104,10 @@ def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Trea
     )
     name = f"subwords/{model_name(corpus, language)}"
     if sha256(prepared / name) != manifest.files.get(name):
-        raise UserError(f"--prepared {prepared}: {name} is not as it was made; prepare it again")
-    return Treatment(
+        raise UserError(
+            f"--prepared {prepared}: {name} has changed since it was made; prepare it again"
+        )
+    return SentenceTreatment(
         language=language,
         tokens=tokens,
         tokenizer=manifest.tokenizer[language],

@@ -1,10 +1,10 @@
-"""One run at a time in a folder."""
+"""One process at a time in a folder."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,25 +12,44 @@ from ...errors import UserError
 
 
 @contextlib.contextmanager
-def locked(path: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold a lock; while another process has it, wait.
+def locked(
+    path: Path, say: Callable[[str], None], while_waiting: Callable[[], None] | None = None
+) -> Iterator[int]:
+    """Hold a lock; wait while another process, perhaps on another node, holds it.
 
-    The lock is the process's own: children do not inherit it, and it goes with the process
-    however that ends.
+    Programs do not inherit the lock, unless they are given the descriptor; then it is held
+    until they have ended as well.
 
-    Raises:
-        UserError: if the file cannot be written.
+    Args:
+        path: a file for the lock; stays.
+        say: is told if there is another process.
+        while_waiting: called every second; may raise, which ends the waiting.
+
+    Yields:
+        the descriptor of the lock.
     """
+    with _open(path) as file:
+        if not _take(file):
+            say(f"another process is at work in {path.parent}; waiting for its end")
+            while not _take(file):
+                if while_waiting is not None:
+                    while_waiting()
+                time.sleep(1)
+        yield file.fileno()
+
+
+def _open(path: Path):
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        return open(path, "a")
     except OSError as error:
         raise UserError(f"{path.parent} cannot be written to: {error.strerror}") from error
+
+
+def _take(file) -> bool:
     try:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            say(f"another run is at work in {path.parent}; waiting for its end")
-            fcntl.lockf(file, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise UserError(f"{file.name} cannot be locked: {error.strerror}") from error
+    return True

@@ -1,4 +1,4 @@
-"""Work in other processes, which end when this one does, however it ends."""
+"""Work in other processes and programs, which end when this one does, however it ends."""
 
 from __future__ import annotations
 
@@ -9,17 +9,35 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from ...errors import UserError
 
+#: Programs by the modules that they are, so that they run in this very environment.
+MODULES = {
+    "fairseq-train": "fairseq_cli.train",
+    "fairseq-generate": "fairseq_cli.generate",
+    "fairseq-hybrid": "fairseq_hybrid_attn",
+}
+SECONDS_TO_END = 10
+SHOWN_LINES = 12
+
 _KILLED = "a process was ended from outside, perhaps for want of memory"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
+
+
+class ProgramFailed(UserError):
+    """A program ended with an error; the message has the end of its log."""
+
+
+class Stopped(Exception):
+    """The user has stopped the work."""
 
 
 def default_workers() -> int:
@@ -32,7 +50,7 @@ def default_workers() -> int:
 def follow_parent() -> None:
     """In a new process: leave Ctrl-C to the parent, and end when the parent is killed.
 
-    The latter on Linux alone; elsewhere such a process stays until it notices.
+    The latter on Linux only; elsewhere such a process stays until it notices.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -43,8 +61,8 @@ def follow_parent() -> None:
 def _no_signals() -> Iterator[None]:
     """Let Ctrl-C and SIGTERM wait.
 
-    While Python forks it runs functions (of the logging module, for one) whose exceptions it
-    ignores: that of a signal would be lost.
+    While Python forks, it runs functions (of the logging module, for one) whose exceptions it
+    ignores: a signal's exception would be lost.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
@@ -61,11 +79,7 @@ def _end_with_parent() -> None:
 
 
 def in_order(function: Callable, tasks: Iterator, workers: int) -> Iterator:
-    """The results of ``function`` in the order of the tasks, few of them at a time.
-
-    Raises:
-        UserError: from the function, or if a process was killed.
-    """
+    """Yield the results of ``function`` in the order of the tasks, few of them at a time."""
     if workers <= 1:
         yield from map(function, tasks)
         return
@@ -88,11 +102,7 @@ def in_order(function: Callable, tasks: Iterator, workers: int) -> Iterator:
 def in_child(function: Callable, *arguments: object) -> object:
     """Call a function in a process of its own, so that Ctrl-C ends even work in C++.
 
-    Returns:
-        what the function returns.
-
     Raises:
-        UserError: if the process was killed.
         Exception: whatever the function raises.
     """
     receiver, sender = multiprocessing.Pipe(duplex=False)
@@ -122,27 +132,119 @@ def _call(sender, function: Callable, arguments: Sequence) -> None:
     sender.send(answer)
 
 
-def run_program(command: Sequence[str], log: Path) -> int:
-    """Run a program with its output in a file; it and its own processes end with us.
+def run_program(
+    command: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    lock: int | None = None,
+    while_running: Callable[[], None] = lambda: None,
+) -> int:
+    """Run a program to its end, its output appended to a log; return its exit status.
 
-    Returns:
-        its exit status.
+    The program and its own processes end with us.  If we are killed, a program that was
+    given a lock stays, and holds the lock.
+
+    Args:
+        lock: file descriptor for the program to inherit.
+        while_running: called every second; may raise, which ends the program.
     """
-    with open(log, "wb") as file:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    ends_with_us = lock is None
+    with open(log, "ab") as output:
         process = None
         try:
-            with _no_signals():
+            with _no_signals() if ends_with_us else contextlib.nullcontext():
                 process = subprocess.Popen(
                     command,
+                    env=environment,
                     stdin=subprocess.DEVNULL,
-                    stdout=file,
+                    stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C reaches us alone, and a signal all of them
-                    preexec_fn=_end_with_parent,
+                    start_new_session=True,  # Ctrl-C reaches us only, and a signal all of them
+                    pass_fds=() if lock is None else (lock,),
+                    preexec_fn=_end_with_parent if ends_with_us else None,
                 )
-            return process.wait()
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.wait(timeout=1)
+                while_running()
         finally:
             if process:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                _end(process)
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a program if it is still there, and its children in any case."""
+    with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=SECONDS_TO_END)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+class Programs:
+    """Runs programs of :data:`MODULES`, until the user stops them."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+
+    def run(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        lock: int | None = None,
+        while_running: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Run a program to its end; see :func:`run_program`.
+
+        Raises:
+            ProgramFailed: if it fails.
+            Stopped: if the user has stopped the programs; this one is ended first.
+        """
+
+        def look() -> None:
+            self.raise_if_stopped()
+            while_running()
+
+        self.raise_if_stopped()
+        start = log.stat().st_size if log.exists() else 0
+        arguments = [sys.executable, "-m", MODULES[command[0]], *command[1:]]
+        status = run_program(arguments, log, environment=environment, lock=lock, while_running=look)
+        if status != 0:
+            raise ProgramFailed(
+                f"{command[0]} ended with status {status}; the end of {log}:\n{_tail(log, start)}"
+            )
+
+    def raise_if_stopped(self) -> None:
+        """Raise ``Stopped`` if the user has stopped the programs."""
+        if self.stopped.is_set():
+            raise Stopped
+
+    def stop(self) -> None:
+        """End all programs."""
+        self.stopped.set()
+
+
+def stop_at_signals() -> None:
+    """Make ``kill``, a cluster's notice and a closed terminal end our programs with us.
+
+    As Ctrl-C does.  Under nohup, a closed terminal is ignored.
+    """
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+
+
+def _tail(log: Path, start: int) -> str:
+    with open(log, "rb") as file:
+        file.seek(start)
+        lines = file.read().decode("utf-8", errors="replace").rstrip().split("\n")
+    return "\n".join(f"   | {line[:300]}" for line in lines[-SHOWN_LINES:])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import platform
@@ -12,51 +13,63 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
-#: The code that numbers depend on.  What only plans, prints or draws is left out, so that
-#: mending it does not make results stale; so is preparing data, since the data has a digest.
+#: The code that numbers depend on.  What only plans, prints or draws is left out, so that a
+#: change of it does not make results stale.  So is preparing data, since the data has a digest.
 NUMBERS_DEPEND_ON = (
-    *("patterns.py", "criterions.py", "alignment_data.py", "checkpoints.py"),
-    *("attention", "models", "tasks"),
+    *("patterns.py", "criterions.py", "checkpoints.py", "attention", "models", "tasks"),
     *("lab/files", "lab/engine", "lab/text", "lab/inference", "lab/averaging", "lab/scoring"),
     *("lab/alignment", "lab/gates", "lab/runs"),
 )
+#: Begins digests of what Python reads.  Earlier versions took those of the files' bytes.
+SYNTAX = "syntax:"
 
 PACKAGES = (
-    "torch",
-    "numpy",
-    "ve-fairseq",
-    "fairseq-fixed",
-    "sacrebleu",
-    "sacremoses",
-    "sentencepiece",
-    "subword-nmt",
-    "eflomal",
+    *("torch", "numpy", "ve-fairseq", "fairseq-fixed", "sacrebleu", "sacremoses"),
+    *("sentencepiece", "subword-nmt", "eflomal"),
 )
 
 
 @cache
 def code_digest(package: Path = PACKAGE) -> str:
-    """A sha256 of the code that numbers depend on."""
+    """Return a sha256 of the code that numbers depend on.
+
+    Comments, docstrings and layout do not count; files of plain data do, byte by byte.
+    """
     digest = hashlib.sha256()
     for name in NUMBERS_DEPEND_ON:
         path = package / name
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            digest.update(f"{file.relative_to(package)}\0".encode())
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        for file in files if path.is_dir() else [path]:
+            if file.parent.name != "__pycache__":
+                data = file.read_bytes()
+                data = _syntax(ast.parse(data)).encode() if file.suffix == ".py" else data
+                digest.update(f"{file.relative_to(package)}\0{len(data)}\0".encode() + data)
+    return SYNTAX + digest.hexdigest()
+
+
+def _syntax(node: object) -> str:
+    """Return what Python reads of a program, in words that are the same in each version of it."""
+    if isinstance(node, list):
+        return f"[{' '.join(map(_syntax, node))}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    fields = {name: value for name, value in ast.iter_fields(node) if value not in (None, [])}
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    if isinstance(node, documented) and ast.get_docstring(node) is not None:
+        fields["body"] = fields["body"][1:]
+    return f"({type(node).__name__} {' '.join(f'{k}={_syntax(v)}' for k, v in fields.items())})"
 
 
 def code() -> dict:
-    """The code's digest, and its git commit where it is a checkout."""
+    """Return the code's digest, and its git commit where it is a checkout."""
     return {"digest": code_digest(), **_git(PACKAGE.parent)}
 
 
 def _git(folder: Path) -> dict:
     def git(*arguments: str) -> str | None:
+        command = ["git", "-C", str(folder), *arguments]
         try:
-            done = subprocess.run(
-                ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=30
-            )
+            done = subprocess.run(command, capture_output=True, text=True, timeout=30)
         except (OSError, subprocess.TimeoutExpired):
             return None
         return done.stdout.strip() if done.returncode == 0 else None
@@ -68,7 +81,7 @@ def _git(folder: Path) -> dict:
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python and of the packages that numbers depend on."""
+    """Return versions of Python and of the packages that numbers depend on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -79,7 +92,7 @@ def versions() -> dict[str, str]:
 
 
 def hardware() -> dict:
-    """Processor, cores and GPUs of this machine."""
+    """Return the processor, cores and GPUs of this machine."""
     import torch
 
     return {

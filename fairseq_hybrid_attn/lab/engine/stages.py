@@ -1,8 +1,9 @@
-"""Making folders step by step, each whole or not at all, and only when something has changed.
+"""Making files and folders step by step, each whole or not at all, and only what has changed.
 
-A stage makes one folder or several.  They are made in a folder of their own and moved to their
-places when whole; then the stage's stamp is written.  Without its stamp nothing counts, so
-that a run that was killed goes on with the first stage that has none.
+A stage makes one path or several.  Folders are made in a partial folder and moved to their
+places when whole.  Programs that resume their work, or write whole files themselves, work in
+place.  Then the stage's stamp is written.  Without its stamp nothing counts, so that a killed
+run resumes with the first stage that has none.
 
 The stamp keeps the stage's key, a digest of all that its result depends on, and checksums of
 what it was made of and of every file that it made.
@@ -15,14 +16,15 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest, sha256
-from ..files.json_files import as_json
-from ..files.writing import atomic_write
+from ..files.json_files import write_json
+from .console import duration
 
 Say = Callable[[str], None]
 
@@ -33,20 +35,23 @@ class Stage:
 
     Args:
         name: of the stamp.
-        title: for people, as in "tokenising".
-        folders: what it makes, within the output folder.
+        title: for display, as in "tokenising".
+        makes: paths within the output folder.
         key: digest of everything that the result depends on.
-        make: is given the folder in which to make ``folders`` (they exist, empty); returns
-            what there is to know about the result, as plain data.
-        needs: the stages whose folders it reads.
+        make: is given the folder in which to make ``makes``; returns facts about the result, as
+            plain data.
+        needs: the stages whose paths it reads.
+        in_place: ``make`` works in the output folder; else in a partial one, in which
+            ``makes`` are empty folders.
     """
 
     name: str
     title: str
-    folders: tuple[str, ...]
+    makes: tuple[str, ...]
     key: str
-    make: Callable[[Path], dict]
+    make: Callable[[Path], dict | None]
     needs: Sequence[Stage] = field(default=())
+    in_place: bool = False
 
 
 class Workshop:
@@ -54,64 +59,27 @@ class Workshop:
 
     Args:
         output: the folder.
-        say: is told which stage is done, and why if again.
+        say: is told of each stage that is made, and why if again.
         whole: a file that says that everything is there; removed before anything is made.
+        timed: ``say`` is told when a stage is done, and its time; else when it begins.
     """
 
-    def __init__(self, output: Path, say: Say, whole: Path):
-        self.output, self.say, self._whole = output, say, whole
-        self._stamps = output / "stages"
+    def __init__(self, output: Path, say: Say, whole: Path | None = None, timed: bool = False):
+        self.output, self.say, self.timed = output, say, timed
+        self._whole, self._stamps = whole, output / "stages"
 
     def ensure(self, stage: Stage) -> dict:
-        """Have the result of a stage, making it and what it needs if it is not there.
-
-        Returns:
-            what there is to know about the result.
-
-        Raises:
-            UserError: if it cannot be made.
-        """
-        stamp = self.stamp(stage.name)
-        reason = self._outdated(stage, stamp)
+        """Make a stage and what it needs, unless it is up to date; return its facts."""
+        reason = self.why_stale(stage)
         if reason is None:
-            return stamp["facts"]
+            return self.stamp(stage.name)["facts"]
         for needed in stage.needs:
             self.ensure(needed)
-        self.say(stage.title + reason)
-        return self._make(stage)
+        return self._make(stage, reason)
 
-    def stamp(self, name: str) -> dict | None:
-        """What a stage left when it was done; None if it was not, or the stamp is damaged."""
-        try:
-            stamp = json.loads((self._stamps / f"{name}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
-        whole = isinstance(stamp, dict) and {"key", "materials", "files", "facts"} <= stamp.keys()
-        return stamp if whole else None
-
-    def clear(self) -> None:
-        """Remove what is half made, of this run or of one that was killed."""
-        for path in self.output.glob(".partial-*"):
-            shutil.rmtree(path, ignore_errors=True)
-
-    def is_outdated(self, stage: Stage) -> bool:
-        """Whether a stage has to be done."""
-        return self._outdated(stage, self.stamp(stage.name)) is not None
-
-    def remove_if_empty(self, folder: str) -> None:
-        """Remove a folder that has nothing in it any more."""
-        with contextlib.suppress(OSError):
-            (self.output / folder).rmdir()
-
-    def discard(self, stage: Stage) -> None:
-        """Remove the folders of a stage whose result is needed no more."""
-        path = self._stamps / f"{stage.name}.json"
-        path.unlink(missing_ok=True)
-        for folder in stage.folders:
-            shutil.rmtree(self.output / folder, ignore_errors=True)
-
-    def _outdated(self, stage: Stage, stamp: dict | None) -> str | None:
-        """Why a stage has to be done: None if it has not, nothing to say if it never was."""
+    def why_stale(self, stage: Stage) -> str | None:
+        """Why a stage has to be made: None if it is up to date, "" if it never was made."""
+        stamp = self.stamp(stage.name)
         if stamp is None:
             return ""
         if stamp["key"] != stage.key:
@@ -124,6 +92,43 @@ class Workshop:
                 return f", again: {name} is not as it was made"
         return None
 
+    def is_outdated(self, stage: Stage) -> bool:
+        """Whether a stage has to be made."""
+        return self.why_stale(stage) is not None
+
+    def stamp(self, name: str) -> dict | None:
+        """What a stage left when it was done; None if it was not, or the stamp is damaged."""
+        try:
+            stamp = json.loads((self._stamps / f"{name}.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        whole = isinstance(stamp, dict) and {"key", "materials", "files", "facts"} <= stamp.keys()
+        return stamp if whole else None
+
+    def adopt(self, stages: Sequence[Stage]) -> None:
+        """Count what an earlier version made, without stamps, up to the first that is missing."""
+        if not self._stamps.exists():
+            for stage in stages:
+                if not all((self.output / path).exists() for path in stage.makes):
+                    break
+                self._stamp(stage, describe(self.output, stage.makes), {})
+
+    def clear(self) -> None:
+        """Remove what is half made, of this run or of one that was killed."""
+        for path in self.output.glob(".partial-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def discard(self, stage: Stage) -> None:
+        """Remove the folders of a stage whose result is needed no more."""
+        (self._stamps / f"{stage.name}.json").unlink(missing_ok=True)
+        for folder in stage.makes:
+            shutil.rmtree(self.output / folder, ignore_errors=True)
+
+    def remove_if_empty(self, folder: str) -> None:
+        """Remove a folder that is empty now."""
+        with contextlib.suppress(OSError):
+            (self.output / folder).rmdir()
+
     def _materials(self, stage: Stage) -> dict[str, str]:
         """A checksum of what is there of each of the stages that a stage needs."""
         materials = {}
@@ -134,53 +139,63 @@ class Workshop:
                 materials[needed.name] = digest(files)
         return materials
 
-    def _make(self, stage: Stage) -> dict:
-        partial = None
+    def _make(self, stage: Stage, reason: str) -> dict:
+        if not self.timed:
+            self.say(stage.title + reason)
+        started = time.monotonic()
         try:
-            self._whole.unlink(missing_ok=True)
-            partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=self.output))
-            for folder in stage.folders:
-                (partial / folder).mkdir(parents=True)
-            facts = stage.make(partial)
-            stamp = {
-                "key": stage.key,
-                "materials": self._materials(stage),
-                "files": describe(partial, stage.folders),
-                "facts": facts,
-            }
-            self._put_in_place(stage, partial, stamp)
+            if self._whole is not None:
+                self._whole.unlink(missing_ok=True)
+            if stage.in_place:
+                facts = stage.make(self.output) or {}
+                self._stamp(stage, describe(self.output, stage.makes), facts)
+            else:
+                facts = self._make_apart(stage)
         except OSError as error:
             what = error.filename or self.output
             raise UserError(
                 f"{stage.title}: {what} cannot be written: {error.strerror or error}"
             ) from error
-        finally:
-            if partial:
-                shutil.rmtree(partial, ignore_errors=True)
+        if self.timed:
+            self.say(f"{stage.title}{reason}: done in {duration(time.monotonic() - started)}")
         return facts
 
-    def _put_in_place(self, stage: Stage, partial: Path, stamp: dict) -> None:
-        """Move what was made; the old stamp goes first and the new one comes last."""
-        path = self._stamps / f"{stage.name}.json"
+    def _make_apart(self, stage: Stage) -> dict:
+        """Make folders apart, and move them; the old stamp goes first, the new one comes last."""
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=self.output))
+        try:
+            for folder in stage.makes:
+                (partial / folder).mkdir(parents=True)
+            facts = stage.make(partial) or {}
+            files = describe(partial, stage.makes)
+            (self._stamps / f"{stage.name}.json").unlink(missing_ok=True)
+            for folder in stage.makes:
+                place = self.output / folder
+                if place.exists():
+                    shutil.rmtree(place)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(partial / folder, place)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+        self._stamp(stage, files, facts)
+        return facts
+
+    def _stamp(self, stage: Stage, files: dict[str, dict], facts: dict) -> None:
         self._stamps.mkdir(exist_ok=True)
-        path.unlink(missing_ok=True)
-        for folder in stage.folders:
-            place = self.output / folder
-            if place.exists():
-                shutil.rmtree(place)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            os.rename(partial / folder, place)
-        with atomic_write(path) as file:
-            file.write(as_json(stamp, sort_keys=True))
+        materials = self._materials(stage)
+        stamp = {"key": stage.key, "materials": materials, "files": files, "facts": facts}
+        write_json(self._stamps / f"{stage.name}.json", stamp, sort_keys=True)
 
 
-def describe(root: Path, folders: Sequence[str]) -> dict[str, dict]:
-    """Every file in ``folders`` with its checksum, size and time of change, on disk for sure."""
+def describe(root: Path, paths: Sequence[str]) -> dict[str, dict]:
+    """Return every file in ``paths`` with its checksum, size and time; all are on disk then."""
     files = {}
-    for folder in folders:
-        for path in sorted((root / folder).rglob("*")):
+    for name in paths:
+        inside = sorted((root / name).rglob("*")) if (root / name).is_dir() else [root / name]
+        for path in inside:
             if path.is_file():
-                _to_disk(path)
+                with open(path, "rb") as file:
+                    os.fsync(file.fileno())
                 status = path.stat()
                 files[path.relative_to(root).as_posix()] = {
                     "sha256": sha256(path),
@@ -199,8 +214,3 @@ def intact(path: Path, facts: dict) -> bool:
     if status.st_size != facts["size"]:
         return False
     return status.st_mtime_ns == facts["mtime_ns"] or sha256(path) == facts["sha256"]
-
-
-def _to_disk(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())

@@ -46,7 +46,7 @@ from ..files.writing import check_outputs
 from ..gates import command as gates
 from ..maps import page
 from ..probing.results import read_results
-from ..runs.finished import finished_run
+from ..runs.finished_run import finished_run
 from . import translations
 from .findings import Findings, ModelFindings
 from .from_runs import take_from_runs

@@ -8,7 +8,7 @@ from ...errors import UserError
 from ..arguments import flags
 from ..arguments import models as model_args
 from ..lengths.systems import System
-from ..runs.finished import FinishedRun
+from ..runs.finished_run import FinishedRun
 from . import translations
 
 

@@ -18,10 +18,10 @@ from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]
 
-#: Never: intervals of epochs, where checkpoints go by updates.
+#: Interval of epochs that never ends, where checkpoints go by updates.
 NEVER = 1_000_000
 
-#: In settings, in place of a language that only the corpus knows.
+#: In settings: the source language of the corpus.
 SOURCE = "source"
 
 #: Tokens of a batch in translation.
@@ -29,19 +29,17 @@ GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
 
 
 @dataclass(frozen=True)
-class Treatment:
+class PreparedCorpus:
     """What commands must know of a prepared corpus.
 
     Attributes:
         folder: where it was prepared.
-        source: language.
-        target: language.
         subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
         tokenizer: of the target, as ``fairseq-hybrid score`` names it.
-        lowercase: whether the model sees lower-cased text.
+        lowercase: the model sees lower-cased text.
         scores: which scores are computed.
-        gold: whether it has hand-aligned sentences.
-        named_tests: whether its test text is made of several sets.
+        gold: it has hand-aligned sentences.
+        named_tests: its test text consists of several sets.
     """
 
     folder: Path
@@ -119,9 +117,9 @@ class RunFolder:
 
 
 def train_command(
-    settings: Settings, corpus: Treatment, folder: RunFolder, devices: Devices, seed: int
+    settings: Settings, corpus: PreparedCorpus, folder: RunFolder, devices: Devices, seed: int
 ) -> list[str]:
-    """fairseq-train for a run; run again, it goes on from its last checkpoint."""
+    """fairseq-train for a run; run again, it resumes from its last checkpoint."""
     max_tokens, update_freq = share_out(settings.batch, devices.world)
     return [
         "fairseq-train",
@@ -156,7 +154,7 @@ def average_command(settings: Settings, folder: RunFolder) -> list[str]:
 
 def generate_command(
     settings: Settings,
-    corpus: Treatment,
+    corpus: PreparedCorpus,
     folder: RunFolder,
     devices: Devices,
     results: Path,
@@ -183,7 +181,7 @@ def generate_command(
     ]
 
 
-def score_command(corpus: Treatment, folder: RunFolder, subset: str = "test") -> list[str]:
+def score_command(corpus: PreparedCorpus, folder: RunFolder, subset: str = "test") -> list[str]:
     """fairseq-hybrid score of the translation against the untouched reference."""
     sets = corpus.test_sets if subset == "test" else None
     return [
@@ -203,7 +201,7 @@ def score_command(corpus: Treatment, folder: RunFolder, subset: str = "test") ->
 
 
 def align_command(
-    settings: Settings, corpus: Treatment, folder: RunFolder, devices: Devices
+    settings: Settings, corpus: PreparedCorpus, folder: RunFolder, devices: Devices
 ) -> list[str]:
     """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
     return [
@@ -226,7 +224,7 @@ def align_command(
 
 
 def gates_command(
-    settings: Settings, corpus: Treatment, folder: RunFolder, devices: Devices
+    settings: Settings, corpus: PreparedCorpus, folder: RunFolder, devices: Devices
 ) -> list[str]:
     """fairseq-hybrid gates: their means, by part of speech where there is a tagger."""
     flags = dict(settings.gates)
@@ -250,7 +248,7 @@ def gates_command(
     ]
 
 
-def align_training_command(corpus: Treatment, folder: RunFolder) -> list[str]:
+def align_training_command(corpus: PreparedCorpus, folder: RunFolder) -> list[str]:
     """fairseq-hybrid align-training of the training text and the hand-aligned sentences."""
     text = folder.aligned_text
     return [
@@ -265,7 +263,7 @@ def align_training_command(corpus: Treatment, folder: RunFolder) -> list[str]:
     ]
 
 
-def aer_command(corpus: Treatment, folder: RunFolder) -> list[str]:
+def aer_command(corpus: PreparedCorpus, folder: RunFolder) -> list[str]:
     """fairseq-hybrid aer of what the aligner found in the hand-aligned sentences."""
     return [
         "fairseq-hybrid",
@@ -278,7 +276,7 @@ def aer_command(corpus: Treatment, folder: RunFolder) -> list[str]:
     ]
 
 
-def _gold_flags(corpus: Treatment) -> list[str]:
+def _gold_flags(corpus: PreparedCorpus) -> list[str]:
     return [*words("gold", corpus.gold_file("links")), *words("gold-base", GOLD_BASE)]
 
 
@@ -299,7 +297,7 @@ def shell(command: list[str]) -> str:
 
 
 def _checkpoint_flags(settings: Settings) -> list[str]:
-    """Save what the evaluation needs, and checkpoint_last.pt to go on from; no more."""
+    """Save what the evaluation needs, and checkpoint_last.pt to resume from."""
     checkpoints = settings.checkpoints
     if checkpoints.unit == "epoch":
         return [
@@ -320,7 +318,7 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
     ]
 
 
-def _evaluation_of_bleu(corpus: Treatment) -> list[str]:
+def _evaluation_of_bleu(corpus: PreparedCorpus) -> list[str]:
     """What ``--eval-bleu`` must know of the text."""
     if corpus.tokenizer not in ("moses", "none"):
         raise UserError(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import UserError
 from ..configuration.settings import Batch
+from ..engine.processes import default_workers
 
 #: Memory that stays with a CPU process between updates; handing it back to the system costs
 #: up to a third of the time.  Threads that wait sleep soon, as others want the cores as well.
@@ -21,7 +21,7 @@ CPU_TUNING = {
 }
 
 
-#: Tokens that a device must be able to take at once, lest a long sentence stop the training.
+#: Tokens that a device must take at once, or a long sentence could stop the training.
 SMALLEST_SHARE = 512
 
 
@@ -69,9 +69,6 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
         tokens of a device at once (``--max-tokens``), and how many such batches it accumulates
         for an update (``--update-freq``); their product with ``world`` is the update's size,
         but for rounding down to whole tokens.
-
-    Raises:
-        UserError: if the devices are so many that a long sentence would not fit in a share.
     """
     update_freq = math.ceil(batch.tokens / (world * batch.per_device))
     share = batch.tokens // (world * update_freq)
@@ -91,7 +88,7 @@ def slots(
     precision: str,
     pretend: bool = False,
 ) -> list[Devices]:
-    """Places where runs can go on side by side.
+    """Places where runs can be at work side by side.
 
     Args:
         kind: ``auto`` (GPUs if there are any), ``cpu`` or ``cuda``.
@@ -100,16 +97,13 @@ def slots(
         threads: for each run on CPU.
         precision: ``auto``, ``fp32``, ``fp16`` or ``bf16``; auto is single precision on CPU and
             half on GPUs, bf16 where they have it.
-        pretend: for a plan made elsewhere: GPUs that are asked for are taken to be there.
-
-    Raises:
-        UserError: if GPUs are asked for that are not there.
+        pretend: for a plan made elsewhere: assume that the GPUs are there.
     """
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" or (kind == "auto" and count == 0):
         if precision not in ("auto", "fp32"):
             raise UserError(f"--precision {precision}: fairseq trains on CPU in fp32 only")
-        room = max(1, cores() // threads)
+        room = max(1, default_workers() // threads)
         return [Devices("cpu", threads=threads)] * min(jobs or room, room)
     if count < per_run and pretend:
         return [Devices("cuda", per_run, precision="bf16" if precision == "auto" else precision)]
@@ -138,14 +132,11 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
 
     Returns:
         None if neither has.
-
-    Raises:
-        UserError: if the variables are no numbers, or there is a world without a rank.
     """
     for variable, rank in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
         world = environment.get(variable) or "1"
         if not world.isdecimal():
-            raise UserError(f"{variable}={world} is no number of processes; unset it")
+            raise UserError(f"{variable}={world} is not a number of processes; unset it")
         if int(world) > 1:
             if rank not in environment:
                 raise UserError(
@@ -158,11 +149,6 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
             precision = gpu_precision() if precision == "auto" else precision
             return Devices("cuda", int(environment[variable]), precision=precision)
     return None
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def cuda_count() -> int:

@@ -15,9 +15,6 @@ def parameter_count(run: Run) -> int:
     """The number of parameters, shared ones counted once.
 
     The vocabulary is that of the prepared corpus, or of the size that its recipe asks for.
-
-    Raises:
-        UserError: if the model cannot be built from the run's flags.
     """
     import torch
     from fairseq import options
@@ -45,10 +42,10 @@ def parameter_count(run: Run) -> int:
 
 def _vocabulary(run: Run) -> tuple[int, int]:
     folder = run.corpus_folder / "bin"
-    treatment = run.treatment
+    corpus = run.prepared_corpus
     if read_manifest(run.corpus_folder) is None:
         return (run.recipe.subwords.size,) * 2
     return tuple(
         len((folder / f"dict.{language}.txt").read_text(encoding="utf-8").split("\n")) + 3
-        for language in (treatment.source, treatment.target)
+        for language in (corpus.source, corpus.target)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,8 +11,7 @@ from ...errors import UserError
 from ..corpora import read_manifest
 from ..engine import provenance
 from ..files.json_files import read_json
-from ..text.training_log import parameters, read_log
-from .alignment_report import read_rates
+from ..text.training_log import parameters
 from .command_lines import (
     RunFolder,
     aer_command,
@@ -26,16 +24,25 @@ from .command_lines import (
     train_command,
 )
 from .devices import Devices
-from .gates_report import read_gates
+from .run_scores import scores_of
 from .workspace import Run
 
-#: The loss of the development set, among the scores of a curve.
-VALID_LOSS = "valid_loss"
+#: What each part of an identity is called.
+PARTS = {
+    "settings": "configuration",
+    "recipe": "data",
+    "text": "data",
+    "corpus": "data",
+    "alignments": "data",
+    "code": "code",
+}
 
 
 def identity(run: Run) -> dict:
-    """What decides a run's numbers, as digests: settings, corpus (its recipe, one's own text, and
-    what came of them once they are prepared) and code."""
+    """What decides a run's numbers, as digests.
+
+    Settings, corpus (its recipe, your text, and what came of them once prepared) and code.
+    """
     manifest = read_manifest(run.corpus_folder)
     aligned = manifest and run.settings.needs_alignments
     return {
@@ -51,26 +58,19 @@ def identity(run: Run) -> dict:
 def changes(run: Run, made_with: dict) -> list[str]:
     """What has changed since a run was begun or made: of configuration, data and code."""
     now = identity(run)
-    words = {
-        "settings": "configuration",
-        "recipe": "data",
-        "text": "data",
-        "corpus": "data",
-        "alignments": "data",
-        "code": "code",
-    }
     if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
-        del words["corpus"]
-    changed = [word for key, word in words.items() if key in now and now[key] != made_with.get(key)]
+        del now["corpus"]
+    changed = [PARTS[key] for key in now if now[key] != made_with.get(key)]
     return list(dict.fromkeys(changed))
 
 
-def make_result(run: Run, devices: Devices) -> dict:
-    """The result of a run whose steps are done.
+def has_former_digest(made_with: dict) -> bool:
+    """Whether the digest of the code counts comments, as those of earlier versions do."""
+    return not str(made_with.get("code")).startswith(provenance.SYNTAX)
 
-    Raises:
-        UserError: if its corpus is not the one that it was begun with.
-    """
+
+def make_result(run: Run, devices: Devices) -> dict:
+    """The result of a run whose steps are done."""
     folder = run.folder
     trained, begun_with = read_json(folder.trained), read_begun(folder.begun)["identity"]
     manifest = read_manifest(run.corpus_folder)
@@ -78,7 +78,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         raise UserError(f"its corpus is not in {run.corpus_folder} any more; prepare it again")
     if manifest.digest != begun_with["corpus"]:
         raise UserError(
-            f"its corpus in {run.corpus_folder} is another than it was begun with; with "
+            f"its corpus in {run.corpus_folder} is not the one that it was begun with; with "
             "--redo-stale it is done again from its beginning"
         )
     paper, table, row, column = run.cell.run_name.split("/")
@@ -122,29 +122,9 @@ def make_result(run: Run, devices: Devices) -> dict:
     }
 
 
-def scores_of(folder: RunFolder) -> dict:
-    """``scores`` of a run, or of a checkpoint of its curve; ``sentences``: translated ones."""
-    score = read_json(folder.score) or {"scores": {}, "sentences": 0}
-    rates = read_rates(folder.alignment_score)
-    alignment = {
-        name: {"value": rate.value, "signature": rate.signature} for name, rate in rates.items()
-    }
-    scores = {**score["scores"], **alignment, **read_gates(folder.gates)}
-    return {"scores": scores, "sentences": score["sentences"]}
-
-
-def valid_losses(log: Path) -> dict[int, dict]:
-    """The losses of the development set that a training logged, by updates, as scores."""
-    return {
-        updates: {"value": values["loss"], "signature": "bits a token, by fairseq-train"}
-        for updates, values in read_log(log).validation.get("valid", {}).items()
-        if math.isfinite(values.get("loss", math.nan))
-    }
-
-
 def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
     """The run's commands by step."""
-    folder, corpus, settings = run.folder, run.treatment, run.settings
+    folder, corpus, settings = run.folder, run.prepared_corpus, run.settings
     if settings.aligner:
         return {
             "align": align_training_command(corpus, folder),
@@ -162,22 +142,18 @@ def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
 
 
 def read_result(path: Path) -> dict | None:
-    """A result file; None if there is none.
-
-    Raises:
-        UserError: if it is none, or not a whole one.
-    """
+    """Read a result file; None if there is none."""
     result = read_json(path)
     if result is not None:
         wanted = {"scores", "identity", "corpus", "updates", "parameters", "finished"}
-        lacking = wanted - (result.keys() if isinstance(result, dict) else set())
-        if lacking:
-            raise UserError(f"{path} is no result (no {', '.join(sorted(lacking))}); delete it")
+        missing = wanted - (result.keys() if isinstance(result, dict) else set())
+        if missing:
+            raise UserError(f"{path} is not a result (no {', '.join(sorted(missing))}); delete it")
     return result
 
 
 def products(folder: RunFolder) -> list[Path]:
-    """What a run has made so far, but for its logs, which another process of it may begin first."""
+    """What a run has made so far, except logs, which another process of it may begin first."""
     first = (folder.begun, folder.path / "logs", folder.tensorboard)
     every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
     made = [path for path in every if path not in first and not path.name.startswith(".")]
@@ -186,11 +162,7 @@ def products(folder: RunFolder) -> list[Path]:
 
 
 def read_begun(path: Path) -> dict | None:
-    """What a run was begun with; None if it was not begun.
-
-    Raises:
-        UserError: if the file is something else.
-    """
+    """Read what a run was begun with; None if it was not begun."""
     begun = read_json(path)
     if begun is not None and "identity" not in (begun if isinstance(begun, dict) else {}):
         raise UserError(f"{path} does not say what a run was begun with; delete its folder")
@@ -201,9 +173,6 @@ def training_summary(folder: RunFolder) -> dict:
     """How far a training came, from its last checkpoint.
 
     ``training_seconds`` is fairseq's own count, over all its interruptions.
-
-    Raises:
-        UserError: if there is no checkpoint.
     """
     path = folder.checkpoints / "checkpoint_last.pt"
     if not path.is_file():

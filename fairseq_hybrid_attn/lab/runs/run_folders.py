@@ -1,71 +1,34 @@
-"""The folder of a run: held by one process, begun once, repaired after a kill."""
+"""The folder of a run: begun once, repaired after a kill, deleted to be done again."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from zipfile import is_zipfile
 
 from ...errors import UserError
-from ..engine.programs import Programs, Stopped
+from ..engine.lock import locked
 from ..files.json_files import write_json
 from ..files.writing import atomic_write
 from .results import changes, identity, products, read_begun
 from .workspace import Run
 
-
-@contextlib.contextmanager
-def locked(path: Path, programs: Programs, say: Callable[[str], None]) -> Iterator[int]:
-    """Hold a run's folder; wait while another process, perhaps on another node, holds it.
-
-    Yields:
-        the descriptor of the lock; a process that has it holds the folder.
-    """
-    with open(path, "a") as file:
-        told = False
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if not told:
-                    say("another process is at work on it; waiting for its end")
-                    told = True
-                if programs.stopped.wait(1):
-                    raise Stopped from None
-        yield file.fileno()
+AGAIN = "With --redo-stale it is done again from its beginning"
 
 
 def begin(run: Run, world: int) -> None:
-    """Note what a run is begun with, or see to it that this has not changed.
-
-    Raises:
-        UserError: see :func:`check_begun`.
-    """
+    """Note what a run is begun with, or check that this has not changed."""
     check_begun(run, world)
     if not run.folder.begun.exists():
-        content = {
-            "identity": identity(run),
-            "world": world,
-            "settings": run.settings.as_dict(),
-        }
+        content = {"identity": identity(run), "world": world, "settings": run.settings.as_dict()}
         write_json(run.folder.begun, content)
 
 
 def check_begun(run: Run, world: int) -> None:
-    """See to it that a run that was begun is gone on with as it was begun.
+    """Check that a run that was begun is resumed as it was begun, on ``world`` processes.
 
-    Args:
-        run: the run.
-        world: processes that are to train together.
-
-    Raises:
-        UserError: if its settings or its data have changed; its code may have, which the
-            result will tell.
-        UserError: if something of it is there, and nobody knows what it was begun with.
+    Its settings and data must be the same; its code may have changed, as the result will tell.
     """
     folder = run.folder
     made = products(folder)  # looked for first: another process may be at its beginning
@@ -74,39 +37,34 @@ def check_begun(run: Run, world: int) -> None:
         if made:
             raise UserError(
                 f"{made[0]} is there, but not {folder.begun.name}, which tells what it was begun "
-                "with. With --redo-stale it is done again from its beginning"
+                f"with. {AGAIN}"
             )
         return
     changed = [what for what in changes(run, begun["identity"]) if what != "code"]
     if changed and not folder.result.exists():
         raise UserError(
-            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). "
-            "With --redo-stale it is done again from its beginning"
+            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"
         )
     if begun.get("world") != world and not folder.trained.exists() and folder.checkpoints.exists():
         raise UserError(
             f"{run.name} was begun on {begun.get('world')} devices. A checkpoint counts what each "
-            f"of them has read, so it cannot go on on {world}; use as many again, or delete "
-            f"{folder.path}"
+            f"of them has read, so the run cannot be resumed on {world}; use as many again, or "
+            f"delete {folder.path}"
         )
 
 
 def forget(run: Run) -> None:
-    """Delete a run, so that it can be done again from its beginning.
-
-    Raises:
-        UserError: if another process is at work on it.
-    """
-    if not run.folder.path.exists():
+    """Delete a run, so that it can be done again from its beginning."""
+    folder = run.folder
+    if not folder.path.exists():
         return
-    with open(run.folder.lock, "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{run.name}: another process is at work on it") from None
-        # Cut off in between, what is left is neither a result nor gone on with: it says that it was
-        # begun with nothing that there is, up to its end.
-        folder = run.folder
+
+    def refuse() -> None:
+        raise UserError(f"{run.name}: another process is at work on it")
+
+    with locked(folder.lock, lambda _: None, refuse):
+        # Cut off in between, what is left is neither a result nor resumed: until the end, it
+        # says that it was begun with nothing that there is.
         with contextlib.suppress(UserError):  # a full disk is no reason not to delete
             write_json(folder.begun, {"identity": {}, "world": 0})
         folder.result.unlink(missing_ok=True)
@@ -124,7 +82,7 @@ def forget(run: Run) -> None:
 
 
 def repair(checkpoints: Path) -> list[Path]:
-    """Remove checkpoints that a kill has cut off, and have checkpoint_last.pt be a whole one.
+    """Remove checkpoints that a kill has cut off, and make checkpoint_last.pt a whole one.
 
     fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
     meanwhile, it leaves half a file under that name.

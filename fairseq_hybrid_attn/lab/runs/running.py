@@ -1,23 +1,20 @@
-"""Doing a run: its steps, one after the other.
-
-Every step leaves a file or folder under its final name when it is done, so that a run which was
-stopped, by whatever means, goes on with the first step that is missing.
-"""
+"""Doing a run: its stages, one after the other, resumed where they were stopped."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
 from ..engine import provenance
-from ..engine.console import Console, duration, progress_line
-from ..engine.programs import Programs
+from ..engine.console import Console, progress_line
+from ..engine.lock import locked
+from ..engine.processes import Programs
+from ..engine.stages import Stage, Workshop
 from ..files.json_files import write_json
 from ..text.training_log import last_record
 from .command_lines import (
@@ -32,30 +29,18 @@ from .command_lines import (
     train_command,
 )
 from .devices import Devices, without_launcher
-from .results import VALID_LOSS, make_result, scores_of, training_summary, valid_losses
-from .run_folders import begin, locked, repair
+from .results import make_result, training_summary
+from .run_folders import begin, repair
+from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step of a run: what it is called, whether it is done, and how to do it."""
-
-    name: str
-    done: Callable[[], bool]
-    do: Callable[[], None]
 
 
 class RunInProgress:
     """A run at work on its devices.
 
     Args:
-        run: what to do.
-        devices: on what.
-        programs: starts programs.
-        console: for the user.
         keep_checkpoints: leave the checkpoints when the result is written.
     """
 
@@ -67,11 +52,9 @@ class RunInProgress:
         console: Console,
         keep_checkpoints: bool = False,
     ):
+        self.run, self.devices = run, devices
+        self.programs, self.console = programs, console
         self.keep_checkpoints = keep_checkpoints
-        self.run = run
-        self.devices = devices
-        self.programs = programs
-        self.console = console
         self.folder: RunFolder = run.folder
         self.environment = devices.environment(without_launcher(os.environ))
         self.lock: int | None = None
@@ -79,81 +62,83 @@ class RunInProgress:
         self.shown = time.monotonic()
         self.shown_record: dict | None = None
 
-    def steps(self) -> list[Step]:
-        """All steps, in order."""
-        folder = self.folder
-        result = Step("result", folder.result.exists, self.write_result)
-        if self.run.settings.aligner:
-            return [
-                Step("align", folder.trained.exists, self.align_by_aligner),
-                Step("error rate", folder.alignment_score.exists, self.rate_aligner),
-                result,
-            ]
-        gates = Step("gates", folder.gates.exists, self.measure_gates)
-        curve = Step("curve", folder.curve.exists, self.evaluate_curve)
-        return [
-            Step("train", folder.trained.exists, self.train),
-            Step("average", folder.model.exists, self.average),
-            *self.evaluation(folder),
-            *([gates] if self.run.settings.gates else []),
-            *([curve] if self.run.settings.checkpoints.curve else []),
-            Step("tidy", self.is_tidy, self.tidy),
-            result,  # the last, since a run that has one is not visited again
-        ]
-
-    def evaluation(self, folder: RunFolder, subset: str = "test") -> list[Step]:
-        """The steps that measure a model, which is in the folder, on a set."""
-        align = Step("align", folder.alignment_score.exists, partial(self.align, folder))
-        return [
-            Step("translate", folder.translation.exists, partial(self.translate, folder, subset)),
-            Step("score", folder.score.exists, partial(self.score, folder, subset)),
-            *([align] if self.run.measures_alignment else []),
-        ]
-
     def complete(self) -> None:
-        """Do all steps that are not done.
-
-        Raises:
-            UserError: if the run was begun with other settings or data.
-            StepFailed: if a program fails.
-            Stopped: if the user has stopped the runs.
-        """
+        """Do all stages that are not done."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
-        with locked(self.folder.lock, self.programs, self._say) as self.lock:
+        with self.locked() as self.lock:
             begin(self.run, self.devices.world)
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
                 left.unlink()
-            self.do(self.steps())
+            self.do(self.folder, self.stages())
 
-    def do(self, steps: list[Step], what: str = "") -> None:
-        """Do the steps that are not done."""
-        for step in steps:
-            if not step.done():
-                started = time.monotonic()
-                step.do()
-                self._say(f"{what}{step.name}: done in {duration(time.monotonic() - started)}")
+    def locked(self):
+        """Hold the run's folder while no other process does; yields the lock."""
+        return locked(self.folder.lock, self._say, self.programs.raise_if_stopped)
 
-    def train(self) -> None:
+    def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
+        """Do the stages of a folder that are not done."""
+        shop = Workshop(folder.path, lambda line: self._say(what + line), timed=True)
+        shop.clear()
+        shop.adopt(stages)
+        for stage in stages:
+            shop.ensure(stage)
+
+    def stage(self, name: str, makes: list, make, *needs: Stage, in_place: bool = True) -> Stage:
+        """A stage; what begun.json guards has not changed, so its key is that of the settings."""
+        key = self.run.settings.digest
+        return Stage(name, name, tuple(path.name for path in makes), key, make, needs, in_place)
+
+    def stages(self) -> list[Stage]:
+        """All stages, in order; the result is the last, since a run that has one is done."""
+        folder, settings = self.folder, self.run.settings
+        if settings.aligner:
+            align = self.stage("align", [folder.trained], self.align_by_aligner)
+            rate = self.stage("error rate", [folder.alignment_score], self.rate_aligner, align)
+            return [align, rate, self.stage("result", [folder.result], self.write_result, rate)]
+        train = self.stage("train", [folder.trained], self.train)
+        average = self.stage("average", [folder.model], self.average, train)
+        measured = self.evaluation(folder, "test", average)
+        if settings.gates:
+            measured.append(self.stage("gates", [folder.gates], self.measure_gates, average))
+        if settings.checkpoints.curve:
+            measured.append(self.stage("curve", [folder.curve], self.evaluate_curve, train))
+        result = self.stage("result", [folder.result], self.write_result, *measured)
+        return [train, average, *measured, result]
+
+    def evaluation(self, folder: RunFolder, subset: str, *needs: Stage) -> list[Stage]:
+        """The stages that measure the model in a folder on a set."""
+        translate = partial(self.translate, folder, subset)
+        translated = self.stage(
+            "translate", [folder.translation], translate, *needs, in_place=False
+        )
+        score = partial(self.score, folder, subset)
+        scored = self.stage("score", [folder.score, folder.hypotheses], score, translated)
+        if not self.run.measures_alignment:
+            return [translated, scored]
+        align = partial(self.align, folder)
+        makes = [folder.alignment_score, folder.alignment]
+        return [translated, scored, self.stage("align", makes, align, *needs)]
+
+    def train(self, _=None) -> None:
         """Train to the end, from the last whole checkpoint if there is one."""
+        if self.folder.trained.exists():  # by a process that was killed before it could say so
+            return
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for removed in repair(self.folder.checkpoints):
             self._say(f"{removed} was cut off; removed")
         if not self.is_trained():
             self.train_here()
-        write_json(
-            self.folder.trained,
-            {
-                **training_summary(self.folder),
-                "command": self.train_command(),
-                "devices": str(self.devices),
-                "hardware": provenance.hardware(),
-            },
-        )
+        self.write_trained(**training_summary(self.folder), command=self.train_command())
+
+    def write_trained(self, **facts: object) -> None:
+        """Note that the training is done, on what, and how far it came."""
+        where = {"devices": str(self.devices), "hardware": provenance.hardware()}
+        write_json(self.folder.trained, {**facts, **where})
 
     def is_trained(self) -> bool:
         """Whether all updates are made, if a kill kept us from noting it.
 
-        Asked for one more time, fairseq-train makes an update before it looks how many there are.
+        Asked again, fairseq-train makes an update before it looks how many there are.
         """
         last = self.folder.checkpoints / "checkpoint_last.pt"
         updates = self.run.settings.train.get("max-update")
@@ -165,81 +150,63 @@ class RunInProgress:
         """fairseq-train as it is run here."""
         run = self.run
         return [
-            *train_command(run.settings, run.treatment, self.folder, self.devices, run.seed),
+            *train_command(run.settings, run.prepared_corpus, self.folder, self.devices, run.seed),
             *self.launch_flags,
         ]
 
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
-        self.programs.run(
-            self.train_command(),
-            self.environment,
-            self.folder.log(log),
-            self.lock,
-            self._show_progress,
-        )
+        self._run(log, self.train_command(), while_running=self._show_progress)
 
-    def average(self) -> None:
+    def average(self, _) -> None:
         """Average the last checkpoints, or take the best."""
-        self._command("average", average_command(self.run.settings, self.folder))
+        self._run("average", average_command(self.run.settings, self.folder))
 
-    def translate(self, folder: RunFolder, subset: str) -> None:
+    def translate(self, folder: RunFolder, subset: str, apart: Path) -> None:
         """Translate a set."""
-        unfinished = folder.path / "translation.partial"
-        shutil.rmtree(unfinished, ignore_errors=True)
-        run = self.run
-        self._command(
-            "translate",
-            generate_command(run.settings, run.treatment, folder, self.devices, unfinished, subset),
-            folder,
+        run, results = self.run, RunFolder(apart).translation
+        command = generate_command(
+            run.settings, run.prepared_corpus, folder, self.devices, results, subset
         )
-        unfinished.rename(folder.translation)
+        self._run("translate", command, folder)
 
-    def score(self, folder: RunFolder, subset: str) -> None:
+    def score(self, folder: RunFolder, subset: str, _) -> None:
         """Score the translation."""
-        self._command("score", score_command(self.run.treatment, folder, subset), folder)
+        self._run("score", score_command(self.run.prepared_corpus, folder, subset), folder)
 
-    def align(self, folder: RunFolder) -> None:
+    def align(self, folder: RunFolder, _) -> None:
         """Align the hand-aligned sentences by the model's attention, and score that."""
         run = self.run
-        command = align_command(run.settings, run.treatment, folder, self.devices)
-        self._command("align", command, folder)
+        command = align_command(run.settings, run.prepared_corpus, folder, self.devices)
+        self._run("align", command, folder)
 
-    def measure_gates(self) -> None:
-        """Take the means of the model's gates."""
+    def measure_gates(self, _) -> None:
+        """Measure the means of the model's gates."""
         run = self.run
-        command = gates_command(run.settings, run.treatment, self.folder, self.devices)
-        self._command("gates", command)
+        command = gates_command(run.settings, run.prepared_corpus, self.folder, self.devices)
+        self._run("gates", command)
 
-    def evaluate_curve(self) -> None:
+    def evaluate_curve(self, _) -> None:
         """Measure the checkpoints of the curve as the run's own model is measured."""
         interval = self.run.settings.curve_interval
         subset = self.run.settings.checkpoints.curve_on
         losses = valid_losses(self.folder.log("train"))
         saved = numbered_checkpoints(self.folder.checkpoints)
-        points = [updates for updates in sorted(saved) if updates % interval == 0]
-        for updates in points:
+        curve = []
+        for updates in (updates for updates in sorted(saved) if updates % interval == 0):
             folder = self.folder.point(updates)
             folder.path.mkdir(parents=True, exist_ok=True)
             folder.model.unlink(missing_ok=True)
             folder.model.symlink_to(saved[updates].resolve())
-            self.do(self.evaluation(folder, subset), f"update {updates}: ")
+            self.do(folder, self.evaluation(folder, subset), f"update {updates}: ")
             folder.model.unlink()  # its checkpoint will be gone
-        curve = [
-            {
-                "updates": updates,
-                "scores": {
-                    **scores_of(self.folder.point(updates))["scores"],
-                    **({VALID_LOSS: losses[updates]} if updates in losses else {}),
-                },
-            }
-            for updates in points
-        ]
+            loss = {VALID_LOSS: losses[updates]} if updates in losses else {}
+            curve.append({"updates": updates, "scores": {**scores_of(folder)["scores"], **loss}})
         write_json(self.folder.curve, {"curve": curve, "curve_set": subset})
 
-    def align_by_aligner(self) -> None:
-        """Have the statistical aligner align training text and hand-aligned sentences together."""
-        corpus, folder = self.run.treatment, self.folder
+    def align_by_aligner(self, _) -> None:
+        """Align training text and hand-aligned sentences together by the statistical aligner."""
+        corpus, folder = self.run.prepared_corpus, self.folder
         if not corpus.gold:
             raise UserError(
                 f"{self.run.settings.aligner} is measured by hand-aligned sentences, and this text "
@@ -255,42 +222,28 @@ class RunInProgress:
                 link = folder.aligned_text / f"{name}.{language}"
                 link.unlink(missing_ok=True)
                 link.symlink_to(text)
-        command = align_training_command(corpus, folder)
         started = time.monotonic()
-        self._command("align", command)
-        write_json(
-            folder.trained,
-            {
-                "updates": 0,
-                "epoch": 0,
-                "training_seconds": round(time.monotonic() - started, 1),
-                "devices": str(self.devices),
-                "hardware": provenance.hardware(),
-            },
-        )
+        self._run("align", align_training_command(corpus, folder))
+        seconds = round(time.monotonic() - started, 1)
+        self.write_trained(updates=0, epoch=0, training_seconds=seconds)
 
-    def rate_aligner(self) -> None:
+    def rate_aligner(self, _) -> None:
         """Score what the statistical aligner made."""
-        self._command("error-rate", aer_command(self.run.treatment, self.folder))
+        self._run("error-rate", aer_command(self.run.prepared_corpus, self.folder))
 
-    def write_result(self) -> None:
-        """Write the result file."""
-        write_json(self.folder.result, make_result(self.run, self.devices))
+    def write_result(self, _) -> None:
+        """Write the result file; the checkpoints have served."""
+        result = make_result(self.run, self.devices)
+        if self.folder.checkpoints.exists() and not self.keep_checkpoints:
+            try:
+                shutil.rmtree(self.folder.checkpoints)
+            except OSError as error:  # a link, say; no reason to have no result
+                self._say(f"{self.folder.checkpoints} is left: {error.strerror or error}")
+        write_json(self.folder.result, result)
 
-    def is_tidy(self) -> bool:
-        """Whether there is nothing left to remove."""
-        return self.keep_checkpoints or not self.folder.checkpoints.exists()
-
-    def tidy(self) -> None:
-        """Remove the checkpoints, which have served."""
-        try:
-            shutil.rmtree(self.folder.checkpoints)
-        except OSError as error:  # a link, say; no reason to have no result
-            self._say(f"{self.folder.checkpoints} is left: {error.strerror or error}")
-
-    def _command(self, name: str, command: list[str], folder: RunFolder | None = None) -> None:
-        log = (folder or self.folder).log(name)
-        self.programs.run(command, self.environment, log, self.lock)
+    def _run(self, log: str, command: list[str], folder: RunFolder | None = None, **more) -> None:
+        path = (folder or self.folder).log(log)
+        self.programs.run(command, self.environment, path, self.lock, **more)
 
     def _show_progress(self) -> None:
         if time.monotonic() - self.shown < SECONDS_BETWEEN_LINES:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ...errors import UserError
 from ..engine.console import Console
-from ..engine.programs import Programs, StepFailed, Stopped
+from ..engine.processes import Programs, Stopped
 from .devices import Devices
 from .running import RunInProgress
 from .workspace import Run
@@ -25,13 +25,7 @@ class Outcome:
 def run_all(
     runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
 ) -> list[Outcome]:
-    """Do runs side by side, one on each slot; a failed one does not keep others from going on.
-
-    Args:
-        runs: what to do, in this order.
-        slots: on what.
-        console: for the user.
-        keep_checkpoints: leave the checkpoints of finished runs.
+    """Do runs in this order, side by side, one on each slot; a failed one does not stop others.
 
     Returns:
         how each ended, in the order of their ends.
@@ -58,7 +52,7 @@ def run_all(
         try:
             RunInProgress(run, devices, programs, console, keep_checkpoints).complete()
             problem = None
-        except (UserError, StepFailed) as error:
+        except UserError as error:
             problem = str(error)
         except Stopped:
             raise
@@ -68,8 +62,7 @@ def run_all(
             console.say(f"   {run.name}: FAILED: {problem}")
         outcomes.append(Outcome(run, problem))
 
-    # Events rather than Thread.join, which before Python 3.13 takes a thread for ended when
-    # Ctrl-C interrupts the wait for it.
+    # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.
     ends: list[threading.Event] = []
     try:
         for slot in slots[: len(runs)]:

@@ -10,17 +10,16 @@ from ..configuration.settings import Profile, Settings
 from ..configuration.tables import Cell
 from ..corpora import Corpus, load_corpus, own_corpus
 from ..files.checksums import digest, sha256
-from .command_lines import RunFolder, Treatment
+from .command_lines import PreparedCorpus, RunFolder
 
 
 @dataclass(frozen=True)
 class OwnText:
-    """One's own text in place of the papers' corpora.
+    """Your text in place of the papers' corpora.
 
     Attributes:
         folder: with train, valid and test files, or one pair of files.
-        source_lang: None to tell the direction from the papers' (see ``prepare``).
-        target_lang: likewise.
+        source_lang: None takes the papers' direction (see ``prepare``); so for the target.
     """
 
     folder: Path
@@ -30,14 +29,7 @@ class OwnText:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of corpora and runs, at a scale, on the papers' or one's own text.
-
-    Attributes:
-        root: the folder.
-        configs: the folder of configurations.
-        profile: the scale.
-        own: one's own text, if any.
-    """
+    """A folder of corpora and runs, at a scale, on the papers' text or yours."""
 
     root: Path
     configs: Path
@@ -48,8 +40,8 @@ class Workspace:
     def label(self) -> str:
         """Names scale and text.
 
-        Two texts in folders of the same name share a label; a run knows which of them it was
-        made of (see ``results.identity``).
+        Texts in folders of the same name share a label; a run knows of which of them it was
+        made (see ``results.identity``).
         """
         return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
 
@@ -59,7 +51,7 @@ class Workspace:
         return self.profile.is_full and self.own is None
 
     def recipe(self, settings: Settings) -> Corpus:
-        """The recipe of a corpus, applied to one's own text if there is any."""
+        """The recipe of a corpus, applied to your text if there is any."""
         corpus = load_corpus(settings.corpus, self.configs)
         if self.own is None:
             return corpus
@@ -106,7 +98,7 @@ class Run:
 
     @property
     def text_digest(self) -> str | None:
-        """A digest of one's own text as it is now; None without such."""
+        """A digest of your text as it is now; None if there is none."""
         if self.workspace.own is None:
             return None
         return digest({item.file: _checksum(item.path) for item in self.recipe.archives})
@@ -117,10 +109,10 @@ class Run:
         return self.workspace.corpus_folder(self.settings)
 
     @property
-    def treatment(self) -> Treatment:
+    def prepared_corpus(self) -> PreparedCorpus:
         """What its commands must know of the corpus."""
         recipe = self.recipe
-        return Treatment(
+        return PreparedCorpus(
             folder=self.corpus_folder,
             source=recipe.source,
             target=recipe.target,
@@ -134,7 +126,7 @@ class Run:
 
     @property
     def measures_alignment(self) -> bool:
-        """Whether its word alignments are scored: if it is asked for, and can be."""
+        """Whether its word alignments are scored: if this is asked for and possible."""
         return bool(self.settings.align) and self.recipe.gold is not None
 
     @property
@@ -144,7 +136,7 @@ class Run:
 
 
 def corpus_folder(root: Path, label: str, name: str) -> Path:
-    """Where a corpus is prepared; what is made of one's own text ("SCALE@TEXT") is by label."""
+    """Where a corpus is prepared; what is made of your text ("SCALE@TEXT") is by label."""
     folder = root / "corpora"
     return (folder / label if "@" in label else folder) / name
 

@@ -13,7 +13,7 @@ import re
 
 from ...errors import UserError
 from ..configuration.tables import Cell, Claim, Table
-from ..runs.planning import State
+from ..runs.status import State
 from ..scoring.combining import Combined, combined
 from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES

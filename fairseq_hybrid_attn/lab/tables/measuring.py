@@ -14,8 +14,9 @@ from scipy.stats import t as student
 from ...errors import UserError
 from ..configuration.tables import Cell, Column
 from ..lengths.measure import LENGTH_RATIO
-from ..runs.alignment_report import AER
-from ..runs.planning import Plan, State
+from ..runs.plan import Plan
+from ..runs.run_scores import AER
+from ..runs.status import State
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Score
 from .claims import judge

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..runs.planning import State
+from ..runs.status import State
 from .output import as_markdown
 from .results_folder import KeptTable, read_tables
 

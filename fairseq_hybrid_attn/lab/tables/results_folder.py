@@ -24,8 +24,9 @@ from ..figures import style
 from ..files.json_files import read_json, write_json
 from ..files.yaml_files import merge
 from ..runs.command_lines import USER_DIR, RunFolder
-from ..runs.planning import Plan, State, make_plan, status
+from ..runs.plan import Plan, make_plan
 from ..runs.results import read_result
+from ..runs.status import State, status
 from ..runs.workspace import OwnText, Run, Workspace
 from .drawing import draw, is_drawable
 from .measuring import measure, measure_from

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..configuration.tables import Cell, Column
-from ..runs.planning import Plan, State, Status, status
+from ..runs.plan import Plan
 from ..runs.results import read_result
+from ..runs.status import State, Status, status
 from ..runs.workspace import Run
 from .scored_sentences import ScoredSentences, scored_sentences
 

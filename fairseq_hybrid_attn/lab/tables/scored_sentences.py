@@ -15,8 +15,8 @@ from ..configuration.tables import Column
 from ..corpora import read_manifest
 from ..files.text import read_lines
 from ..lengths.measure import Group, cut_to, length_ratio, word_counts
-from ..runs.alignment_report import read_rates
 from ..runs.results import read_result
+from ..runs.run_scores import read_rates
 from ..runs.workspace import Run
 from ..scoring.combining import combined
 from ..scoring.metrics import METRICS, Score, build_metric
@@ -121,7 +121,7 @@ def scored_sentences(run: Run, score: str, column: Column | None = None) -> Scor
         score: one of its scores.
         column: restricts the sentences to a length, or cuts them, if given.
     """
-    folder, reference = run.folder, run.treatment.reference()
+    folder, reference = run.folder, run.prepared_corpus.reference()
     result = read_result(folder.result)
     if result is None:
         return None
@@ -142,7 +142,7 @@ def scored_sentences(run: Run, score: str, column: Column | None = None) -> Scor
         [lines[number] for number in numbers] for lines in (translations, references)
     )
     found = ScoredTranslations(
-        metric, translations, references, run.treatment.target, run.recipe.lowercase
+        metric, translations, references, run.prepared_corpus.target, run.recipe.lowercase
     )
     return found.cut() if column is not None and column.cut else found
 
@@ -157,7 +157,7 @@ def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> l
         count: sentences of the whole text.
     """
     _, dot, test_set = score.partition(".")
-    path = run.treatment.test_sets
+    path = run.prepared_corpus.test_sets
     part = slices(read_test_sets(path, count) if path else {}, count).get(f"{dot}{test_set}")
     if part is None:
         return None
@@ -170,7 +170,7 @@ def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> l
 
 def source_lengths(run: Run) -> list[int]:
     """Words of each source sentence of a run's test text."""
-    source, recipe = run.treatment.source, run.recipe
+    source, recipe = run.prepared_corpus.source, run.recipe
     if source in WITHOUT_SPACES and recipe.tokenizer[source] == "none":
         raise UserError(f"its corpus does not split {source} into words")
-    return word_counts(read_lines(run.treatment.source_words))
+    return word_counts(read_lines(run.prepared_corpus.source_words))

@@ -7,8 +7,8 @@ import pytest
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import resolve
 from fairseq_hybrid_attn.lab.runs.command_lines import (
+    PreparedCorpus,
     RunFolder,
-    Treatment,
     aer_command,
     align_command,
     align_training_command,
@@ -44,7 +44,7 @@ def treatment(**changed):
         "lowercase": False,
         "scores": ("bleu", "tokenised_bleu"),
     }
-    return Treatment(**{**fields, **changed})
+    return PreparedCorpus(**{**fields, **changed})
 
 
 def train(devices=CPU, corpus=None, seed=1, **changed):

@@ -4,8 +4,8 @@ import pytest
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.lab.runs.devices import Devices
-from fairseq_hybrid_attn.lab.runs.plan_text import describe
-from fairseq_hybrid_attn.lab.runs.planning import make_plan
+from fairseq_hybrid_attn.lab.runs.dry_run import describe
+from fairseq_hybrid_attn.lab.runs.plan import make_plan
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Workspace
 
 TST2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"

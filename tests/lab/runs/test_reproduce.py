@@ -119,7 +119,7 @@ def test_no_result_of_a_corpus_that_was_prepared_anew_meanwhile(reproduced):
     try:
         assert make_result(run, Devices("cpu"))["scores"]
         path.write_text(json.dumps({**json.loads(content), "digest": "another"}))
-        with pytest.raises(UserError, match="is another than it was begun with"):
+        with pytest.raises(UserError, match="is not the one that it was begun with"):
             make_result(run, Devices("cpu"))
         path.unlink()
         with pytest.raises(UserError, match="is not in .* any more"):

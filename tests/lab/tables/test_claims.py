@@ -15,7 +15,7 @@ from workspaces import write_yaml
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.configuration.tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.runs.planning import Plan
+from fairseq_hybrid_attn.lab.runs.plan import Plan
 from fairseq_hybrid_attn.lab.runs.results import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Workspace
 from fairseq_hybrid_attn.lab.scoring.combining import combined
@@ -206,7 +206,7 @@ def workspace(tmp_path):
             run.folder.result.write_text(json.dumps({**result, **facts}))
             lines = worse(REFERENCES, share, f"{cell.row.name}{cell.column.name}{seed}")
             run.folder.hypotheses.write_text("".join(f"{line}\n" for line in lines))
-    raw = run.treatment.reference()
+    raw = run.prepared_corpus.reference()
     raw.parent.mkdir(parents=True, exist_ok=True)
     raw.write_text("".join(f"{line}\n" for line in REFERENCES))
     return Plan(table, place, tuple(table.cells()), (1, 2))
@@ -288,7 +288,7 @@ def test_numbers_of_different_texts_are_not_added_up(workspace):
     ours, theirs = (place.run(cells["plain", column], 1) for column in ("with", "without"))
     shutil.copytree(ours.corpus_folder, theirs.corpus_folder)
     others = "".join(f"{line}\n" for line in worse(REFERENCES, 0.5, 7))
-    theirs.treatment.reference().write_text(others)
+    theirs.prepared_corpus.reference().write_text(others)
     falls, _, better, _ = judge(RunResults(Plan(table, place, tuple(table.cells()), (1,))))
     assert falls.verdict == "cannot be judged, since its numbers are of different texts"
     assert falls.ours is None and better.ours is not None

@@ -1,8 +1,8 @@
 """List all runs of a folder: how far each is, its score, and what is stale, and why.
 
 A result is stale when its configuration, its data or the code that numbers depend on has
-changed since.  Runs of other profiles and texts in the same folder are listed as well; whether
-they are stale is only told for the profile and text that the arguments name.
+changed since.  Runs of other profiles and texts in the same folder are listed as well; they are
+checked only if the arguments name their profile and text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from tabulate import tabulate
 
 from ....errors import UserError
 from ...configuration.tables import Cell, load_table
-from ..planning import status
 from ..results import read_result
+from ..status import status
 from ..workspace import Workspace
-from .arguments import add_workspace, workspace
+from .workspace_flags import add_workspace, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,11 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the index.
-
-    Raises:
-        UserError: if there are no runs.
-    """
+    """Print the index."""
     place = workspace(args)
     folder = place.root / "runs"
     found = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))

@@ -7,8 +7,8 @@
 
 The checkpoints are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt); where there
 are none, those of epochs (checkpointEPOCH.pt).  Each is translated by fairseq-generate and scored
-as `score` does.  The output folder keeps translations, logs and scores of each; run again, only
-new checkpoints are translated, and all of them if they are to be translated otherwise.
+as `score` does.  The output folder keeps translations, logs and scores of each.  Run again, it
+translates new checkpoints, and all of them if data or flags of the translation have changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import argparse
 import os
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 from tqdm import tqdm
@@ -26,17 +25,16 @@ from ....errors import UserError
 from ....tasks.resumable import numbered_checkpoints
 from ...arguments import outputs
 from ...arguments.flags import positive
-from ...engine.programs import Programs, StepFailed
+from ...engine.processes import ProgramFailed, Programs
+from ...engine.stages import Stage, Workshop
 from ...files.checkpoints import read_checkpoint, updates
-from ...files.json_files import read_json, write_json
+from ...files.checksums import digest
+from ...files.json_files import write_json
 from ...files.text import read_lines
 from ...scoring.generate_output import read_generated
 from ...scoring.metrics import METRICS, Metric, build_metric, language
 from ...text.tokenisers import KINDS
 from ..command_lines import GENERATE_TOKENS, USER_DIR, RunFolder, words
-
-#: Beside a translation: what it was made with.
-_MADE_WITH = "made_with.json"
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
@@ -80,11 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translate and score what is not there yet, and write the curve.
-
-    Raises:
-        UserError: if there are no checkpoints, or a program fails.
-    """
+    """Translate and score what is not there yet, and write the curve."""
     target = language(args.target_lang)
     metric = build_metric(args.score, target, args.lowercase)
     references = read_lines(args.reference)
@@ -92,7 +86,8 @@ def run(args: argparse.Namespace) -> None:
     outputs.make_folder("--output", args.output)
     curve = []
     for at in tqdm(sorted(found), unit=" checkpoints", disable=None):
-        score = score_one(args, found[at], RunFolder(args.output / str(at)), metric, references)
+        point = RunFolder(args.output / str(at))
+        score = score_one(args, found[at], point, metric, references)
         curve.append({"updates": at, "scores": {args.score: score}})
         print(f"update {at:,}: {metric.label} {score['value']:.2f}", flush=True)
     write_json(args.output / "curve.json", {"curve": curve, "curve_set": args.gen_subset})
@@ -100,11 +95,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
-    """The checkpoints of a folder by their updates.
-
-    Raises:
-        UserError: if there are none.
-    """
+    """The checkpoints of a folder by their updates."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
     found = numbered_checkpoints(folder)
@@ -125,63 +116,53 @@ def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
 def score_one(
     args: argparse.Namespace, path: Path, point: RunFolder, metric: Metric, references: list[str]
 ) -> dict:
-    """A checkpoint's score and signature: what was kept of it, or anew.
+    """A checkpoint's score and signature: what was kept of it, or anew."""
+    command = generate_command(args, path)
 
-    Raises:
-        UserError: if it cannot be translated or scored.
-    """
-    translated = {
-        "command": generate_command(args, path),
-        "checkpoint": _state(path),
-        "data": [
-            [file.name, *_state(file)]
-            for file in sorted(args.data.iterdir())
-            if file.name.startswith((f"{args.gen_subset}.", "dict."))
-        ],
-    }
-    made_with = {
-        **translated,
-        "reference": [str(args.reference.resolve()), args.reference.stat().st_mtime_ns],
-        "scoring": [args.score, args.target_lang, args.lowercase, args.subwords, args.tokenizer],
-    }
-    kept = read_json(point.score)
-    if kept is not None and kept["made_with"] == made_with:
-        return kept["score"]
-    # Another score, or the right reference after a wrong one, wants no other translation.
-    if read_json(point.translation / _MADE_WITH) != translated:
-        translate(path, translated["command"], point)
-        write_json(point.translation / _MADE_WITH, translated)
-    translations, _ = read_generated(
-        point.generated(args.gen_subset),
-        *(len(references), args.subwords, args.tokenizer, language(args.target_lang)),
+    def translate(partial: Path) -> None:
+        results = RunFolder(partial).translation
+        try:
+            Programs().run(
+                [*command, *words("results-path", results)], os.environ, point.log("translate")
+            )
+        except ProgramFailed as error:
+            raise UserError(f"{path}: {error}") from None
+
+    def score(_: Path) -> dict:
+        translations, _ = read_generated(
+            point.generated(args.gen_subset),
+            *(len(references), args.subwords, args.tokenizer, language(args.target_lang)),
+        )
+        score = metric.score(translations, references)
+        result = {"value": score.value, "signature": score.signature}
+        write_json(point.score, {"score": result})
+        return result
+
+    data = [
+        [file.name, *_state(file)]
+        for file in sorted(args.data.iterdir())
+        if file.name.startswith((f"{args.gen_subset}.", "dict."))
+    ]
+    # Another score, or the right reference after a wrong one, needs no other translation.
+    key = digest([command, _state(path), data])
+    translated = Stage("translate", "translating", (point.translation.name,), key, translate)
+    key = digest(
+        [
+            *(str(args.reference.resolve()), _state(args.reference)),
+            *(args.score, args.target_lang, args.lowercase, args.subwords, args.tokenizer),
+        ]
     )
-    score = metric.score(translations, references)
-    result = {"value": score.value, "signature": score.signature}
-    write_json(point.score, {"score": result, "made_with": made_with})
-    return result
+    scored = Stage("score", "scoring", (point.score.name,), key, score, [translated], in_place=True)
+    point.path.mkdir(exist_ok=True)
+    shop = Workshop(point.path, say=lambda _: None)
+    shop.clear()
+    shop.ensure(translated)
+    return shop.ensure(scored)
 
 
 def _state(path: Path) -> list[int]:
     """Size and time of change, by which a file is told from another of its name."""
     return [path.stat().st_size, path.stat().st_mtime_ns]
-
-
-def translate(path: Path, command: list[str], point: RunFolder) -> None:
-    """Translate with a checkpoint, all or nothing.
-
-    Raises:
-        UserError: if fairseq-generate fails.
-    """
-    unfinished = point.path / "translation.partial"
-    for folder in (unfinished, point.translation):
-        shutil.rmtree(folder, ignore_errors=True)
-    try:
-        Programs().run(
-            [*command, *words("results-path", unfinished)], dict(os.environ), point.log("translate")
-        )
-    except StepFailed as error:
-        raise UserError(f"{path}: {error}") from None
-    unfinished.rename(point.translation)
 
 
 def generate_command(args: argparse.Namespace, path: Path) -> list[str]:

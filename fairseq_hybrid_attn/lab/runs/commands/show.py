@@ -3,7 +3,7 @@
   fairseq-hybrid show hysan/table1/e1 --column nopos
   fairseq-hybrid show mma/table4/local --settings     # its settings as YAML instead
 
-The corpus need not be there.  The commands are those that "reproduce" runs.
+The corpus need not be prepared.  The commands are those that "reproduce" runs.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from ...arguments.flags import positive
 from ..command_lines import shell
 from ..devices import Devices, slots
 from ..results import command_texts
-from .arguments import add_devices, add_workspace
 from .train import add_row, the_run
+from .workspace_flags import add_devices, add_workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,23 +27,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
     add_devices(parser)
     parser.add_argument(
-        "--devices", type=positive, metavar="N", help="as if the run had so many (default: one)"
+        "--devices", type=positive, metavar="N", help="as if the run had N (default: 1)"
     )
 
 
 def preparing(args: argparse.Namespace) -> str:
-    """The command that prepares the corpus of what was asked for, but for what says where."""
+    """The command that prepares the corpus of what was asked for."""
     table, _, row = args.row.rpartition("/")
     names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
     return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print.
-
-    Raises:
-        UserError: if the run cannot be named.
-    """
+    """Print."""
     found = the_run(args)
     if args.settings:
         print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")

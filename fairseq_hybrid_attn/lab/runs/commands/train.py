@@ -1,8 +1,8 @@
 """Train one run of a table, as a process of torchrun or SLURM or by itself.
 
-For runs on several nodes; those on one are done by "reproduce", which goes on with what this
-has trained: averages, translates and scores it.  The batch of an update stays what the
-configuration says, however many devices share it.
+For runs on several nodes; "reproduce" does those on one.  Afterwards, "reproduce" averages,
+translates and scores what this has trained.  The batch of an update stays what the configuration
+says, however many devices share it.
 
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
@@ -19,13 +19,13 @@ from ...arguments.flags import positive
 from ...configuration.tables import load_table
 from ...corpora import read_manifest
 from ...engine.console import Console
-from ...engine.programs import Programs, StepFailed, stop_at_signals
+from ...engine.processes import Programs, stop_at_signals
 from ..devices import Devices, of_environment, slots
-from ..planning import make_plan
-from ..run_folders import begin, check_begun, locked
+from ..plan import make_plan
+from ..run_folders import begin, check_begun
 from ..running import RunInProgress
 from ..workspace import Run
-from .arguments import add_devices, add_workspace, workspace
+from .workspace_flags import add_devices, add_workspace, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,26 +39,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
-    """Declare what names one run."""
+    """Declare the arguments that name one run."""
     parser.add_argument("row", metavar="PAPER/TABLE/ROW")
     parser.add_argument("--column", metavar="NAME", help="needed where the table has several")
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train to the end; run again, go on from the last checkpoint.
-
-    Raises:
-        UserError: if the run cannot be named, its corpus is not prepared, or it fails.
-    """
+    """Train to the end; run again, resume from the last checkpoint."""
     found = the_run(args)
     # All processes look before any of them starts: one that stopped here alone would leave
     # the others waiting for it.
     if found.settings.aligner:
-        raise UserError(f'{found.name} is no training; "fairseq-hybrid reproduce" does it')
+        raise UserError(f'{found.name} is not a training; "fairseq-hybrid reproduce" does it')
     manifest = read_manifest(found.corpus_folder)
-    lacking = found.settings.needs_alignments and manifest and manifest.alignments is None
-    if manifest is None or lacking:
+    if manifest is None or (found.settings.needs_alignments and manifest.alignments is None):
         raise UserError(
             f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
             '"fairseq-hybrid reproduce" with --prepare-only for this row'
@@ -74,24 +69,17 @@ def run(args: argparse.Namespace) -> None:
     work.environment = devices.environment(os.environ)  # by which its processes find each other
     work.launch_flags = launch_flags(devices, os.environ, args.port)
     rank = rank_of(os.environ)
-    try:
-        if rank != 0:
-            work.train_here(log=f"train-rank{rank}")
-            return
-        found.folder.path.mkdir(parents=True, exist_ok=True)
-        with locked(found.folder.lock, work.programs, print) as work.lock:
-            begin(found, devices.world)
-            work.train()
-    except StepFailed as error:
-        raise UserError(str(error)) from None
+    if rank != 0:
+        work.train_here(log=f"train-rank{rank}")
+        return
+    found.folder.path.mkdir(parents=True, exist_ok=True)
+    with work.locked() as work.lock:
+        begin(found, devices.world)
+        work.train()
 
 
 def the_run(args: argparse.Namespace) -> Run:
-    """The run that the arguments name.
-
-    Raises:
-        UserError: if there is none, or its name is not complete.
-    """
+    """The run that the arguments name."""
     place = workspace(args)
     name, _, row = args.row.rpartition("/")
     table = load_table(name, place.configs)
@@ -114,9 +102,6 @@ def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) ->
     """How the processes of a run find each other.
 
     On GPUs, fairseq finds it out from torchrun's and SLURM's variables; on CPU it must be told.
-
-    Raises:
-        UserError: for several processes on CPU that torchrun has not started.
     """
     if devices.world == 1:
         return []

@@ -21,13 +21,14 @@ from ....errors import UserError
 from ...arguments.flags import positive
 from ...corpora import prepare
 from ...engine.console import Console
-from ...engine.programs import stop_at_signals
-from ...runs.commands.arguments import add_devices, add_workspace
-from ...runs.devices import Devices, cores, slots
-from ...runs.plan_text import describe
-from ...runs.planning import Plan, State, status
+from ...engine.processes import default_workers, stop_at_signals
+from ...runs.commands.workspace_flags import add_devices, add_workspace
+from ...runs.devices import Devices, slots
+from ...runs.dry_run import describe
+from ...runs.plan import Plan
 from ...runs.run_folders import forget
 from ...runs.scheduler import run_all
+from ...runs.status import State, status
 from ...runs.workspace import Run, Workspace
 from ..measuring import measure
 from ..output import as_terminal
@@ -140,7 +141,7 @@ def prepare_corpora(
                 run.recipe,
                 folder,
                 downloads=downloads or place.root / "downloads",
-                workers=cores(),
+                workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
             )
         except UserError as error:

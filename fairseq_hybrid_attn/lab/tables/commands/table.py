@@ -16,7 +16,7 @@ import sys
 from ...arguments import outputs
 from ...figures import style
 from ...files.writing import check_outputs
-from ...runs.commands.arguments import add_workspace
+from ...runs.commands.workspace_flags import add_workspace
 from ..drawing import check_drawable, draw
 from ..measuring import measure
 from ..output import FORMATS

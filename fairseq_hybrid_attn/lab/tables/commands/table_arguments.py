@@ -6,8 +6,8 @@ import argparse
 
 from ....errors import UserError
 from ...configuration.tables import load_table
-from ...runs.commands.arguments import add_seeds, workspace
-from ...runs.planning import Plan, make_plan
+from ...runs.commands.workspace_flags import add_seeds, workspace
+from ...runs.plan import Plan, make_plan
 from ..claims import terms_of
 
 

@@ -1,4 +1,4 @@
-"""Arguments that the commands about tables and runs share."""
+"""Flags that the commands about tables and runs share: workspace, devices, seeds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
-    """Declare what says where, at which scale and on which text."""
+    """Declare the flags of the folder, the scale and the text."""
     group = parser.add_argument_group("where, at which scale, on which text")
     group.add_argument(
         "--output",
@@ -33,7 +33,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         "--data",
         type=Path,
         metavar="DIR",
-        help="one's own text in place of the papers' corpora: a folder with train, valid and "
+        help="your text in place of the papers' corpora: a folder with train, valid and "
         "test files (train.de, train.en, ...), or with one pair of files (x.de, x.en; .gz too)",
     )
     group.add_argument("--source-lang", metavar="LANG", help="of --data; else as in the paper")
@@ -48,11 +48,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
 
 
 def workspace(args: argparse.Namespace) -> Workspace:
-    """The workspace that the arguments name.
-
-    Raises:
-        UserError: if something of it does not exist, or does not go together.
-    """
+    """The workspace that the arguments name."""
     if not args.configs.is_dir():
         raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
     own = None
@@ -71,7 +67,7 @@ def workspace(args: argparse.Namespace) -> Workspace:
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
-    """Declare what says on what to compute."""
+    """Declare the flags of devices."""
     group = parser.add_argument_group("devices")
     group.add_argument(
         "--device",
@@ -88,7 +84,7 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
-    """Declare which seeds there are."""
+    """Declare --seeds."""
     parser.add_argument(
         "--seeds",
         type=seeds,

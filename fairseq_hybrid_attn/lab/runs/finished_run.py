@@ -9,23 +9,17 @@ from ...errors import UserError
 from ..corpora.manifest import NAME as MANIFEST
 from ..files.json_files import read_json
 from ..text.test_sets import TEST_SETS
-from .command_lines import RunFolder, Treatment
+from .command_lines import PreparedCorpus, RunFolder
 from .results import read_result
 from .workspace import corpus_folder
 
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run with a model.
-
-    Attributes:
-        folder: its own.
-        corpus: what it was trained and tested on.
-        training: the command that trained it.
-    """
+    """A run with a model, the corpus it was trained on, and the command that trained it."""
 
     folder: RunFolder
-    corpus: Treatment
+    corpus: PreparedCorpus
     training: list[str]
 
     @property
@@ -38,9 +32,6 @@ def finished_run(path: Path) -> FinishedRun:
     """A run by its folder, ``…/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN``.
 
     Its corpus is looked up from there, so that a workspace may have been moved.
-
-    Raises:
-        UserError: if there is no such run with a model, or its corpus is not there as it was.
     """
     folder = RunFolder(path.resolve())
     result = read_result(folder.result)
@@ -56,7 +47,7 @@ def finished_run(path: Path) -> FinishedRun:
     try:
         place = corpus_folder(folder.path.parents[6], result["label"], result["settings"]["corpus"])
         score = result["commands"]["score"]
-        corpus = Treatment(
+        corpus = PreparedCorpus(
             folder=place,
             source=result["corpus"]["source"],
             target=result["corpus"]["target"],
@@ -76,5 +67,5 @@ def finished_run(path: Path) -> FinishedRun:
     if manifest is None:
         raise UserError(f"--run {path}: its corpus is not in {place}; prepare it again")
     if manifest.get("digest") != digest:
-        raise UserError(f"--run {path}: the corpus in {place} is another than the run was made of")
+        raise UserError(f"--run {path}: the run was not made of the corpus in {place}")
     return FinishedRun(folder, corpus, training)

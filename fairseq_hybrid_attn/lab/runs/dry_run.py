@@ -1,0 +1,161 @@
+"""A plan in words, as ``--dry-run`` prints it: what is there, what would be done, how long."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from ...errors import UserError
+from ..corpora import read_manifest
+from .devices import Devices, share_out
+from .model_size import parameter_count
+from .plan import Plan
+from .status import State, status
+from .workspace import Run
+
+#: Operations a second of a training, for a rough guess of its time: what a core of a CPU did in
+#: our own runs, and what a data-centre GPU may do in half precision (a guess).
+SPEED = {"cpu": 4e10, "cuda": 3e13}
+#: Tokens of an average sentence, to guess the length of epochs before the corpus is there.
+TOKENS_A_SENTENCE = 28
+#: Flags that decide how large a model is, except for what makes next to no difference.
+SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
+
+
+def describe(plan: Plan, slots: list[Devices]) -> str:
+    """All of it, for display."""
+    table, place, runs = plan.table, plan.workspace, plan.runs
+    lines = [
+        f"{table.name}: {table.title}",
+        f"   profile    {place.profile.name}: {place.profile.summary}",
+        f"   folder     {place.root}",
+        f"   devices    {len(slots)} x {slots[0]}",
+        "",
+        *_corpora(runs),
+        *_runs(runs, slots),
+    ]
+    if plan.cited:
+        lines += ["", f"Cited by the paper, not run: {', '.join(plan.cited)}"]
+    for missing in dict.fromkeys(missing for _, missing in plan.planned):
+        cells = " ".join(name for name, other in plan.planned if other == missing)
+        wrapped = textwrap.wrap(cells, 94, break_long_words=False, break_on_hyphens=False)
+        lines += ["", f"Not measured here ({missing}):", *(f"   {line}" for line in wrapped)]
+    return "\n".join(lines)
+
+
+def _corpora(runs: list[Run]) -> list[str]:
+    lines = []
+    for folder in dict.fromkeys(run.corpus_folder for run in runs):
+        users = [run for run in runs if run.corpus_folder == folder]
+        run = users[0]
+        state = "prepared" if read_manifest(folder) else "to be prepared" + _comes_from_you(run)
+        lines.append(f"Corpus {run.settings.corpus}: {state}")
+        if any(user.settings.align for user in users) and run.recipe.gold is None:
+            lines.append("   without hand-aligned sentences: no alignment error rate")
+    return lines
+
+
+def _comes_from_you(run: Run) -> str:
+    """What of a corpus cannot be downloaded."""
+    if run.workspace.own is not None:
+        return ""
+    if run.recipe.licence:
+        return "; licensed, its files come from you (the message says which)"
+    files = [archive.file for archive in run.recipe.archives if not archive.urls]
+    return f"; from you come {', '.join(files)}" if files else ""
+
+
+def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
+    if not runs:
+        return ["", "Nothing to run."]
+    devices = slots[0]
+    sizes: dict[tuple, int | None] = {}
+    largest = 0.0
+    times = []
+    lines = ["", f"Runs: {len(runs)}"]
+    for run in runs:
+        state = status(run)
+        key = (run.settings.corpus, *_sizing(run))
+        if key not in sizes:
+            sizes[key] = _parameters(run)
+        largest = max(largest, _disk(run, sizes[key]))
+        line = f"   {run.name}: {state}"
+        if state.state is State.DONE:
+            lines.append(line)
+        elif run.settings.aligner:
+            times.append(0.0)
+            lines.append(f"{line}; by {run.settings.aligner}")
+        else:
+            times.append(_guess_seconds(run, sizes[key], devices) if sizes[key] else math.nan)
+            about = "" if math.isnan(times[-1]) else f"; about {_hours(times[-1])}"
+            lines.append(f"{line}; {_work(run, devices)}{about}")
+    if times:
+        at_once = min(len(slots), len(times))
+        if math.isnan(sum(times)):
+            lines.append("   how long it takes can be guessed when the corpora are prepared")
+        else:
+            lines.append(
+                f"   about {_hours(sum(times) / at_once)} in all, {at_once} side by side: a "
+                "rough guess from the number of operations, not measured"
+            )
+        lines.append(f"   disk while a run trains: at most about {largest / 1e9:.1f} GB")
+    return lines
+
+
+def _work(run: Run, devices: Devices) -> str:
+    settings = run.settings
+    max_tokens, update_freq = share_out(settings.batch, devices.world)
+    updates, epochs = (settings.train.get(key) for key in ("max-update", "max-epoch"))
+    length = f"{updates} updates" if updates else f"{epochs} epochs"
+    if "patience" in settings.train:
+        length = f"at most {length}"
+    how = f"{devices.world} x {max_tokens} tokens x {update_freq}"
+    return f"{length} of {settings.batch.tokens:,} tokens ({how})"
+
+
+def _guess_seconds(run: Run, parameters: int, devices: Devices) -> float:
+    """A rough guess of a training's time: 6 operations a token and parameter."""
+    workers = devices.threads if devices.kind == "cpu" else devices.world
+    return 6 * parameters * _tokens(run) / (SPEED[devices.kind] * workers)
+
+
+def _tokens(run: Run) -> float:
+    """About how many tokens a run trains on, at most; NaN if that cannot be told yet."""
+    settings = run.settings
+    numbers = []
+    if "max-update" in settings.train:
+        numbers.append(int(settings.train["max-update"]) * settings.batch.tokens)
+    if "max-epoch" in settings.train:
+        manifest = read_manifest(run.corpus_folder)
+        counts = manifest.counts if manifest else {**run.recipe.about, **run.recipe.expect}
+        if counts.get("train"):
+            epochs = int(settings.train["max-epoch"])
+            numbers.append(epochs * counts["train"] * TOKENS_A_SENTENCE)
+    return min(numbers, default=math.nan)
+
+
+def _parameters(run: Run) -> int | None:
+    try:
+        return parameter_count(run)
+    except UserError:
+        return None
+
+
+def _sizing(run: Run) -> tuple:
+    train = run.settings.train
+    return tuple((flag, train[flag]) for flag in train if any(word in flag for word in SIZING))
+
+
+def _disk(run: Run, parameters: int | None) -> float:
+    """Bytes.  Checkpoints hold weights and two moments in fp32; three more are about."""
+    checkpoints = run.settings.checkpoints
+    kept = 0 if run.settings.aligner else checkpoints.average + checkpoints.curve + 3
+    return kept * 12.0 * (parameters or 0)
+
+
+def _hours(seconds: float) -> str:
+    if seconds >= 36000:
+        return f"{seconds / 3600:.0f} h"
+    if seconds >= 5400:
+        return f"{seconds / 3600:.1f} h"
+    return f"{max(1, round(seconds / 60))} min"

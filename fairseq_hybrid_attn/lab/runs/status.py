@@ -1,0 +1,74 @@
+"""How far a run is: done, stale, begun or not begun."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+
+from ..text.training_log import last_record
+from .command_lines import RunFolder
+from .results import changes, has_former_digest, products, read_begun, read_result
+from .workspace import Run
+
+#: How Python ends the traceback of an error.
+_ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+
+
+class State(Enum):
+    """How far a run is."""
+
+    DONE = "done"
+    STALE = "stale"
+    BEGUN = "begun"
+    NOT_BEGUN = "not begun"
+
+
+@dataclass(frozen=True)
+class Status:
+    """A run's state, and why it is stale or how far it came."""
+
+    state: State
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return self.state.value + (f" ({self.detail})" if self.detail else "")
+
+
+def status(run: Run) -> Status:
+    """How far a run is."""
+    folder = run.folder
+    result = read_result(folder.result)
+    made_with = result or read_begun(folder.begun)
+    if made_with is None:
+        made = products(folder)
+        return Status(State.STALE, f"{made[0].name} is there") if made else Status(State.NOT_BEGUN)
+    changed = changes(run, made_with["identity"])
+    if result is not None:
+        if not changed:
+            return Status(State.DONE)
+        told = f"{' and '.join(changed)} changed"
+        if "code" in changed and has_former_digest(result["identity"]):
+            told += "; its digest of the code is an earlier version's, which counted comments"
+        return Status(State.STALE, told)
+    changed = [what for what in changed if what != "code"]
+    if changed:
+        return Status(State.STALE, f"unfinished, and {' and '.join(changed)} changed")
+    record = last_record(folder.log("train"))
+    far = f"at update {record['num_updates']}" if record else "before its first update"
+    if folder.trained.exists():
+        far = "trained"
+    failure = last_error(folder)
+    return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
+
+
+def last_error(folder: RunFolder) -> str | None:
+    """The error that a run's newest log ends with, if any: a loss that became NaN, say."""
+    logs = sorted(folder.path.glob("**/logs/*.log"), key=lambda log: log.stat().st_mtime)
+    if not logs:
+        return None
+    _, found, end = logs[-1].read_text(errors="replace").rpartition("Traceback (most recent")
+    if not found or " | INFO | " in end:  # it was resumed
+        return None
+    # Messages of several lines, and warnings, may follow.
+    return next((line for line in reversed(end.split("\n")) if _ERROR.match(line)), None)

@@ -128,7 +128,7 @@ def names_of(paths: list[Path]) -> list[str]:
     """Names for models: the end of each path, from the last part in which all paths differ."""
     parts = [path.resolve().parts for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
+        names = [str(Path(*part[-length:])) for part in parts]
         if len(set(names)) == len(names):
             break
     return [name.removesuffix(".pt") for name in names]

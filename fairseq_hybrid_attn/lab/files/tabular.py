@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, as Markdown, as CSV; and as the records that JSON holds."""
+"""Tables as text: for a terminal, as Markdown, as CSV; made of records, which are what JSON holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Grid:
         rows: cells: texts, numbers, or None for an empty one.
         left: how many columns, from the first, are aligned left and the others right; None:
             columns of numbers are aligned right.
-        digits: of a displayed float after the point; CSV and records keep all.
+        digits: of a displayed float after the point; CSV keeps all.
     """
 
     headings: Sequence[str]
@@ -33,10 +33,6 @@ class Grid:
         if columns is None:
             columns = {key: key for key in records[0]} if records else {}
         return cls(list(columns), [[one[key] for key in columns.values()] for one in records])
-
-    def records(self) -> list[dict[str, object]]:
-        """A dictionary for each row, by headings."""
-        return [dict(zip(self.headings, row, strict=True)) for row in self.rows]
 
     def is_right(self, column: int) -> bool:
         """Whether a column is aligned right."""

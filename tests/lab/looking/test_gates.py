@@ -63,20 +63,21 @@ def observed(model):
     return gates
 
 
-@pytest.mark.parametrize("value", [0, 1])
-@pytest.mark.parametrize("name", ["gate-hidden", "gate-query", "hysan-gated", "hysan-prenorm"])
-def test_forced_gates_are_read_back(name, value):
-    gates = observed(force(build_tiny(name), value))
-    rows = gates.of_model("m").rows
-    shape = {"gate-hidden": 2, "gate-query": 2 * 5}.get(name, 3 * 4 + 2 * 2)
-    assert len(rows) == shape
-    assert all(row["mean"] == value and row["deviation"] == 0 for row in rows)
-    assert gates.share() == (value if name.startswith("gate") else None)
+@pytest.mark.parametrize(
+    "name, rows",
+    [("gate-hidden", 2), ("gate-query", 2 * 5), ("hysan-gated", 16), ("hysan-prenorm", 16)],
+)
+def test_forced_gates_are_read_back(name, rows):
+    for value in (0, 1):
+        found = observed(force(build_tiny(name), value)).of_model("m")
+        assert len(found.rows) == rows
+        assert all(row["mean"] == value and row["deviation"] == 0 for row in found.rows)
+        assert found.share == (value if name.startswith("gate") else None)
 
 
 @pytest.mark.parametrize("name", ["gate-hidden", "gate-query"])
 def test_a_gate_of_1_is_the_share_of_the_local_branch(name):
-    """So that model is the one with the local pattern alone; that of 0, with the global alone."""
+    """The model is then one with only the local pattern; with a gate of 0, only the global one."""
     for value, plain in (
         (1, build_tiny("gate-local")),
         (0, build_tiny("mma", head_patterns="global")),
@@ -92,7 +93,7 @@ def test_a_gate_of_1_is_the_share_of_the_local_branch(name):
 
 @pytest.mark.parametrize("name", ["gate-hidden", "gate-query", "hysan-gated"])
 def test_means_are_those_of_the_modules_gates(name):
-    """Sentence by sentence, position by position, out of what the attention itself records."""
+    """Sentence by sentence, position by position, as the attention itself records them."""
     model = build_tiny(name)
     gates = observed(model)
     expected = {}
@@ -128,65 +129,54 @@ def test_means_are_those_of_the_modules_gates(name):
         np.testing.assert_allclose(gates.share(), np.mean(both), atol=1e-6)
 
 
-def test_windows():
+def test_windows_and_models_without_gates():
     assert observed(build_tiny("gate-hidden")).window() == 3
     assert observed(build_tiny("gate-query", local_window=5)).window() == 11
     assert observed(build_tiny("hysan-gated")).window() is None
-
-
-def test_models_without_gates():
     for name in ("mma", "hysan-sum", "gate-concat", "gate-local", "past-only"):
         assert not Gates(Attentions(build_tiny(name)).layers).layers
 
 
-def test_a_word_counts_once_as_the_mean_of_its_subwords():
-    attentions = Attentions(build_tiny("gate-hidden"), [ENCODER])
-    (one,) = attentions.observe(sample(SOURCES[:1], TARGETS[:1]))
-    gates = Gates(attentions.layers)
-    words = [[0], [1, 2, 3], [4], [5, 6], [7]]  # the end symbol is of none
-    gates.add(one, words, ["A", "B", "A", "A", "C"])
-    for layer in (1, 2):
-        values = one[ENCODER][layer - 1].gates[:, 0].double()
-        expected = {
-            "A": torch.stack([values[0], values[4], values[5:7].mean()]).mean(),
-            "B": values[1:4].mean(),
-            "C": values[7],
-        }
-        found = {r["tag"]: r for r in gates.of_model("m").tag_rows if r["layer"] == layer}
-        assert {tag: row["words"] for tag, row in found.items()} == {"A": 3, "B": 1, "C": 1}
-        for tag, mean in expected.items():
-            np.testing.assert_allclose(found[tag]["mean"], mean, rtol=1e-9)
-        place = Place(ENCODER, layer, SHARE, "local")
-        assert gates.places[place].count == 9
-
-
 @pytest.mark.parametrize("name, places", [("hysan-gated", 3 * 4), ("gate-query", 2)])
-def test_parts_of_speech_are_of_the_encoder_and_of_all_heads(name, places):
+def test_parts_of_speech(name, places):
+    """A word counts once, as the mean of its subwords; in the encoder, all heads together."""
     attentions = Attentions(build_tiny(name), [ENCODER, DECODER])
     (one,) = attentions.observe(sample(SOURCES[:1], TARGETS[:1]))
     gates = Gates(attentions.layers)
-    gates.add(one, [[0], [1, 2, 3], [4], [5, 6], [7]], ["A", "B", "A", "A", "C"])
+    words = [[0], [1, 2, 3], [4], [5, 6], [7]]  # the end symbol belongs to none
+    gates.add(one, words, ["A", "B", "A", "A", "C"])
     rows = gates.of_model("m").tag_rows
     assert len(rows) == 3 * places
     assert {row["kind"] for row in rows} == {ENCODER} and {row["head"] for row in rows} == {None}
-    first = next(row for row in rows if row["tag"] == "B")
-    values = one[ENCODER][0].gates.double()  # [l, n, d], or [n, h] of the local branch
-    expected = (values[0] if name == "hysan-gated" else values)[1:4].mean()
-    np.testing.assert_allclose(first["mean"], expected, rtol=1e-9)
+    for row in rows:
+        layer = attentions.layers[ENCODER][row["layer"] - 1]
+        values = one[ENCODER][row["layer"] - 1].gates.double()  # [l, n, d], or [n, h] of the local
+        if name == "hysan-gated":
+            values = values[layer.branches.index(row["branch"])]
+        values = values.mean(-1)
+        of_words = {
+            "A": torch.stack([values[0], values[4], values[5:7].mean()]),
+            "B": values[1:4].mean()[None],
+            "C": values[7:8],
+        }[row["tag"]]
+        assert row["words"] == len(of_words)
+        np.testing.assert_allclose(row["mean"], of_words.mean(), rtol=1e-9)
+        place = Place(ENCODER, row["layer"], row["gate"], row["branch"])
+        assert gates.places[place].count == 9
 
 
-def test_tallies_are_numpys():
-    """Of numbers that hardly differ, too, as gates do that have learned nothing."""
+def test_running_means_are_numpys():
+    """Also of numbers that hardly differ, like gates that have learned nothing."""
     random = np.random.default_rng(0)
     parts = [0.3 + 1e-9 * random.standard_normal(size) for size in (5, 0, 1, (20, 20))]
-    tally, constant = RunningMean(), RunningMean()
+    running, constant = RunningMean(), RunningMean()
     for part in parts:
-        tally.add(part)
+        running.add(part)
         constant.add(np.full(7, 0.3))
     numbers = np.concatenate([part.ravel() for part in parts])
-    assert tally.count == len(numbers)
-    np.testing.assert_allclose(tally.mean, numbers.mean(), rtol=1e-14)
-    np.testing.assert_allclose(tally.deviation, numbers.std(), rtol=1e-6)
+    assert running.count == len(numbers)
+    np.testing.assert_allclose(running.mean, numbers.mean(), rtol=1e-14)
+    np.testing.assert_allclose(running.deviation, numbers.std(), rtol=1e-6)
     assert constant.deviation < 1e-15
     assert RunningMean().mean is None and RunningMean().deviation is None
 
@@ -213,7 +203,7 @@ def test_tags_of_a_file(tmp_path):
 TAGGED = {
     ("de", "HanTa"): "Der/DET Mann/NOUN sieht/VERB zwei/NUM alte/ADJ Katzen/NOUN &quot;/SYM !/SYM",
     ("en", "HanTa"): "The/DET old/ADJ man/NOUN saw/VERB her/PRON and/CONJ 3/NUM dogs/NOUN ./SYM",
-    # Words that the tagger would split otherwise.
+    # The tagger would split these words in another way.
     ("ja", "MeCab"): "私/PRON は/ADP 昨/NOUN 日/NOUN 東京/NOUN で/ADP 会っ/VERB た/VERB 。/SYM",
     ("zh", "rjieba"): "我们/PRON 今天/NOUN 在/ADP 北京/NOUN 大学/NOUN 看书/VERB 。/SYM",
 }
@@ -319,34 +309,25 @@ def test_figures_show_the_numbers():
     assert places[0][0] < 1 < places[1][0]
 
 
-@pytest.mark.parametrize(
-    "flags, problem",
-    [
-        (["--path", "gate1.pt", "--tags", "short.tags"], "has 1 lines, but there are 4"),
-        (["--path", "gate1.pt", "--tags", "wrong.tags"], "line 2 has 2 tags, its sentence 1 words"),
-        (["--path", "gate1.pt", "--tags", "no.tags"], "cannot be read"),
-        (["--path", "gate1.pt", "--tags", "text.de", "--tagger", "de"], "one of --tags"),
-        (["--path", "gate1.pt", "--write-tags", "t"], "give both"),
-        (
-            ["--path", "gate1.pt", "--tagger", "de", "--write-tags", "t", "--csv", "t"],
-            "--write-tags t: --csv writes there too",
-        ),
-        (["--path", "gate1.pt", "--bleu", 1, 2], "2 numbers for 1 models"),
-        (["--path", "mma.pt"], "has no gates"),
-        (["--path", "lstm.pt"], "no attention of encoder or decoder"),
-        (["--path", "gate1.pt", "--json", "text.de"], "one of the inputs"),
-        (["--path", "gate1.pt", "gate1.pt"], "two models are called"),
-        (["--path", "gate1.pt", "--names", "a", "b"], "2 names for 1 models"),
-        (["--path", "gate1.pt", "--sentences", "3"], "none of the sentences"),
-        (["--path", "gate1.pt", "--sentences", "5"], "5 is not within 1 to 4"),
-        (["--path", "gate1.pt", "--sentences", "one"], "use numbers and ranges"),
-    ],
-)
-def test_mistakes(in_data, flags, problem):
+MISTAKES = {
+    "--tags short.tags": "has 1 lines, but there are 4",
+    "--tags wrong.tags": "line 2 has 2 tags, its sentence 1 words",
+    "--tags no.tags": "cannot be read",
+    "--tags text.de --tagger de": "one of --tags",
+    "--write-tags t": "give both",
+    "--tagger de --write-tags t --csv t": "--write-tags t: --csv writes there too",
+    "--bleu 1 2": "2 numbers for 1 models",
+    "--path mma.pt": "has no gates",
+    "--path lstm.pt": "no attention of encoder or decoder",
+}
+
+
+def test_mistakes(in_data):
     (in_data / "short.tags").write_text("A B\n")
     (in_data / "wrong.tags").write_text("A B\nA B\n\nA A A\n")
-    with pytest.raises(UserError, match=problem):
-        gates_command(*flags)
+    for flags, problem in MISTAKES.items():
+        with pytest.raises(UserError, match=problem):
+            gates_command("--path", "gate1.pt", *flags.split())
 
 
 def test_tagger_writes_what_it_says(in_data):

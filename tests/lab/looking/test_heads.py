@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -26,9 +27,10 @@ from fairseq_hybrid_attn.lab.inference.attentions import CROSS, DECODER, ENCODER
 from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
 
 
-def maps_of(name, **settings):
-    """Of the model, what was seen of each sentence as maps between subwords."""
-    attentions = Attentions(build_tiny(name, **settings))
+@cache
+def maps_of(name):
+    """Maps between subwords, of each sentence."""
+    attentions = Attentions(build_tiny(name))
     found = []
     for number, one in enumerate(attentions.observe(sample())):
         source, target = ([str(n) for n in side[number][:-1]] for side in (SOURCES, TARGETS))
@@ -93,7 +95,7 @@ def test_what_patterns_imply():
 
 
 def test_known_distributions():
-    """Uniform: all of the entropy there is; one key: none; no key at all: no number."""
+    """Uniform: the largest entropy; one key: none; no key at all: no number."""
     uniform = np.full((1, 1, 4, 4), 0.25)
     found = measures(ENCODER, uniform, np.ones((1, 1, 4, 4), bool))
     np.testing.assert_allclose(found["entropy"], math.log(4))
@@ -124,47 +126,38 @@ def test_divergences_are_scipys():
     np.testing.assert_allclose(divergences(apart), 1 - np.eye(2))
 
 
+def divergence(maps, one, other):
+    """Of two heads, the mean over all queries of their weights ``[l, h, n, m]``, by scipy."""
+    found = [
+        jensenshannon(w[one][q], w[other][q], base=2) ** 2 for w in maps for q in range(w.shape[2])
+    ]
+    return np.mean(np.nan_to_num(found))
+
+
 @pytest.mark.parametrize("name, kind", [("mma", ENCODER), ("mma", CROSS), ("hysan-gated", ENCODER)])
 def test_differences_are_means_over_pairs(name, kind):
     heads, maps = Heads(), maps_of(name)
     for one in maps:
         heads.add(one[kind])
     for found in heads.differences():
-        layer = found["layer"] - 1
-        weights = [one[kind].weights[layer] for one in maps]  # [l, h, n, m]
-        l, h = weights[0].shape[:2]  # noqa: E741
+        weights = [one[kind].weights[found["layer"] - 1] for one in maps]  # [l, h, n, m]
+        branches, h = map(range, weights[0].shape[:2])
         queries = sum(w.shape[2] for w in weights)
-
-        def divergence(one, other, weights=weights, queries=queries):
-            pairs = (
-                jensenshannon(w[one][q], w[other][q], base=2) ** 2
-                for w in weights
-                for q in range(w.shape[2])
-            )
-            return sum(np.nan_to_num(list(pairs))) / queries
-
-        within = [divergence((b, i), (b, j)) for b in range(l) for i in range(h) for j in range(i)]
-        assert found["divergence_of_heads"] == pytest.approx(np.mean(within), abs=1e-5)
-        if l > 1:
-            across = [
-                divergence((a, i), (b, i)) for a in range(l) for b in range(a) for i in range(h)
-            ]
-            assert found["divergence_of_branches"] == pytest.approx(np.mean(across), abs=1e-5)
-        else:
-            assert found["divergence_of_branches"] is None
+        within = [((b, i), (b, j)) for b in branches for i in h for j in range(i)]
+        across = [((a, i), (b, i)) for a in branches for b in range(a) for i in h]
+        for what, pairs in (("heads", within), ("branches", across)):
+            mean = np.mean([divergence(weights, *pair) for pair in pairs]) if pairs else None
+            assert found[f"divergence_of_{what}"] == pytest.approx(mean, abs=1e-5)
         overlap = sum(
-            (w[b, i] * w[b, j]).sum()
-            for w in weights
-            for b in range(l)
-            for i in range(h)
-            for j in range(h)
+            (w[b, i] * w[b, j]).sum() for w in weights for b in branches for i in h for j in h
         )
-        expected = -overlap / (l * h * h * queries)
+        expected = -overlap / (len(branches) * len(h) ** 2 * queries)
         assert found["position_disagreement"] == pytest.approx(expected, rel=1e-5)
-        assert found["queries"] == queries and len(found["units"]) == l * h
+        units = len(branches) * len(h)
+        assert found["queries"] == queries and len(found["units"]) == units
         matrix = np.array(found["divergences"])
-        assert matrix.shape == (l * h, l * h) and (matrix == matrix.T).all()
-        assert matrix[0, 1] == pytest.approx(divergence((0, 0), (0, 1)), abs=1e-5)
+        assert matrix.shape == (units, units) and (matrix == matrix.T).all()
+        assert matrix[0, 1] == pytest.approx(divergence(weights, (0, 0), (0, 1)), abs=1e-5)
 
 
 def test_heads_with_the_same_pattern_together():
@@ -185,67 +178,79 @@ def data(tmp_path_factory):
     return make_data(tmp_path_factory.mktemp("heads"), ["mma", "hysan", "lstm"])
 
 
-def heads_command(folder, monkeypatch, *flags):
-    monkeypatch.chdir(folder)
+@pytest.fixture
+def in_data(data, monkeypatch):
+    monkeypatch.chdir(data)
+    return data
+
+
+def heads_command(*flags):
     main(["heads", "bin", "--subwords", "subword-nmt", "--cpu", "--source", "text.de", "--target",
           "text.en", *map(str, flags)])  # fmt: skip
 
 
-def test_command(data, monkeypatch, capsys):
+def test_command(in_data, capsys):
     heads_command(
-        *(data, monkeypatch, "--path", "mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
+        *("--path", "mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
         *("--json", "heads.json", "--csv", "heads.csv", "--figure", "heads.pdf"),
     )
     said = capsys.readouterr()
     assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
     assert "M (transformer_mma; with positions)" in said.out
-    written = json.loads((data / "heads.json").read_text())
-    rows = list(csv.DictReader((data / "heads.csv").open()))
+    written = json.loads((in_data / "heads.json").read_text())
+    rows = list(csv.DictReader((in_data / "heads.csv").open()))
     assert {row["model"] for row in rows} == {"M", "H", "L"}
     assert len(rows) == sum(len(model["heads"]) for model in written["models"])
     lstm = [row for row in rows if row["model"] == "L"]
     assert [(row["kind"], row["distance"]) for row in lstm] == [("cross", "")]
     # Three subwords, one and five, and the end symbols.
     assert rows[0]["queries"] == "12"
-    assert (data / "heads.pdf").read_bytes().startswith(b"%PDF")
+    assert (in_data / "heads.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_words_are_other_tokens_than_subwords(data, monkeypatch, capsys):
+def test_distances_are_in_words_or_subwords(in_data):
     found = {}
     for unit in ("words", "subwords"):
         heads_command(
-            *(data, monkeypatch, "--path", "mma.pt", "--unit", unit, "--json", "unit.json"),
+            *("--path", "mma.pt", "--unit", unit, "--json", "unit.json"),
             *("--kinds", "encoder", "--sentences", "4"),
         )
-        found[unit] = json.loads((data / "unit.json").read_text())["models"][0]["heads"][0]
+        found[unit] = json.loads((in_data / "unit.json").read_text())["models"][0]["heads"][0]
     assert (found["words"]["queries"], found["subwords"]["queries"]) == (4, 6)
     assert found["words"]["distance"] < found["subwords"]["distance"]
 
 
-@pytest.mark.parametrize(
-    "flags, problem",
-    [
-        (["--path", "mma.pt", "--figure", "f.xyz"], "ends in one of"),
-        (["--path", "lstm.pt", "--kinds", "encoder"], "no attention of encoder"),
-        (["--path", "none.pt"], "no such file"),
-        (["--path", "mma.pt", "--max-tokens", 0], "use 1 or more"),
-    ],
-)
-def test_mistakes(data, monkeypatch, flags, problem):
-    with pytest.raises(UserError, match=problem):
-        heads_command(data, monkeypatch, *flags)
+#: Mistakes in the arguments that all commands about models share, too.
+MISTAKES = {
+    "mma.pt --figure f.xyz": "ends in one of",
+    "mma.pt --theme dark": "--theme dark is for --figure",
+    "mma.pt --json text.de": "one of the inputs",
+    "mma.pt --max-tokens 0": "use 1 or more",
+    "mma.pt --gen-subset test": "--gen-subset is a part of DATA",
+    "mma.pt mma.pt": r"two models are called '.*heads0/mma'",
+    "mma.pt --names a b": "2 names for 1 models",
+    "mma.pt --sentences 3": "none of the sentences",
+    "mma.pt --sentences 5": "5 is not within 1 to 4",
+    "mma.pt --sentences one": "use numbers and ranges",
+    "lstm.pt --kinds encoder": "no attention of encoder",
+    "none.pt": "no such file",
+}
 
 
-def test_too_long_sentences(data, monkeypatch, capsys):
-    (data / "long.de").write_text("ja " * 50 + "\nja\n")
-    (data / "long.en").write_text("so\nso\n")
-    flags = ["bin", "--path", "mma.pt", "--subwords", "none", "--cpu"]
-    flags += ["--source", "long.de", "--target", "long.en"]
-    monkeypatch.chdir(data)
+def test_mistakes(in_data):
+    for flags, problem in MISTAKES.items():
+        with pytest.raises(UserError, match=problem):
+            heads_command("--path", *flags.split())
+
+
+def test_too_long_sentences(in_data, capsys):
+    (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
+    (in_data / "long.en").write_text("so\nso\n")
+    flags = ["--path", "mma.pt", "--source", "long.de", "--target", "long.en"]
     with pytest.raises(UserError, match=r"1 sentences are longer .*: sentence 1; --too-long skip"):
-        main(["heads", *flags])
-    main(["heads", *flags, "--too-long", "skip", "--json", "long.json"])
-    (model,) = json.loads((data / "long.json").read_text())["models"]
+        heads_command(*flags)
+    heads_command(*flags, "--too-long", "skip", "--json", "long.json")
+    (model,) = json.loads((in_data / "long.json").read_text())["models"]
     assert model["heads"][0]["queries"] == 2
     assert "longer than the model takes and are left out" in capsys.readouterr().err
 

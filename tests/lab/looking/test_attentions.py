@@ -38,35 +38,111 @@ def observe(model, *args, **kwargs):
     return Attentions(model).observe(sample(*args, **kwargs))
 
 
-def condition(kind, word):
-    if kind == DECODER and word == "l5":
-        return CONDITIONS["local_past5"]
-    return CONDITIONS[MEANING.get(word, word)]
+def check_rows(weights, layer):
+    """Rows sum to 1 over the keys that the paper's word allows, spelled out again; else 0."""
+    n, m = weights.shape[-2:]
+    assert weights.shape == (len(layer.heads), 4, n, m)
+    for branch, words in enumerate(layer.heads):
+        for head, word in enumerate(words):
+            causal = layer.kind == DECODER and word == "l5"
+            allows = CONDITIONS["local_past5" if causal else MEANING.get(word, word)]
+            mask = torch.tensor([[allows(i, j) for j in range(m)] for i in range(n)])
+            assert layer.allowed(n, m)[branch, head].equal(mask)
+            one = weights[branch, head]
+            assert one[~mask].eq(0).all() and one[mask].gt(0).all()
+            torch.testing.assert_close(one.sum(-1), torch.ones(n))
+
+
+def outputs_of(model, batch, run):
+    """What each attention module is given and gives while ``run`` runs the model."""
+    seen = {}
+
+    def keep(module, args, kwargs, output):
+        query = args[0] if args else kwargs["query"]
+        key = args[1] if len(args) > 1 else kwargs["key"]
+        seen[module] = (query, key, output[0])
+
+    modules = [m for found in Attentions(model).modules.values() for m in found]
+    hooks = [m.register_forward_hook(keep, with_kwargs=True) for m in modules]
+    with torch.no_grad():
+        result = run(batch)
+    for hook in hooks:
+        hook.remove()
+    return result, seen
+
+
+def attended(module, weights, values, query):
+    """What a module makes of values ``[h, m, d/h]`` with these weights, ``[n, d]``."""
+    branches = (weights @ values).permute(0, 2, 1, 3).flatten(2)  # [l, n, d]
+    if not isinstance(module, PatternedSelfAttention):
+        return module.out_proj(branches[0])
+    scaled = module.q_proj(query) * module.scaling
+    return module.out_proj(module.fusion(branches[:, :, None], query, scaled)[0][:, 0])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_rows_sum_to_1_over_the_allowed_keys_and_are_0_elsewhere(name):
-    """Of every branch and head, by the paper's word for its pattern, spelled out again."""
+def test_weights(name):
+    """Each layer's weights follow its pattern; with the module's values they give its output.
+
+    Outputs while looking are those without, up to the rounding of another way of computing them.
+    """
     attentions = Attentions(made(name))
-    for number, one in enumerate(attentions.observe(sample())):
-        lengths = {"source": len(SOURCES[number]), "target": len(TARGETS[number])}
-        for kind, sides in (
-            (ENCODER, ("source", "source")),
-            (DECODER, ("target", "target")),
-            (CROSS, ("target", "source")),
-        ):
-            assert len(one[kind]) == (3 if kind == ENCODER else 2)
-            for seen, layer in zip(one[kind], attentions.layers[kind], strict=True):
-                n, m = (lengths[side] for side in sides)
-                assert seen.weights.shape == (len(layer.heads), 4, n, m)
-                for branch, words in enumerate(layer.heads):
-                    for head, word in enumerate(words):
-                        allows = condition(kind, word)
-                        mask = torch.tensor([[allows(i, j) for j in range(m)] for i in range(n)])
-                        weights = seen.weights[branch, head]
-                        assert layer.allowed(n, m)[branch, head].equal(mask)
-                        assert weights[~mask].eq(0).all() and weights[mask].gt(0).all()
-                        torch.testing.assert_close(weights.sum(-1), torch.ones(n))
+    model = attentions.model
+    found, seen = outputs_of(model, sample(), attentions.observe)
+    _, plain = outputs_of(model, sample(), lambda batch: model(**batch["net_input"]))
+    for module, (_, _, output) in plain.items():
+        torch.testing.assert_close(seen[module][2], output, rtol=1e-6, atol=2e-6)
+    for kind, modules in attentions.modules.items():
+        assert len(modules) == (3 if kind == ENCODER else 2)
+        for layer, module in enumerate(modules):
+            query, key, output = seen[module]
+            values = module.v_proj(key).unflatten(-1, (4, 4)).permute(1, 2, 0, 3)  # [b, h, m, 4]
+            for number, one in enumerate(found):
+                weights = one[kind][layer].weights
+                check_rows(weights, attentions.layers[kind][layer])
+                source, target = len(SOURCES[number]), len(TARGETS[number])
+                # The source is padded on the left, the target on the right.
+                keys = slice(None, target) if kind == DECODER else slice(-source, None)
+                queries = slice(-source, None) if kind == ENCODER else slice(None, target)
+                expected = output[queries, number]
+                rebuilt = attended(
+                    module, weights, values[number][:, keys], query[queries, number, None]
+                )
+                torch.testing.assert_close(rebuilt, expected, rtol=0, atol=2e-6)
+
+
+def hooks_of(model):
+    """All that is asked of its modules from outside; fconv has hooks of its own."""
+    return [
+        (
+            *(len(module._forward_hooks), len(module._forward_pre_hooks)),
+            *(getattr(module, "listeners", None), getattr(module, "skip_embed_dim_check", None)),
+        )
+        for module in model.modules()
+    ]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "lstm", "lstm-bidirectional", "lightconv", "fconv"])
+def test_a_sentence_alone_and_in_any_batch(name):
+    """Looking leaves nothing: afterwards outputs have the same bits, and there is no new hook."""
+    model = made(name)
+    inputs = sample()["net_input"]
+    hooks = hooks_of(model)
+    with torch.no_grad():
+        before = model(**inputs)[0]
+    together = {left: observe(model, left=left) for left in (True, False)}
+    for number, pair in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        (alone,) = observe(model, *([side] for side in pair))
+        for batched in (together[True][number], together[False][number]):
+            assert list(batched) == list(alone)
+            for kind, layers in alone.items():
+                for one, other in zip(layers, batched[kind], strict=True):
+                    torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=2e-6)
+                    if one.gates is not None:
+                        torch.testing.assert_close(one.gates, other.gates, rtol=0, atol=2e-6)
+    assert hooks_of(model) == hooks
+    with torch.no_grad():
+        assert before.equal(model(**inputs)[0])
 
 
 def test_branches_and_heads_have_their_papers_words():
@@ -90,101 +166,6 @@ def test_branches_and_heads_have_their_papers_words():
     assert Attentions(build_tiny("hysan-gated")).layers[ENCODER][2].branches[3] == "l5"
 
 
-def outputs_of(model, batch, run):
-    """What each attention module is given and gives while ``run`` runs the model."""
-    seen = {}
-
-    def keep(module, args, kwargs, output):
-        query = args[0] if args else kwargs["query"]
-        key = args[1] if len(args) > 1 else kwargs["key"]
-        seen[module] = (query, key, output[0])
-
-    modules = [m for found in Attentions(model).modules.values() for m in found]
-    hooks = [m.register_forward_hook(keep, with_kwargs=True) for m in modules]
-    with torch.no_grad():
-        result = run(batch)
-    for hook in hooks:
-        hook.remove()
-    return result, seen
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_weights_times_values_are_the_output(name):
-    """Of each layer: the weights with the module's own values, fused by its own gates."""
-    attentions = Attentions(made(name))
-    found, seen = outputs_of(attentions.model, sample(), attentions.observe)
-    for kind, modules in attentions.modules.items():
-        for layer, module in enumerate(modules):
-            query, key, output = seen[module]
-            values = module.v_proj(key).unflatten(-1, (4, 4)).permute(1, 2, 0, 3)  # [b, h, m, 4]
-            for number, one in enumerate(found):
-                source, target = len(SOURCES[number]), len(TARGETS[number])
-                # The source is padded on the left, the target on the right.
-                keys = slice(None, target) if kind == DECODER else slice(-source, None)
-                queries = slice(-source, None) if kind == ENCODER else slice(None, target)
-                branches = one[kind][layer].weights @ values[number][:, keys]  # [l, h, n, 4]
-                branches = branches.permute(0, 2, 1, 3).flatten(2)  # [l, n, d]
-                if isinstance(module, PatternedSelfAttention):
-                    hidden = query[queries, number, None]
-                    scaled = module.q_proj(hidden) * module.scaling
-                    fused = module.fusion(branches[:, :, None], hidden, scaled)[0][:, 0]
-                else:
-                    fused = branches[0]
-                torch.testing.assert_close(
-                    module.out_proj(fused), output[queries, number], rtol=0, atol=2e-6
-                )
-
-
-@pytest.mark.parametrize("name", [*NAMES, "lstm", "lightconv", "fconv"])
-def test_looking_leaves_nothing(name):
-    """Afterwards outputs are the same bits as before, and there is no hook."""
-    model = made(name)
-    inputs = sample()["net_input"]
-    hooks = hooks_of(model)
-    with torch.no_grad():
-        before = model(**inputs)[0]
-        Attentions(model).observe(sample())
-        assert before.equal(model(**inputs)[0])
-    assert hooks_of(model) == hooks
-
-
-def hooks_of(model):
-    """All that is asked of its modules from outside; fconv has hooks of its own."""
-    return [
-        (
-            *(len(module._forward_hooks), len(module._forward_pre_hooks)),
-            *(getattr(module, "listeners", None), getattr(module, "skip_embed_dim_check", None)),
-        )
-        for module in model.modules()
-    ]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_outputs_while_looking(name):
-    """They are those without, but for the rounding of another way of computing them."""
-    model = made(name)
-    attentions = Attentions(model)
-    _, watched = outputs_of(model, sample(), attentions.observe)
-    _, plain = outputs_of(model, sample(), lambda batch: model(**batch["net_input"]))
-    for module, (_, _, output) in plain.items():
-        torch.testing.assert_close(watched[module][2], output, rtol=1e-6, atol=2e-6)
-
-
-@pytest.mark.parametrize("name", [*NAMES, "lstm", "lstm-bidirectional", "lightconv", "fconv"])
-def test_a_sentence_alone_and_in_any_batch(name):
-    model = made(name)
-    together = {left: observe(model, left=left) for left in (True, False)}
-    for number, pair in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        (alone,) = observe(model, *([side] for side in pair))
-        for batched in (together[True][number], together[False][number]):
-            assert list(batched) == list(alone)
-            for kind, layers in alone.items():
-                for one, other in zip(layers, batched[kind], strict=True):
-                    torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=2e-6)
-                    if one.gates is not None:
-                        torch.testing.assert_close(one.gates, other.gates, rtol=0, atol=2e-6)
-
-
 def test_models_give_what_they_have():
     for name, shape in (
         ("lstm", (1, 1, 3, 9)),
@@ -203,31 +184,30 @@ def test_models_give_what_they_have():
     silent = build("lstm")
     silent.decoder.need_attn = False
     assert Attentions(silent).observe(sample()) == [{}] * len(SOURCES)
-
-
-def test_only_the_kinds_that_are_wanted():
     (first, *_) = Attentions(build_tiny("mma"), [ENCODER]).observe(sample())
     assert list(first) == [ENCODER]
-
-
-def test_a_language_model_is_refused():
-    model = FairseqLanguageModel(build("stock").decoder)
     with pytest.raises(UserError, match="not an encoder-decoder"):
-        Attentions(model)
+        Attentions(FairseqLanguageModel(build("stock").decoder))
 
 
-@pytest.mark.parametrize("kind", [ENCODER, DECODER, CROSS])
-def test_attention_that_is_none_is_refused(kind):
-    model = build("stock")
-    with torch.no_grad():
-        Attentions(model).modules[kind][0].q_proj.weight.fill_(float("nan"))
-    with pytest.raises(UserError, match="does not add up to 1"):
-        Attentions(model, [kind]).observe(sample())
-
-
-def test_gates_that_are_no_numbers_are_refused():
-    """Of the last layer, so that no attention after it shows it."""
-    model = build_tiny("hysan-gated")
+def test_numbers_that_are_not_attention_are_refused():
+    for kind in KINDS:
+        model = build("stock")
+        with torch.no_grad():
+            Attentions(model).modules[kind][0].q_proj.weight.fill_(float("nan"))
+        with pytest.raises(UserError, match="does not add up to 1"):
+            Attentions(model, [kind]).observe(sample())
+    for share, good in ((0.9, False), (1.1, False), (1.001, True)):  # half precision rounds
+        model = build("lstm")
+        model.decoder.attention.register_forward_hook(
+            lambda module, given, out, share=share: (out[0], share * out[1])
+        )
+        if good:
+            assert len(observe(model)) == len(SOURCES)
+        else:
+            with pytest.raises(UserError, match="does not add up to 1"):
+                observe(model)
+    model = build_tiny("hysan-gated")  # gates of the last layer: no attention after it shows them
     with torch.no_grad():
         model.decoder.layers[-1].self_attn.fusion.expand.weight.fill_(float("nan"))
     with pytest.raises(UserError, match="gates of this model are not finite"):
@@ -239,7 +219,7 @@ def test_gates_that_are_no_numbers_are_refused():
     [("stock", ENCODER), ("stock", CROSS), ("stock-checkpointed", DECODER), ("lightconv", CROSS)],
 )
 def test_recordings_of_stock_attention_nest(name, kind):
-    """Both have the weights; hooks of others, before and after, see what they see without them."""
+    """Both have the weights; other hooks, before and after, see the same as without them."""
     model = build(name)
     modules = dict(enumerate(Attentions(model).modules[kind]))
     alone = [one[kind] for one in Attentions(model).observe(sample())]
@@ -280,18 +260,16 @@ def test_recordings_of_stock_attention_nest(name, kind):
             torch.testing.assert_close(found, layers[layer].weights, rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize(
-    "wanted", [{}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True}]
-)
-def test_who_calls_stock_attention_gets_what_they_ask_for(wanted):
+def test_who_calls_stock_attention_gets_what_they_ask_for():
     (module, *_) = Attentions(build("stock")).modules[ENCODER]
     x = torch.randn(5, 2, 16, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        plain = module(x, x, x, **wanted)
-        with record_modules({0: module}) as records:
-            watched = module(x, x, x, **wanted)
-    torch.testing.assert_close(watched, plain, rtol=0, atol=2e-6)
-    assert records[0][0].weights.shape == (1, 2, 4, 5, 5)
+    for wanted in ({}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True}):
+        with torch.no_grad():
+            plain = module(x, x, x, **wanted)
+            with record_modules({0: module}) as records:
+                watched = module(x, x, x, **wanted)
+        torch.testing.assert_close(watched, plain, rtol=0, atol=2e-6)
+        assert records[0][0].weights.shape == (1, 2, 4, 5, 5)
 
 
 def test_sentences_are_looked_at_without_dropout():
@@ -308,20 +286,6 @@ def test_sentences_are_looked_at_without_dropout():
         for kind in KINDS:
             for layer, expected in zip(one[kind], other[kind], strict=True):
                 assert layer.weights.equal(expected.weights)
-
-
-@pytest.mark.parametrize("share, good", [(0.9, False), (1.1, False), (1.001, True)])
-def test_returned_attention_is_attention(share, good):
-    """But for the rounding of half precision."""
-    model = build("lstm")
-    model.decoder.attention.register_forward_hook(
-        lambda module, given, out: (out[0], share * out[1])
-    )
-    if good:
-        assert len(observe(model)) == len(SOURCES)
-    else:
-        with pytest.raises(UserError, match="does not add up to 1"):
-            observe(model)
 
 
 def test_nothing_is_left_when_the_model_fails(monkeypatch):

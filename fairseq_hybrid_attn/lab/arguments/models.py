@@ -114,9 +114,9 @@ def check(args: argparse.Namespace) -> None:
             f"--names gives {len(args.names)} names for {len(args.path)} models of --path"
         )
     names = args.names or names_of(args.path)
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise UserError(f"two models are called {min(twice)!r}; name each with --names")
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"two models are called {name!r}; name each with --names")
 
 
 def inputs_of(args: argparse.Namespace) -> list[Path]:
@@ -302,7 +302,7 @@ def look(
 ) -> list:
     """Look at sentences (from 0), with a progress bar.
 
-    Return what ``use`` makes of each, as of :func:`~..inference.attentions.watch`.
+    Return what ``use`` makes of each; see :func:`~..inference.attentions.watch`.
     """
     count = len(loaded.sentences)
     with tqdm(total=count, unit=" sentences", file=sys.stderr, mininterval=1.0) as bar:

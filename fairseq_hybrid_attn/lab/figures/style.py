@@ -78,8 +78,7 @@ THEMES = {
     ),
 }
 
-#: Amounts on a dark background, as in ``maps.css``.  A scale with grey in it would be taken for what
-#: a pattern forbids.
+#: Amounts on a dark background, as in ``maps.css``; without grey, which is what a pattern forbids.
 _DARK = ("#15181c", "#12405f", "#1c7fb5", "#6cc4ee", "#f2fbff")
 
 #: Series beyond the palette repeat its colours with other lines and markers.

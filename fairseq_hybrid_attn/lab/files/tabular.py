@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, as Markdown, as CSV; made of records, which are what JSON holds."""
+"""Tables for the terminal, as Markdown and as CSV, from the records that JSON holds."""
 
 from __future__ import annotations
 

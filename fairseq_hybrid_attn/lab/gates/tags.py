@@ -8,7 +8,7 @@ that paper, map each tagger's own tagset to it.
 de  HanTa (PyPI: hanta)      STTS; Wartena 2019, "A Probabilistic Morphology Model for
                              German Lemmatization"
 en  HanTa                    C5, the tagset of the British National Corpus
-ja  MeCab and IPAdic (PyPI:  IPA; splits the text into words of its own
+ja  MeCab and IPAdic (PyPI:  IPA; splits the text into its words itself
     mecab-python3, ipadic)
 zh  jieba (PyPI: rjieba)     ICTCLAS; the same
 ==  =======================  =========================================================

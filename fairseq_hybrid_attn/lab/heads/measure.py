@@ -78,7 +78,7 @@ def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, n
 
 
 def entropies(weights: np.ndarray) -> np.ndarray:
-    """Of distributions along the last axis, in nats."""
+    """Entropies of distributions along the last axis, in nats."""
     logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
     return -(weights * logarithms).sum(-1)
 
@@ -98,27 +98,20 @@ def divergences(weights: np.ndarray) -> np.ndarray:
     return found
 
 
-@dataclass
 class Difference:
     """How much the heads of a layer differ, over many sentences.
 
     Attributes:
-        shape: branches and heads.
         queries: how many.
         divergences: of each two heads, summed over the queries, ``[l * h, l * h]``.
         overlaps: sum_a sum_b sum_j w^a_ij w^b_ij of each branch, summed too, ``[l]``.
     """
 
-    shape: tuple[int, int]
-    queries: int
-    divergences: np.ndarray
-    overlaps: np.ndarray
-
-    @classmethod
-    def none(cls, branches: int, heads: int) -> Difference:
-        """The difference over no sentences."""
-        units = branches * heads
-        return cls((branches, heads), 0, np.zeros((units, units)), np.zeros(branches))
+    def __init__(self, branches: int, heads: int):
+        self.shape = branches, heads
+        self.queries = 0
+        self.divergences = np.zeros((branches * heads, branches * heads))
+        self.overlaps = np.zeros(branches)
 
     def add(self, weights: np.ndarray) -> None:
         """Add a sentence, ``[l, h, n, m]``."""
@@ -132,15 +125,8 @@ class Difference:
         l, h = self.shape  # noqa: E741
         mean = self.divergences / max(self.queries, 1)
         pairs = mean.reshape(l, h, l, h)
-        within = [
-            pairs[b, one, b, other] for b in range(l) for one in range(h) for other in range(one)
-        ]
-        across = [
-            pairs[one, head, other, head]
-            for one in range(l)
-            for other in range(one)
-            for head in range(h)
-        ]
+        within = [pairs[b, i, b, j] for b in range(l) for i in range(h) for j in range(i)]
+        across = [pairs[a, i, b, i] for a in range(l) for b in range(a) for i in range(h)]
         return {
             "queries": self.queries,
             "divergence_of_heads": float(np.mean(within)) if within else None,
@@ -170,7 +156,7 @@ class Heads:
                         numbers = values[branch, head]
                         self._measures[(*key, branch, head, name)].add(numbers[~np.isnan(numbers)])
             if key not in self._differences:
-                self._differences[key] = Difference.none(*weights.shape[:2])
+                self._differences[key] = Difference(*weights.shape[:2])
             self._differences[key].add(weights)
 
     def use(

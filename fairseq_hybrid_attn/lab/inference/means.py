@@ -27,8 +27,8 @@ class RunningMean:
         if not values.size:
             return
         mean = float(values.mean())
-        # Of two groups together (Chan, Golub & LeVeque 1983).  A mean of squares minus the square
-        # of the mean would lose what is smaller than the mean by half of the digits.
+        # Combines two groups (Chan, Golub & LeVeque 1983).  The mean of squares minus the square of
+        # the mean would lose what is smaller than the mean by half of the digits.
         self.spread += float(((values - mean) ** 2).sum())
         if self.count:
             both = self.count + values.size

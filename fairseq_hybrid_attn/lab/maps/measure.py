@@ -104,7 +104,7 @@ class SentenceMaps:
 
 @dataclass(frozen=True)
 class ModelMaps:
-    """The maps of a model, of the same sentences as of the other models."""
+    """The maps of a model, of the same sentences for all models."""
 
     name: str
     description: str

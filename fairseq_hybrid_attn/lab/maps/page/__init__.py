@@ -63,10 +63,10 @@ def style() -> str:
 
 
 def page_data(models: Sequence[ModelMaps]) -> dict:
-    """All that the page shows, for JSON.
+    """All data that the page shows, for JSON.
 
     ``weights`` of a map are the numbers of all its layers, branches and heads, one after another,
-    as of :func:`packed`.
+    see :func:`packed`.
     """
     first = models[0].sentences
     return {

@@ -1,6 +1,6 @@
-"""From the archives of a corpus, or one's own text, to data that fairseq trains on.
+"""From the archives of a corpus, or your own text, to data that fairseq trains on.
 
-:func:`load_corpus` reads a recipe, :func:`own_corpus` puts one's own text in its place,
+:func:`load_corpus` reads a recipe, :func:`own_corpus` puts your text in place of its archives,
 :func:`prepare` makes everything, :func:`read_manifest` tells what was made.
 """
 

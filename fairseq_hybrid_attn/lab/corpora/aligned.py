@@ -1,6 +1,6 @@
 """Word alignments of the training text, where fairseq-train looks for them.
 
-``--load-alignments`` reads them from the data folder itself.  A training that knows nothing of them
+``--load-alignments`` reads them from the data folder itself.  A training that does not use them
 must not depend on them, and two runs of the aligner differ; so they get a folder of their own
 that has the files of ``bin`` by links.
 """
@@ -11,38 +11,22 @@ import os
 import sys
 from pathlib import Path
 
-from ...errors import UserError
 from ..alignment.training_links import load_eflomal
-from ..engine.processes import run_program
-from .binarise import said
+from .binarise import run_or_refuse
 from .definition import Corpus
 
 TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 
 
-def refuse_missing_aligner() -> None:
-    """See to it that there is eflomal.
-
-    Raises:
-        UserError: if there is not, with the way to it.
-    """
-    load_eflomal()
-
-
-def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> dict:
+def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
     """Align the training text and make a data folder of it.
 
     Args:
         corpus: its languages and subwords.
         prepared: the folder of the corpus, with ``subwords`` and ``bin`` in it.
         output: folder to write to; will be one of ``prepared``.
-
-    Returns:
-        nothing that is worth to be known.
-
-    Raises:
-        UserError: if the aligner fails, with the end of what it said.
     """
+    load_eflomal()  # refuses before the work if there is none
     # The command writes beside the text that it reads.
     text = output.parent / "text"
     text.mkdir()
@@ -53,24 +37,15 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> dict:
     command = [sys.executable, "-m", "fairseq_hybrid_attn", "align-training"]
     command += ["--source-lang", corpus.source, "--target-lang", corpus.target]
     command += ["--subwords", corpus.subwords.family, "--trainpref", str(text / "train")]
-    log = output.parent / "align-training.log"
-    status = run_program(command, log)
-    if status:
-        raise UserError(said("align-training", status, log))
+    run_or_refuse("align-training", command, output.parent)
     os.replace(text / TEXT, output / TEXT)
     binarise_links(output / TEXT, output / f"train.align.{corpus.source}-{corpus.target}")
     for path in sorted((prepared / "bin").iterdir()):
         (output / path.name).symlink_to(Path("..") / "bin" / path.name)
-    return {}
 
 
 def binarise_links(links: Path, prefix: Path) -> None:
-    """Make fairseq's own files of alignments, as fairseq-preprocess ``--align-suffix`` does.
-
-    Args:
-        links: in Pharaoh format.
-        prefix: of the two files.
-    """
+    """Make fairseq's own files of alignments, as fairseq-preprocess ``--align-suffix`` does."""
     from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
     from fairseq.utils import parse_alignment
 

@@ -2,7 +2,7 @@
 
 Training pairs (and validation pairs, where the recipe says so) are cleaned the way that
 Moses' clean-corpus-n.perl does: by the number of tokens of either side and their ratio.  A test
-set stays as it is.
+set stays unchanged.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.text import lines, writing
+from ..files.text import ParallelWriter, lines
 from .definition import PARTS, Clean, Corpus
 
 LONGEST_TOKEN = 1000  # characters; Moses drops a pair that has a longer one
 
-#: Why a pair is not used, in the words of the manifest.
+#: Why a pair is not used, as the manifest says it.
 EMPTY, SHORT, LONG = "empty side", "too few tokens", "too many tokens"
 RATIO, LONG_TOKEN, NOT_CHOSEN = "length ratio", "a token too long", "not among --pairs"
 
-#: A pair's number within its file, its text and its tokens, each as (source, target).
-Pair = tuple[int, tuple[str, str], tuple[str, str]]
+#: A pair's number within its file, from 0; its source and target text, source and target tokens.
+NumberedPair = tuple[int, tuple[str, str, str, str]]
 
 
 def fault(source: str, target: str, clean: Clean) -> str | None:
-    """Why a pair of tokenised sentences is not to be used; None if it is."""
+    """Return why a pair of tokenised sentences is not to be used; None if it is."""
     first, second = source.split(), target.split()
     shorter, longer = sorted((len(first), len(second)))
     if not shorter:
@@ -53,114 +53,79 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
         corpus: says which.
         text: folder of ``PART.LANGUAGE`` as read.
         tokens: folder of the same files, tokenised.
-        raw: folder to write to, like ``tokenised``.
 
     Returns:
         ``counts`` of the pairs in each part, ``dropped``: how many were not used, by reason.
-
-    Raises:
-        UserError: if a part has no pairs.
     """
-    if corpus.valid_every:
-        chosen = _Split(corpus)
-    dropped = {}
+    dropped: dict[str, Counter] = {part: Counter() for part in PARTS}
+    rules = {"train": corpus.clean, "valid": corpus.clean if corpus.clean.valid else Clean()}
     with ExitStack() as stack:
-        writers = {part: _Writer(stack, part, corpus.languages, raw, tokenised) for part in PARTS}
+        writers = {
+            part: stack.enter_context(ParallelWriter(*_files(part, corpus, raw, tokenised)))
+            for part in PARTS
+        }
         for part in PARTS:
             if part == "valid" and corpus.valid_every:
-                continue
-            every = _pairs(part, corpus.languages, text, tokens)
-            reasons: Counter = Counter()
-            kept = every
-            if part == "train":
-                kept = _cleaned(every, corpus.clean, reasons)
-            elif part == "valid":
-                kept = _cleaned(every, corpus.clean if corpus.clean.valid else Clean(), reasons)
+                continue  # made of train
+            # strict: the tokenisers keep the number of lines, and the reader compared both sides.
+            rows = zip(*map(lines, _files(part, corpus, text, tokens)), strict=True)
+            kept: Iterator[NumberedPair] = enumerate(rows)
+            if part in rules:
+                kept = _cleaned(kept, rules[part], dropped[part])
             if part == "train" and corpus.valid_every:
-                kept = chosen.held_out(kept, writers["valid"])
+                kept = _without_held_out(kept, corpus.valid_every, writers["valid"])
             if part == "train" and corpus.pairs:
-                kept = _chosen(kept, corpus.pairs, reasons)
-            for pair in kept:
-                writers[part].write(pair)
-            if reasons:
-                dropped[part] = dict(sorted(reasons.items()))
+                kept = _chosen(kept, corpus.pairs, dropped[part])
+            for _, row in kept:
+                writers[part].write(row)
+    reasons = {part: dict(sorted(found.items())) for part, found in dropped.items() if found}
     counts = {part: writer.count for part, writer in writers.items()}
     for part, count in counts.items():
         if not count:
-            why = f" (dropped: {dropped[part]})" if part in dropped else ""
+            why = f" (dropped: {reasons[part]})" if part in reasons else ""
             raise UserError(f"{corpus.title} has no usable pairs for {part}{why}")
-    return {"counts": counts, "dropped": dropped}
+    return {"counts": counts, "dropped": reasons}
 
 
-class _Split:
-    """Every so many-th cleaned training pair is for validation."""
-
-    def __init__(self, corpus: Corpus):
-        self.every = corpus.valid_every
-
-    def held_out(self, pairs: Iterator[Pair], valid: _Writer) -> Iterator[Pair]:
-        for number, pair in enumerate(pairs, 1):
-            if number % self.every:
-                yield pair
-            else:
-                valid.write(pair)
+def _files(part: str, corpus: Corpus, *folders: Path) -> list[Path]:
+    return [folder / f"{part}.{language}" for folder in folders for language in corpus.languages]
 
 
-class _Writer:
-    """The four files of a part: text and tokens of either side."""
-
-    def __init__(
-        self, stack: ExitStack, part: str, languages: tuple[str, str], raw: Path, tokenised: Path
-    ):
-        self.count = 0
-        self._files = [
-            stack.enter_context(writing(folder / f"{part}.{language}"))
-            for folder in (raw, tokenised)
-            for language in languages
-        ]
-
-    def write(self, pair: Pair) -> None:
-        _, text, tokens = pair
-        for file, line in zip(self._files, (*text, *tokens), strict=True):
-            file.write(f"{line}\n")
-        self.count += 1
-
-
-def _pairs(part: str, languages: tuple[str, str], text: Path, tokens: Path) -> Iterator[Pair]:
-    files = [lines(folder / f"{part}.{lang}") for folder in (text, tokens) for lang in languages]
-    # strict: the tokenisers keep the number of lines, and the reader compared the two sides.
-    for number, (one, two, three, four) in enumerate(zip(*files, strict=True)):
-        yield number, (one, two), (three, four)
-
-
-def _cleaned(pairs: Iterator[Pair], clean: Clean, reasons: Counter) -> Iterator[Pair]:
+def _cleaned(
+    pairs: Iterator[NumberedPair], clean: Clean, reasons: Counter
+) -> Iterator[NumberedPair]:
     for pair in pairs:
-        problem = fault(*pair[2], clean)
+        problem = fault(*pair[1][2:], clean)
         if problem:
             reasons[problem] += 1
         else:
             yield pair
 
 
-def _chosen(pairs: Iterator[Pair], count: int, reasons: Counter) -> Iterator[Pair]:
-    """The ``count`` first pairs of a shuffled corpus, in the order of the corpus.
+def _without_held_out(
+    pairs: Iterator[NumberedPair], every: int, valid: ParallelWriter
+) -> Iterator[NumberedPair]:
+    """Write every n-th pair to the validation set, and yield the others."""
+    for number, pair in enumerate(pairs, 1):
+        if number % every:
+            yield pair
+        else:
+            valid.write(pair[1])
 
-    Shuffled by a hash of number and text, hence the same everywhere and always; in memory are
-    only those chosen.
+
+def _chosen(pairs: Iterator[NumberedPair], count: int, reasons: Counter) -> Iterator[NumberedPair]:
+    """Yield the ``count`` first pairs of a shuffled corpus, in the order of the corpus.
+
+    Shuffled by a hash of number and text, hence the same everywhere and always; only the chosen
+    ones are in memory.
     """
 
-    def place(pair: Pair) -> bytes:
-        return hashlib.sha256("\t".join((str(pair[0]), *pair[1])).encode()).digest()
+    def place(pair: NumberedPair) -> bytes:
+        return hashlib.sha256("\t".join((str(pair[0]), *pair[1][:2])).encode()).digest()
 
-    seen = 0
-
-    def counted() -> Iterator[Pair]:
-        nonlocal seen
-        for pair in pairs:
-            seen += 1
-            yield pair
-
-    best = heapq.nsmallest(count, counted(), key=place)
-    if seen > len(best):
-        reasons[NOT_CHOSEN] += seen - len(best)
+    seen = itertools.count()
+    best = heapq.nsmallest(count, (pair for pair, _ in zip(pairs, seen, strict=False)), key=place)
+    left_out = next(seen) - len(best)
+    if left_out:
+        reasons[NOT_CHOSEN] += left_out
     yield from sorted(best)

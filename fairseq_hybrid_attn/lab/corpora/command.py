@@ -1,4 +1,4 @@
-"""Make of a corpus, or of your own text, data that fairseq trains on.
+"""Make data that fairseq trains on, from a corpus or your own text.
 
   fairseq-hybrid prepare iwslt14.de-en.fairseq --output data/iwslt14
   fairseq-hybrid prepare own --own my-text --output data/mine
@@ -9,10 +9,10 @@ and split into subwords.  --own takes your own text instead and keeps the recipe
 folder with train, valid and test (train.de, train.en, ...) or one pair of files that differ in
 their languages (x.de, x.en), which is then split; files may be .gz.
 
-Hand-aligned sentences (gold.de, gold.en, gold.align, gold.yaml; docs/alignment.md) are prepared as
-well.  The result has raw/ (text; the references are raw/test.LANGUAGE), tokenised/, subwords/, bin/
-(for fairseq-train) and manifest.json.  Run again, it makes what is missing or no longer fits,
-and nothing else.
+Hand-aligned sentences (gold.de, gold.en, gold.align, gold.yaml; docs/alignment.md) are prepared
+too.  The result has raw/ (text; the references are raw/test.LANGUAGE), tokenised/, subwords/, bin/
+(for fairseq-train) and manifest.json.  Run again, the command makes only what is missing or
+outdated.
 """
 
 from __future__ import annotations
@@ -36,36 +36,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--downloads",
         type=Path,
         metavar="DIR",
-        help="where archives are, or go; what is there is not downloaded (OUTPUT/downloads)",
+        help="folder of the archives; what is there is not downloaded (OUTPUT/downloads)",
     )
     parser.add_argument(
-        "--configs", type=Path, default=CONFIGS, metavar="DIR", help="has corpora/ (%(default)s)"
+        "--configs",
+        type=Path,
+        default=CONFIGS,
+        metavar="DIR",
+        help="has corpora/ (%(default)s)",
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (one a core)")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (one for each core)")
     parser.add_argument(
         "--own", type=Path, nargs="+", metavar="DIR|FILE", help="your text: a folder, or two files"
     )
-    parser.add_argument("--source-lang", metavar="L", help="of your text: translate from this")
-    parser.add_argument("--target-lang", metavar="L", help="of your text: translate to this")
+    parser.add_argument("--source-lang", metavar="L", help="translate your text from this language")
+    parser.add_argument("--target-lang", metavar="L", help="translate your text to this language")
     parser.add_argument(
         "--pairs", type=int, metavar="N", help="train on N pairs, chosen the same way each time"
     )
     parser.add_argument(
-        "--subword-size", type=int, metavar="N", help="merges or subwords, if not the recipe's"
+        "--subword-size", type=int, metavar="N", help="merges or subwords, instead of the recipe's"
     )
     parser.add_argument(
         "--alignments",
         action="store_true",
-        help="align the words of the training text as well, by eflomal: data in OUTPUT/aligned",
+        help="also align the words of the training text, by eflomal: data in OUTPUT/aligned",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prepare, and say what there is.
-
-    Raises:
-        UserError: if the arguments do not fit together, or the corpus cannot be prepared.
-    """
+    """Prepare, and say what there is."""
     from . import load_corpus, own_corpus, prepare
     from .definition import PARTS, with_options
 
@@ -73,14 +73,10 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--workers {args.workers}: use 1 or more")
     corpus = load_corpus(args.recipe, args.configs)
     if args.own:
-        corpus = own_corpus(
-            corpus,
-            own_text(args.own),
-            source_lang=args.source_lang,
-            target_lang=args.target_lang,
-        )
-    else:
-        check_without_own(args)
+        corpus = own_corpus(corpus, own_text(args.own), args.source_lang, args.target_lang)
+    elif args.source_lang or args.target_lang:
+        flag = "--source-lang" if args.source_lang else "--target-lang"
+        raise UserError(f"{flag} goes with --own; a recipe has its direction")
     corpus = with_options(corpus, args.pairs, args.subword_size, exact=True)
     signal.signal(signal.SIGTERM, _end)
     manifest = prepare(
@@ -101,27 +97,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def own_text(paths: list[Path]) -> Path | list[Path]:
-    """One folder, or two files.
-
-    Raises:
-        UserError: if it is neither.
-    """
+    """Return one folder, or two files."""
     if len(paths) == 1:
         return paths[0]
     if len(paths) == 2 and not any(path.is_dir() for path in paths):
         return paths
     raise UserError("--own takes one folder, or the two files of a parallel text")
-
-
-def check_without_own(args: argparse.Namespace) -> None:
-    """Refuse what needs text of one's own.
-
-    Raises:
-        UserError: naming the flag.
-    """
-    for flag, value in (("--source-lang", args.source_lang), ("--target-lang", args.target_lang)):
-        if value:
-            raise UserError(f"{flag} goes with --own; a recipe has its direction")
 
 
 def _end(number: int, frame: object) -> None:

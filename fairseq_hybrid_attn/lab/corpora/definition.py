@@ -26,7 +26,7 @@ class Archive:
         urls: places to get it from, tried in order; none if the user has to supply it.
         sha256: its checksum, where that is known.
         obtain: where to get a file that has no ``urls``; for the message.
-        path: where it is on disk, if it is a file of the user's own.
+        path: where it is on disk, if it belongs to the user.
     """
 
     file: str
@@ -54,8 +54,8 @@ class Subwords:
         kind: of SUBWORD_KINDS.
         size: merges (subword-nmt) or vocabulary (sentencepiece), of each model.
         joint: one model and one dictionary for both sides.
-        sample: learn from so many training sentences of each side at most, taken evenly from all
-            of the text; of millions, sentencepiece needs hours and tens of gigabytes.
+        sample: learn from at most so many training sentences of each side, taken evenly from all
+            of the text; from millions, sentencepiece needs hours and tens of gigabytes.
         exact: refuse a text with which ``size`` cannot be reached, rather than take less.
     """
 
@@ -67,18 +67,18 @@ class Subwords:
 
     @property
     def family(self) -> str:
-        """How a subword shows where words end, as commands name it."""
+        """The marks that show where words end, by the name that commands give them."""
         return "sentencepiece" if self.kind.startswith("sentencepiece") else self.kind
 
 
 @dataclass(frozen=True)
 class GoldSet:
-    """Sentences whose words people have aligned, to score a model's alignments by.
+    """Hand-aligned sentences, to score a model's alignments by.
 
     Args:
-        text: of each language its file: the sentences in words, with spaces between.
-        links: the file of links; its forms are those of ``fairseq-hybrid aer``.
-        base: what number the first word has there, 0 or 1.
+        text: the file of each language: the sentences in words, with spaces between.
+        links: the file of links, in a form that ``fairseq-hybrid aer`` takes.
+        base: the number of the first word there, 0 or 1.
         first: the language whose word comes first in a link.
         format: ``lines``, a line for each sentence, or ``naacl``, a line for each link.
         sure_alone: leave out sentences with links that are only possible.
@@ -104,13 +104,13 @@ class Corpus:
     """A corpus and what becomes of it; the fields are the keys of the recipe.
 
     Args:
-        valid_every: if given, the reader supplies no validation set; every so many-th of the
-            cleaned training pairs becomes one.
+        valid_every: if given, the reader supplies no validation set; every n-th of the
+            cleaned training pairs is in it instead.
         expect: sizes that are checked; ``about``: those that are roughly known, for plans.
         replace_in_test: characters to replace in the test text that the model sees.
         gold: hand-aligned sentences that come with it; its files are archives too.
         pairs: if given, use so many of the cleaned training pairs.
-        own: this is the user's own text, with the treatment of the recipe ``name``.
+        own: this is the user's text, with the treatment of the recipe ``name``.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Corpus:
 
     @property
     def has_named_tests(self) -> bool:
-        """Whether its test text is made of sets with names (see ``scoring/test_sets.py``)."""
+        """Whether its test text is made of sets with names (see ``text/test_sets.py``)."""
         return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))
 
     @property
@@ -152,7 +152,7 @@ class Corpus:
         return self.name
 
     def resolved(self) -> dict:
-        """All of the recipe as plain data, without places on this machine."""
+        """Return the recipe as plain data, without places on this machine."""
         recipe = asdict(self)
         for archive in recipe["archives"]:
             del archive["path"]
@@ -160,7 +160,7 @@ class Corpus:
 
     @property
     def treatment(self) -> dict:
-        """What of the recipe the result depends on."""
+        """The part of the recipe that the result depends on."""
         recipe = self.resolved()
         for key in ("expect", "about", "scores", "licence", "notes"):
             del recipe[key]
@@ -177,30 +177,18 @@ class Corpus:
 
 
 def is_test(part: str) -> bool:
-    """Whether a part is a test set."""
+    """Return whether a part is a test set."""
     return part == PARTS[2] or part.startswith(NAMED_TEST)
 
 
 def load_corpus(name: str, configs: Path) -> Corpus:
-    """Read a recipe.
-
-    Args:
-        name: of a file in ``configs/corpora``, or the path of a recipe.
-        configs: the folder that has ``corpora`` in it.
-
-    Raises:
-        UserError: if there is no such recipe, or it is no good; with all its faults.
-    """
+    """Read a recipe, by the name of a file in ``configs/corpora`` or by its path."""
     path = recipe_path(name, configs)
     return parse(read_mapping(path), path)
 
 
 def recipe_path(name: str, configs: Path) -> Path:
-    """The file of a recipe.
-
-    Raises:
-        UserError: if there is none, listing those there are.
-    """
+    """Return the file of a recipe."""
     if name.endswith((".yaml", ".yml")):
         return Path(name)
     path = configs / "corpora" / f"{name}.yaml"
@@ -214,11 +202,7 @@ def recipe_path(name: str, configs: Path) -> Path:
 
 
 def parse(data: object, path: Path) -> Corpus:
-    """Make a corpus of a recipe's data.
-
-    Raises:
-        UserError: listing everything that is wrong.
-    """
+    """Make a corpus of a recipe's data, or list everything that is wrong with it."""
     if not isinstance(data, dict):
         raise UserError(f"{path}: a recipe is a mapping of keys to values")
     data = {str(key).replace("-", "_"): value for key, value in data.items()}
@@ -243,12 +227,12 @@ def parse(data: object, path: Path) -> Corpus:
     if not faults:
         faults += check(data)
     if faults:
-        raise UserError("\n  ".join([f"{path} is no good as a recipe:", *faults]))
+        raise UserError("\n  ".join([f"{path} is not a valid recipe:", *faults]))
     return Corpus(name=path.stem, **data)
 
 
 def _build(kind: type, data: object, place: str, faults: list[str]):
-    """Make a ``kind`` of a mapping, or note what is wrong with that."""
+    """Make a ``kind`` of a mapping, or add what is wrong to ``faults``."""
     if not isinstance(data, dict):
         faults.append(f"{place}: use a mapping")
         return None
@@ -269,7 +253,7 @@ def _build(kind: type, data: object, place: str, faults: list[str]):
 
 
 def check(data: dict) -> list[str]:
-    """What is wrong with the values of a recipe that has all its keys."""
+    """Return what is wrong with the values of a recipe that has all its keys."""
     from ..text.tokenisers import KINDS
 
     faults = []
@@ -303,13 +287,7 @@ def check(data: dict) -> list[str]:
 
 
 def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
-    """What is wrong with a gold set.
-
-    Args:
-        gold: of a recipe.
-        languages: source and target.
-        files: the archives.
-    """
+    """Return what is wrong with a gold set, whose files are to be among the archives."""
     from ..alignment.link_files import GOLD_FORMATS
 
     faults = []
@@ -318,9 +296,9 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
     elif stray := [file for file in gold.files if file not in files]:
         faults.append(f"gold: {', '.join(map(str, stray))}: name the file under archives as well")
     if isinstance(gold.base, bool) or gold.base not in (0, 1):
-        faults.append(f"gold, base: {gold.base}; what number has the first word, 0 or 1?")
+        faults.append(f"gold, base: {gold.base}; the number of the first word, 0 or 1")
     if gold.first not in languages:
-        faults.append(f"gold, first: {gold.first}; which language comes first in a link?")
+        faults.append(f"gold, first: {gold.first}; use the language that comes first in a link")
     if gold.format not in GOLD_FORMATS:
         faults.append(f"gold, format: {gold.format}; use {' or '.join(GOLD_FORMATS)}")
     if not isinstance(gold.sure_alone, bool):
@@ -337,16 +315,9 @@ def with_options(
     subword_size: int | None = None,
     exact: bool = False,
 ) -> Corpus:
-    """The corpus with what is wanted otherwise than the recipe has it.
+    """Return the corpus with so many training pairs, or another size of subwords.
 
-    Args:
-        corpus: the recipe.
-        pairs: use so many training pairs.
-        subword_size: in place of the recipe's.
-        exact: refuse a text that has not so many subwords.
-
-    Raises:
-        UserError: if a number is below 1.
+    ``exact``: refuse a text that does not have so many subwords.
     """
     for flag, value in (("--pairs", pairs), ("--subword-size", subword_size)):
         if value is not None and value < 1:

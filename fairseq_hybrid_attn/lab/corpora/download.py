@@ -1,8 +1,8 @@
 """The archives of a corpus: taken from a folder, or downloaded to it, and held to a checksum.
 
 A download goes to ``<file>.partial`` and gets its name when it is whole.  Broken off, it is
-gone on with if the server can tell that it still has the same file (HTTP Range and If-Range),
-else begun again.
+resumed if the server can tell that it still has the same file (HTTP Range and If-Range); otherwise
+it starts again.
 
 A checksum that the recipe does not know is recorded at the first download, in
 ``<file>.sha256`` beside it, and held to afterwards.
@@ -21,7 +21,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,7 +32,7 @@ from ..files.checksums import sha256
 from ..files.writing import atomic_write
 from .definition import Archive
 
-ATTEMPTS = 4  # at one place, as long as the connection is what fails
+ATTEMPTS = 4  # at one place, as long as only the connection fails
 PAUSE = 2.0  # seconds before the second attempt; doubled for every further one
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 1 << 18
@@ -52,21 +52,17 @@ class UnavailableError(Exception):
 
 
 def place(archive: Archive, folder: Path) -> Path:
-    """Where an archive is, or will be."""
+    """Return where an archive is, or will be."""
     return archive.path or folder / archive.file
 
 
 def identify(archive: Archive, folder: Path) -> str | None:
-    """The checksum of an archive that is on disk; None if it is not.
-
-    Raises:
-        UserError: if it is not the file that it has to be.
-    """
+    """Return the checksum of an archive on disk, or None; refuse the wrong file."""
     path = place(archive, folder)
     if archive.path is None and not path.is_file():
         return None
     found = sha256(path)
-    if archive.path is not None:  # the user's own text: whatever it is, it is right
+    if archive.path is not None:  # the user's own text, whatever it is
         return found
     if archive.sha256 and found != archive.sha256:
         raise UserError(
@@ -75,10 +71,10 @@ def identify(archive: Archive, folder: Path) -> str | None:
         )
     recorded = _recorded(path)
     if recorded and found != recorded:
+        record = _beside(path, "sha256").name
         raise UserError(
-            f"{path} is not what it was: its sha256 is {found}, recorded in {_record(path).name} "
-            f"was {recorded}. Delete the archive to get it again, or {_record(path).name} to "
-            "accept it as it is"
+            f"{path} is not what it was: its sha256 is {found}, recorded in {record} was "
+            f"{recorded}. Delete the archive to get it again, or {record} to accept it"
         )
     if not archive.sha256 and not recorded:
         _write_record(path, found)
@@ -86,18 +82,12 @@ def identify(archive: Archive, folder: Path) -> str | None:
 
 
 def fetch(archive: Archive, folder: Path, say: Say) -> str:
-    """Have an archive on disk, by downloading it if it is not there.
+    """Download an archive if it is not there; return its checksum.
 
     Args:
         archive: which.
         folder: where archives lie.
         say: is told what happens.
-
-    Returns:
-        its checksum.
-
-    Raises:
-        UserError: if it is the wrong file, or cannot be had from any of its places.
     """
     found = identify(archive, folder)
     if found:
@@ -105,7 +95,7 @@ def fetch(archive: Archive, folder: Path, say: Say) -> str:
     path = place(archive, folder)
     if not archive.urls:
         raise UserError(
-            f"{path} is missing, and is not to be downloaded freely. "
+            f"{path} is missing, and cannot be downloaded freely. "
             + (archive.obtain or "Put it there")
         )
     try:
@@ -118,11 +108,7 @@ def fetch(archive: Archive, folder: Path, say: Say) -> str:
 
 
 def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
-    """Download from the first place that has the file.
-
-    Raises:
-        UserError: if none has, with what each of them said.
-    """
+    """Download from the first place that has the file."""
     failures = []
     for url in archive.urls:
         say(f"downloading {url}")
@@ -131,22 +117,16 @@ def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
         except UnavailableError as error:
             say(f"not from there: {error}")
             failures.append(f"{url}: {error}")
-    raise UserError(
-        "\n  ".join(
-            [
-                f"{archive.file} could not be downloaded:",
-                *failures,
-                f"If you have it from elsewhere, put it at {path}",
-            ]
-        )
-    )
+    advice = f"If you have it from elsewhere, put it at {path}"
+    raise UserError("\n  ".join([f"{archive.file} could not be downloaded:", *failures, advice]))
 
 
 def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
     """Download from one place, trying again as long as connections break off."""
+    partial = _beside(path, "partial")
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            _transfer(url, _partial(path), say)
+            _transfer(url, partial, say)
             break
         except BrokenOffError as error:
             if attempt == ATTEMPTS:
@@ -154,28 +134,27 @@ def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
             say(f"{error}; trying again")
             time.sleep(PAUSE * 2 ** (attempt - 1))
         except OSError as error:  # of the disk: those of the network are sorted out below
-            raise UserError(f"{_partial(path)} cannot be written: {error.strerror}") from error
-    return _accept(archive, path)
+            raise UserError(f"{partial} cannot be written: {error.strerror}") from error
+    return _accept(archive, path, partial)
 
 
-def _accept(archive: Archive, path: Path) -> str:
+def _accept(archive: Archive, path: Path, partial: Path) -> str:
     """Give a whole download its name, if it is the right file."""
-    partial = _partial(path)
     found = sha256(partial)
     wanted = archive.sha256 or _recorded(path)
     if wanted and found != wanted:
         partial.unlink()
-        _state(partial).unlink(missing_ok=True)
+        _beside(partial, "json").unlink(missing_ok=True)
         raise UnavailableError(f"another file: its sha256 is {found}, it should be {wanted}")
     if not wanted:
         _write_record(path, found)
     os.replace(partial, path)
-    _state(partial).unlink(missing_ok=True)
+    _beside(partial, "json").unlink(missing_ok=True)
     return found
 
 
 @dataclass
-class Partial:
+class PartialDownload:
     """What is known about a download that has begun.
 
     Args:
@@ -190,33 +169,31 @@ class Partial:
 
 
 def _transfer(url: str, partial: Path, say: Say) -> None:
-    """Download to ``partial``, going on with what is there if that is possible.
+    """Download to ``partial``, resuming what is there if that is possible.
 
     Raises:
         BrokenOffError: if the connection failed.
         UnavailableError: if the server has no such file.
         OSError: if the disk did.
     """
-    begun = _begun(partial, url)
+    state = _beside(partial, "json")
+    begun = _begun(partial, state, url)
     start = partial.stat().st_size if begun else 0
-    request = urllib.request.Request(
-        url, headers={"User-Agent": f"fairseq-hybrid-attn/{__version__}"}
-    )
+    headers = {"User-Agent": f"fairseq-hybrid-attn/{__version__}"}
     if start:
-        request.add_header("Range", f"bytes={start}-")
-        request.add_header("If-Range", begun.validator)
+        headers |= {"Range": f"bytes={start}-", "If-Range": begun.validator}
     with _network():
-        response = _open(request)
+        response = _open(urllib.request.Request(url, headers=headers))
     with response:
         if start and response.status == 206 and _first_byte(response) == start:
-            say(f"going on at byte {start:,}")
+            say(f"resuming at byte {start:,}")
             length, mode = begun.length, "ab"
         elif response.status in (200, None):  # None: file:// and the like
             length, mode, start = _length(response), "wb", 0
-            state = Partial(url, _validator(response), length)
-            _state(partial).write_text(json.dumps(state.__dict__), encoding="utf-8")
+            about = PartialDownload(url, _validator(response), length)
+            state.write_text(json.dumps(asdict(about)), encoding="utf-8")
         else:
-            _state(partial).unlink(missing_ok=True)
+            state.unlink(missing_ok=True)
             raise BrokenOffError(f"answer {response.status} to a request for the rest")
         with open(partial, mode) as file:
             arrived = _copy(response, file, start, length)
@@ -232,7 +209,7 @@ def _open(request: urllib.request.Request):
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 416 and request.has_header("Range"):
-                # What we have is no beginning of what is there: begin again.
+                # What we have is not the beginning of what is there: start again.
                 request.remove_header("Range")
                 request.remove_header("If-range")
                 return urllib.request.urlopen(request, timeout=TIMEOUT)
@@ -256,55 +233,35 @@ def _network():
         raise BrokenOffError(f"connection lost ({error or type(error).__name__})") from error
 
 
-def _copy(response, file: BinaryIO, start: int, length: int | None) -> int:
-    """Write what arrives.
-
-    Returns:
-        how many bytes the file has then.
-    """
-    progress = Progress(start, length)
+def _copy(response, file: BinaryIO, done: int, total: int | None) -> int:
+    """Write what arrives, with a line of progress on a terminal; return the bytes of the file."""
+    shown, next_time = sys.stderr.isatty(), 0.0
     while True:
         with _network():
             block = response.read(_BLOCK)
         if not block:
-            progress.end()
-            return progress.done
+            break
         file.write(block)
-        progress.add(len(block))
+        done += len(block)
+        if shown and time.monotonic() > next_time:
+            next_time = time.monotonic() + 0.5
+            of = f" of {total / 1e6:,.1f}" if total else ""
+            print(f"\r   {done / 1e6:,.1f}{of} MB ", end="", file=sys.stderr, flush=True)
+    if shown:
+        print(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r", end="", file=sys.stderr)
+    return done
 
 
-class Progress:
-    """A line that tells how far a download is, on a terminal only."""
-
-    def __init__(self, done: int, total: int | None):
-        self.done, self.total = done, total
-        self._shown = sys.stderr.isatty()
-        self._next = 0.0
-
-    def add(self, count: int) -> None:
-        """So many bytes more have arrived."""
-        self.done += count
-        if self._shown and time.monotonic() > self._next:
-            self._next = time.monotonic() + 0.5
-            of = f" of {self.total / 1e6:,.1f}" if self.total else ""
-            print(f"\r   {self.done / 1e6:,.1f}{of} MB ", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        """Remove the line."""
-        if self._shown:
-            print(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r", end="", file=sys.stderr)
-
-
-def _begun(partial: Path, url: str) -> Partial | None:
-    """What is known of a partial file, if it can be gone on with."""
+def _begun(partial: Path, state: Path, url: str) -> PartialDownload | None:
+    """What is known of a partial file, if it can be resumed."""
     try:
-        state = Partial(**json.loads(_state(partial).read_text(encoding="utf-8")))
+        about = PartialDownload(**json.loads(state.read_text(encoding="utf-8")))
         size = partial.stat().st_size
     except (OSError, ValueError, TypeError):
         return None
-    # Without a mark there is no telling whether the rest would fit what we have.
-    fits = state.url == url and state.validator and size
-    return state if fits and (state.length is None or size < state.length) else None
+    # Without a mark nothing shows whether the rest would fit what we have.
+    fits = about.url == url and about.validator and size
+    return about if fits and (about.length is None or size < about.length) else None
 
 
 def _validator(response) -> str | None:
@@ -325,28 +282,20 @@ def _first_byte(response) -> int | None:
     return int(match[1]) if match else None
 
 
-def _partial(path: Path) -> Path:
-    return path.with_name(f"{path.name}.partial")
-
-
-def _state(partial: Path) -> Path:
-    return partial.with_name(f"{partial.name}.json")
-
-
-def _record(path: Path) -> Path:
-    return path.with_name(f"{path.name}.sha256")
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f"{path.name}.{ending}")
 
 
 def _recorded(path: Path) -> str | None:
     """The checksum that was recorded for a file, if any was."""
     try:
-        words = _record(path).read_text(encoding="utf-8").split()
+        words = _beside(path, "sha256").read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError):
         return None
     return words[0] if words and re.fullmatch("[0-9a-f]{64}", words[0]) else None
 
 
 def _write_record(path: Path, checksum: str) -> None:
-    """Record a checksum, in the format of sha256sum; in a folder that can be written to."""
-    with contextlib.suppress(UserError), atomic_write(_record(path)) as file:
+    """Record a checksum, in the format of sha256sum, if the folder can be written to."""
+    with contextlib.suppress(UserError), atomic_write(_beside(path, "sha256")) as file:
         file.write(f"{checksum}  {path.name}\n".encode())

@@ -1,4 +1,4 @@
-r"""Taking text out of what corpora are delivered in: archives, SGML test sets, parallel files.
+r"""Taking text out of what corpora are delivered in: archives and SGML test sets.
 
 Archives are read as streams, never unpacked: a member goes line by line to where it is wanted.
 """
@@ -11,22 +11,19 @@ import io
 import re
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 from ...errors import UserError
-from ..files.text import decode, reading, writing
+from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
 
-#: What the reading of a damaged or cut-off archive raises.
+#: What reading a damaged or cut-off archive raises.
 _DAMAGED = (
-    EOFError,
+    *DAMAGED,
     tarfile.TarError,
     zipfile.BadZipFile,
-    zlib.error,
-    gzip.BadGzipFile,
     NotImplementedError,  # zipfile: an unknown way of compression
     RuntimeError,  # zipfile: encrypted
 )
@@ -35,49 +32,44 @@ _DAMAGED = (
 # -- Archives ---------------------------------------------------------------------------------
 
 
-def members(archive: Path, names: Sequence[str]) -> Iterator[tuple[str, Iterator[str]]]:
-    """Some of the files in an archive, as lines, in the order in which the archive has them.
+def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
+    """Read an archive, in its order: the name of each file, without folders, and its lines.
+
+    Read the lines before the next file.
 
     Args:
         archive: a ``.tar``, ``.tar.gz`` or ``.zip``; told by its content, whatever its name.
-        names: the members' names, without folders: releases differ in these.
-
-    Yields:
-        name and lines of each member; read the lines before going on to the next.
-
-    Raises:
-        UserError: if the archive cannot be read or is damaged, lacks a member, has two of that
-            name, or a line that is not UTF-8.
     """
-    lacking = set(names)
-    with _telling_damage(archive), reading(archive) as stream:
+    with _telling_damage(archive), open(archive, "rb") as stream:
         for path, file in _files(stream):
-            name = PurePosixPath(path).name
-            if name not in names:
-                continue
-            if name not in lacking:
-                raise UserError(f"{archive} has more than one {name}")
-            lacking.remove(name)
-            yield name, _lines(file, archive, path)
-    if lacking:
+            yield PurePosixPath(path).name, _lines(file, archive, path)
+
+
+def members(archive: Path, names: Collection[str]) -> Iterator[tuple[str, Iterator[str]]]:
+    """Read files of an archive as :func:`contents` does; each must be there once."""
+    missing = set(names)
+    for name, text in contents(archive):
+        if name not in names:
+            continue
+        if name not in missing:
+            raise UserError(f"{archive} has more than one {name}")
+        missing.remove(name)
+        yield name, text
+    if missing:
         raise UserError(
-            f"{archive} has no {' and no '.join(sorted(lacking))}; "
+            f"{archive} has no {' and no '.join(sorted(missing))}; "
             "it is another release, or cut off: delete it and get it again"
         )
 
 
 @contextlib.contextmanager
 def _telling_damage(archive: Path) -> Iterator[None]:
-    """Tell of an archive that is damaged or cannot be read.
-
-    Raises:
-        UserError: in place of what the standard library raises.
-    """
     try:
         yield
     except _DAMAGED as error:
         raise UserError(
-            f"{archive} is damaged or cut off ({error}); delete it and get it again"
+            f"{archive} is damaged or cut off ({error}); delete it and {archive.name}.sha256, if "
+            "there is one, and run this again"
         ) from error
     except OSError as error:
         raise UserError(f"{archive} cannot be read: {error.strerror or error}") from error
@@ -94,7 +86,7 @@ def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
                         yield item.filename, file
         return
     content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
-    # "r|": front to back, since going back in a compressed file means to begin again.
+    # "r|": front to back, since going back in a compressed file means starting again.
     with tarfile.open(fileobj=content, mode="r|") as archive:
         for item in archive:
             if item.isfile():
@@ -105,102 +97,51 @@ def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
-    # A generator of its own: what it raises does not pass through members().
+    # A generator of its own: what it raises does not pass through contents().
     with _telling_damage(archive):
-        for number, line in enumerate(file, 1):
-            yield decode(line, f"{archive}: {path}", number)
+        yield from decoded(file, f"{archive}: {path}")
 
 
 # -- Parallel text ----------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def pair_writer(destination: Path, part: str, languages: tuple[str, str]) -> Iterator[PairWriter]:
-    """Open the two files of a part of the corpus, ``<part>.<source>`` and ``<part>.<target>``."""
-    source, target = (destination / f"{part}.{language}" for language in languages)
-    with writing(source) as source_file, writing(target) as target_file:
-        yield PairWriter((source_file, target_file))
+def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> ParallelWriter:
+    """Return the writer of ``<part>.<source>`` and ``<part>.<target>``."""
+    return ParallelWriter(*(destination / f"{part}.{language}" for language in languages))
 
 
-class PairWriter:
-    """Writes source and target lines to their files."""
-
-    def __init__(self, files: tuple[TextIO, TextIO]):
-        self.files = files
-
-    def append(self, archive: Path, names: tuple[str, str]) -> int:
-        """Append two members that are translations of each other, line by line.
-
-        Returns:
-            how many lines they have.
-
-        Raises:
-            UserError: as :func:`members`, and if one has more lines than the other.
-        """
-        counts = dict.fromkeys(names, 0)
-        outputs = dict(zip(names, self.files, strict=True))
-        for name, lines in members(archive, names):
-            for line in lines:
-                outputs[name].write(f"{line}\n")
-                counts[name] += 1
-        require_equal({f"{name} in {archive}": count for name, count in counts.items()})
-        return counts[names[0]]
-
-    def append_sgm(self, archive: Path, names: tuple[str, str]) -> int:
-        """Append the segments of two SGML members, source and reference.
-
-        Returns:
-            how many there are.
-
-        Raises:
-            UserError: as :func:`members` and :func:`segments`, and if they do not fit together.
-        """
-        found = {
-            name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)
-        }
-        sides = [found[name] for name in names]
-        require_same_segments(sides, [f"{name} in {archive}" for name in names])
-        for file, side in zip(self.files, sides, strict=True):
-            file.writelines(f"{segment.text}\n" for segment in side)
-        return len(sides[0])
-
-    def write(self, pair: Sequence[str]) -> None:
-        """Append one pair."""
-        for file, line in zip(self.files, pair, strict=True):
-            file.write(f"{line}\n")
+def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
+    """Append two files of an archive that are translations of each other, line by line."""
+    counts = dict.fromkeys(names, 0)
+    outputs = dict(zip(names, writer.files, strict=True))
+    for name, lines in members(archive, names):
+        for line in lines:
+            outputs[name].write(f"{line}\n")
+            counts[name] += 1
+    require_equal(
+        {f"{name} in {archive}": count for name, count in counts.items()},
+        ": delete the archive and get it again",
+    )
 
 
-def require_equal(counts: dict[str, int]) -> None:
-    """See to it that files have as many lines as each other.
-
-    Raises:
-        UserError: if not, with the numbers.
-    """
-    if len(set(counts.values())) > 1:
-        numbers = ", but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
-        raise UserError(
-            f"{numbers}; line by line, they have to be translations of each other: delete the "
-            "archive and get it again"
-        )
+def append_segments(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
+    """Append the segments of two SGML files of an archive, source and reference."""
+    found = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
+    sides = [found[name] for name in names]
+    require_same_segments(sides, [f"{name} in {archive}" for name in names])
+    for first, second in zip(*sides, strict=True):
+        writer.write((first.text, second.text))
 
 
 def archive_of(archives: dict[str, Path], file: str) -> Path:
-    """Where an archive is on disk.
-
-    Raises:
-        UserError: if the recipe does not list it.
-    """
+    """Return where an archive is on disk; refuse a recipe that does not list it."""
     if file not in archives:
         raise UserError(f"the recipe needs {file} among its archives; it has {', '.join(archives)}")
     return archives[file]
 
 
 def read_options(options: dict, known: dict[str, object]) -> dict:
-    """The reader's options of a recipe, with the values in ``known`` for those not given.
-
-    Raises:
-        UserError: if there is an option that the reader does not know.
-    """
+    """Return the reader's options of a recipe, on top of the defaults in ``known``."""
     unknown = sorted(map(str, options.keys() - known.keys()))
     if unknown:
         raise UserError(
@@ -211,11 +152,7 @@ def read_options(options: dict, known: dict[str, object]) -> dict:
 
 
 def check_names(option: str, names: object, known: Iterable[str]) -> None:
-    """See to it that an option is a list of known names.
-
-    Raises:
-        UserError: if not.
-    """
+    """Refuse an option that is not a list of known names."""
     known = list(known)
     if not isinstance(names, list) or not names or any(name not in known for name in names):
         raise UserError(
@@ -241,15 +178,12 @@ _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
-def segments(lines: Iterator[str], place: str) -> list[Segment]:
-    """The segments of a test set in the SGML of NIST and WMT, in order; empty ones too.
+def segments(lines: Iterable[str], place: str) -> list[Segment]:
+    """Return the segments of a test set in the SGML of NIST and WMT, in order; empty ones too.
 
     It is not XML: there may be a bare ``&`` or ``<`` in the text, and several files do not
     have a single root.  Hence only ``doc`` and ``seg`` are looked for, and only the
     entities of XML replaced: WMT's files have ``&amp;``, ``&lt;``, ``&gt;`` and ``&quot;``.
-
-    Raises:
-        UserError: if there is none, or one does not end; naming place and line.
     """
     text = "\n".join(lines)
     found: list[Segment] = []
@@ -276,18 +210,15 @@ def segments(lines: Iterator[str], place: str) -> list[Segment]:
             "does not end; the file is damaged or cut off: get it again"
         )
     if not found:
-        raise UserError(f"{place} has no segments (<seg …>); it is no test set in SGML")
+        raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
     return found
 
 
 def require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
-    """See to it that source and reference are the same segments in the same order.
+    """Check that source and reference are the same segments in the same order.
 
-    Documents may be named otherwise on the two sides, but be as long; where they have the same
-    names, these have to come in the same order.
-
-    Raises:
-        UserError: if not.
+    Documents may have other names on the two sides, but must be as long; where the names are the
+    same, they have to come in the same order.
     """
     first, second = sides
     if len(first) != len(second):

@@ -1,7 +1,7 @@
-"""Sentences that people have word-aligned, as the model of a corpus sees them.
+"""Hand-aligned sentences, as the model of a corpus sees them.
 
-They come in words, with spaces between, and links count these words; so they are not tokenised
-anew, but only brought into the tokeniser's spelling, and split into the corpus' subwords.
+They come in words, with spaces between, and links count these words.  So they are not tokenised
+again, but only brought into the tokeniser's spelling, and split into the corpus' subwords.
 
 words.LANGUAGE      the sentences, word by word as they were aligned
 subwords.LANGUAGE   the same in subwords, for the model
@@ -16,12 +16,13 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..alignment.link_files import GoldSentence, read_gold
-from ..files.text import pairs, writing
+from ..files.text import lines, pairs, write_lines
+from ..text.tokenisers import spelling
 from ..text.words import split_words, words_of
 from .definition import Corpus, GoldSet
 from .subwords import model_name, split
 
-BASE = 0  # what the first word has for a number in the files that are written
+BASE = 0  # the number of the first word in the files that are written
 
 
 def prepare_gold(
@@ -44,9 +45,6 @@ def prepare_gold(
 
     Returns:
         ``gold``: how many sentences and links there are, and what was left out.
-
-    Raises:
-        UserError: if the files do not fit together, naming the line.
     """
     gold = corpus.gold
     text = [archives[gold.text[language]] for language in corpus.languages]
@@ -67,8 +65,7 @@ def prepare_gold(
     ]
     if not kept:
         raise UserError(f"{archives[gold.links]}: no sentence is left to be scored")
-    with writing(output / "links") as file:
-        file.writelines(f"{line_of(links)}\n" for _, links in kept)
+    write_lines(output / "links", (line_of(links) for _, links in kept))
     for side, language in enumerate(corpus.languages):
         _write_side(corpus, language, [words[side] for words, _ in kept], subwords, output, workers)
     return {
@@ -84,14 +81,14 @@ def prepare_gold(
 
 
 def is_wanted(gold: GoldSet, links: GoldSentence) -> bool:
-    """Whether a sentence is one of those that the recipe scores."""
+    """Return whether the recipe scores a sentence."""
     if gold.sure_alone and links.possible - links.sure:
         return False
     return len(links.possible) >= gold.fewest_links
 
 
 def line_of(links: GoldSentence) -> str:
-    """The links of a sentence, as :func:`.read_gold` reads them."""
+    """Return the links of a sentence as :func:`.read_gold` reads them."""
     return " ".join(
         f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
     )
@@ -105,26 +102,21 @@ def _write_side(
     output: Path,
     workers: int,
 ) -> None:
-    from ..text.tokenisers import spelling
-
     spell = spelling(corpus.tokenizer[language], language)
-    words, spelt, pieces = (
+    spelt = (" ".join(map(spell, sentence)) for sentence in sentences)
+    words, model_text, pieces = (
         output / f"{name}.{language}" for name in ("words", "spelt", "subwords")
     )
-    for path, change in ((words, str), (spelt, spell)):
-        lower = corpus.lowercase and path is spelt
-        with writing(path) as file:
-            for sentence in sentences:
-                line = " ".join(map(change, sentence))
-                file.write(f"{line.lower() if lower else line}\n")
-    split(spelt, pieces, corpus.subwords.kind, subwords / model_name(corpus, language), workers)
-    spelt.unlink()
-    with open(pieces, encoding="utf-8", newline="\n") as file:
-        for number, (sentence, line) in enumerate(zip(sentences, file, strict=True), start=1):
-            count = len(words_of(split_words(line.rstrip("\n")), corpus.subwords.family))
-            if count != len(sentence):
-                raise UserError(
-                    f"{corpus.title}, {corpus.gold.text[language]}: sentence {number} of those "
-                    f"that are scored has {len(sentence)} words, but {count} in subwords; is a "
-                    "word of it white space to the subword model?"
-                )
+    write_lines(words, map(" ".join, sentences))
+    write_lines(model_text, (line.lower() if corpus.lowercase else line for line in spelt))
+    model = subwords / model_name(corpus, language)
+    split(model_text, pieces, corpus.subwords.kind, model, workers)
+    model_text.unlink()
+    for number, (sentence, line) in enumerate(zip(sentences, lines(pieces), strict=True), 1):
+        count = len(words_of(split_words(line), corpus.subwords.family))
+        if count != len(sentence):
+            raise UserError(
+                f"{corpus.title}, {corpus.gold.text[language]}: sentence {number} of those "
+                f"that are scored has {len(sentence)} words, but {count} in subwords; is a "
+                "word of it white space to the subword model?"
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
@@ -34,7 +35,7 @@ class Manifest:
         gold: of the hand-aligned sentences, how many there are, and what was left out; None
             without any.
         alignments: a digest of the training text's word alignments; None without any.  They are
-            no part of ``digest``: a training without them does not depend on them.
+            not part of ``digest``: a training without them does not depend on them.
         digest: of the recipe and the files of raw/, bin/ and gold/: equal digests, equal data.
     """
 
@@ -59,11 +60,7 @@ class Manifest:
     digest: str = field(default="")
 
     def write(self, output: Path) -> None:
-        """Write to a prepared corpus, if it says anything else there.
-
-        Raises:
-            UserError: if it cannot be written.
-        """
+        """Write to a prepared corpus, unless the same is there."""
         path = output / NAME
         content = as_json(asdict(self), sort_keys=True)
         if not path.is_file() or path.read_bytes() != content:
@@ -72,7 +69,7 @@ class Manifest:
 
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
-    """The manifest of what the stages made.
+    """Return the manifest of what the stages made.
 
     Args:
         corpus: the recipe.
@@ -84,7 +81,7 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
     files = {
         name: about["sha256"] for stamp in stamps.values() for name, about in stamp["files"].items()
     }
-    # Of several test sets, it is the one of that name that is expected.
+    # Of several test sets, the one named "test" is expected.
     tests = dict(facts["tests"])
     found = {**facts["counts"], **tests}
     decisive = of_folders(files, "raw", "bin", "gold")
@@ -122,12 +119,12 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
 
 
 def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
-    """Those of the files that are in the folders."""
+    """Return the files that are in the folders."""
     return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
 
 
 def read_manifest(output: Path) -> Manifest | None:
-    """The manifest of a prepared corpus; None if there is none, or another program's."""
+    """Read the manifest of a prepared corpus; None if there is none, or another program's."""
     try:
         data = json.loads((output / NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -137,11 +134,9 @@ def read_manifest(output: Path) -> Manifest | None:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The versions of this package and of others, those that are installed."""
+    """Return the versions of this package and of others, where they are installed."""
     found = {"fairseq-hybrid-attn": __version__}
     for package in packages:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found

@@ -1,4 +1,4 @@
-"""One's own text in place of a recipe's archives, with the recipe's treatment."""
+"""Your text in place of a recipe's archives, with the recipe's treatment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
 
 _NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?")
 
-#: Endings that are as short as a language's and are none.
+#: Endings that are as short as a language's.
 _NO_LANGUAGES = ("txt", "csv", "tsv", "md", "log", "zip", "tar", "tgz", "xml", "sgm", "pdf")
 
 #: The stem of the files of hand-aligned sentences: gold.de, gold.en, gold.align, gold.yaml.
@@ -35,10 +35,10 @@ def own_corpus(
     pairs: int | None = None,
     subword_size: int | None = None,
 ) -> Corpus:
-    """The recipe with one's own text.  Looks at names of files alone.
+    """Return the recipe with the user's text, judged by the names of its files alone.
 
     Args:
-        corpus: whose treatment the text gets.
+        corpus: the recipe, whose treatment the text gets.
         folder: has train, valid and test, or one pair of files that is then split; or the two
             files of a pair.  Beside test or in its place there may be test.NAME, any number.
         source_lang: translate from this language; by default so that English is on the side
@@ -46,9 +46,6 @@ def own_corpus(
         target_lang: translate to this language.
         pairs: use so many training pairs.
         subword_size: in place of the recipe's.
-
-    Raises:
-        UserError: if it is not clear what is what.
     """
     texts = texts_of(folder)
     languages = common_languages(texts, folder)
@@ -85,13 +82,10 @@ def own_corpus(
 
 
 def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tuple[Archive, ...]]:
-    """The hand-aligned sentences of one's own text, if the folder has any.
+    """Return the hand-aligned sentences of the user's text, if the folder has any.
 
-    ``gold.yaml`` says about ``gold.align`` what no such file shows: ``base`` and ``first``, and
-    the other keys of :class:`.GoldSet` if need be.
-
-    Raises:
-        UserError: if a file is missing or wrong.
+    ``gold.yaml`` says about ``gold.align`` what the file itself does not show: ``base`` and
+    ``first``, and other keys of :class:`.GoldSet` if need be.
     """
     paths = {language: folder / f"{GOLD}.{language}" for language in languages}
     links, about = folder / f"{GOLD}.align", folder / f"{GOLD}.yaml"
@@ -106,9 +100,9 @@ def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tup
         )
     keys = ("base", "first", "format", "sure-alone", "fewest-links")
     content = read_mapping(about, keys)
-    lacking = [key for key in ("base", "first") if key not in content]
-    if lacking:
-        raise UserError(f"{about}: no {', '.join(lacking)}")
+    absent = [key for key in ("base", "first") if key not in content]
+    if absent:
+        raise UserError(f"{about}: no {', '.join(absent)}")
     gold = GoldSet(
         text={language: path.name for language, path in paths.items()},
         links=links.name,
@@ -117,12 +111,12 @@ def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tup
     archives = tuple(Archive(file=p.name, path=p.absolute()) for p in (*paths.values(), links))
     faults = check_gold(gold, tuple(languages), {archive.file for archive in archives})
     if faults:
-        raise UserError("\n  ".join([f"{about} is no good:", *faults]))
+        raise UserError("\n  ".join([f"{about} is not valid:", *faults]))
     return gold, archives
 
 
 def _sizes(corpus: Corpus) -> dict:
-    """How many sentences to split off, where the recipe is one for own text and says it."""
+    """How many sentences to split off, if the recipe says it."""
     if corpus.reader != "own":
         return {}
     return {key: value for key, value in corpus.options.items() if key in ("valid", "test")}
@@ -133,34 +127,24 @@ def _tokenizer(theirs: str, language: str) -> str:
 
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
-    """The files of one's own text, by stem and language.
-
-    Raises:
-        UserError: if there are none, or it is not clear which.
-    """
-    if isinstance(folder, Path):
-        if not folder.is_dir():
-            raise UserError(
-                f"{folder} is not a folder; give a folder, or the two files of a parallel text"
-            )
-        paths = sorted(
-            path
-            for path in folder.iterdir()
-            if path.is_file() and path.name.partition(".")[0] != GOLD
-        )
-    else:
-        paths = list(folder)
-        for path in paths:
+    """Return the files of the user's text, by stem and language."""
+    if not isinstance(folder, Path):  # a pair, whatever its names, even train.de and train.en
+        for path in folder:
             if not path.is_file():
                 raise UserError(f"{path} is not a file")
             if not stem_and_language(path):
                 raise UserError(
                     f"{path}: its name has to end in its language, such as {path.name}.en"
                 )
-        # A pair by whatever names, be it train.de and train.en.
-        return {"pair": {stem_and_language(path)[1]: path for path in paths}}
+        return {"pair": {stem_and_language(path)[1]: path for path in folder}}
+    if not folder.is_dir():
+        raise UserError(
+            f"{folder} is not a folder; give a folder, or the two files of a parallel text"
+        )
     texts: Texts = {}
-    for path in paths:
+    for path in sorted(path for path in folder.iterdir() if path.is_file()):
+        if path.name.partition(".")[0] == GOLD:
+            continue
         name = stem_and_language(path)
         if name:
             stem, language = name
@@ -174,16 +158,15 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
     if len(texts) != 1:
         found = ", ".join(sorted(texts)) or "none"
         raise UserError(
-            f"{folder}: to be found are train, valid and test (train.de, train.en, ...; or several "
-            "sets, test.NAME.de, test.NAME.en) or one pair of files that differ in their "
-            "languages alone (x.de, x.en), each also as .gz; "
-            f"pairs found: {found}"
+            f"{folder}: needs train, valid and test (train.de, train.en, ...; or several sets, "
+            "test.NAME.de, test.NAME.en) or one pair of files that differ in their languages "
+            f"alone (x.de, x.en), each also as .gz; pairs found: {found}"
         )
     return texts
 
 
 def stem_and_language(path: Path) -> tuple[str, str] | None:
-    """What a file's name tells: of ``x.de.gz``, x and de; None if it ends in no language."""
+    """Return x and de for ``x.de.gz``; None if the name does not end in a language."""
     name = _NAME.fullmatch(path.name)
     if not name or name["language"] in _NO_LANGUAGES:
         return None
@@ -191,27 +174,19 @@ def stem_and_language(path: Path) -> tuple[str, str] | None:
 
 
 def common_languages(texts: Texts, place: object) -> list[str]:
-    """The two languages that all the texts have.
-
-    Raises:
-        UserError: if they are not two, or not the same everywhere.
-    """
+    """Return the two languages that all the texts have."""
     languages = {stem: sorted(files) for stem, files in texts.items()}
     first = next(iter(languages.values()))
     if len(first) != 2 or any(other != first for other in languages.values()):
         listed = "; ".join(f"{stem}: {' '.join(names)}" for stem, names in languages.items())
-        raise UserError(f"{place}: two languages, the same of each text, are wanted; has {listed}")
+        raise UserError(f"{place}: each text has to be in the same two languages; found {listed}")
     return first
 
 
 def direction(
     corpus: Corpus, languages: Sequence[str], source: str | None, target: str | None
 ) -> tuple[str, str]:
-    """From which language to which one translates.
-
-    Raises:
-        UserError: if that cannot be told, or what is asked for does not exist.
-    """
+    """Return the languages to translate from and to."""
     for flag, language in (("--source-lang", source), ("--target-lang", target)):
         if language and language not in languages:
             raise UserError(f"{flag} {language}: your text is {' and '.join(languages)}")

@@ -14,21 +14,24 @@ stages         what each stage depends on and made
 
 from __future__ import annotations
 
-import json
+import functools
 import platform
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import UserError
+from ..alignment.training_links import load_eflomal
 from ..engine.lock import locked
 from ..engine.processes import default_workers
 from ..engine.stages import Say, Stage, Workshop
 from ..files.checksums import digest, sha256
-from ..files.text import count_lines, lines, writing
+from ..files.json_files import write_json
+from ..files.text import count_lines, lines, write_lines
 from ..text.test_sets import TEST_SETS
+from ..text.tokenisers import kytea_model, packages, tokenise_file, tokeniser
 from . import manifest
-from .aligned import align_training_text, refuse_missing_aligner
+from .aligned import align_training_text
 from .binarise import binarise
 from .cleaning import select
 from .definition import PARTS, Corpus
@@ -36,6 +39,7 @@ from .download import fetch, identify, place
 from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import READERS
+from .readers import read as read_archives
 from .subwords import split_into_subwords
 
 #: Part of every key; to be raised when the same recipe is to give another result.
@@ -61,14 +65,18 @@ def prepare(
         workers: how many processes; as many as there are cores if None.
         say: is told what happens; prints if None.
         alignments: align the words of the training text as well.
-
-    Raises:
-        UserError: if something is missing, damaged, or cannot be written.
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
     with locked(output / ".lock", say):
-        run = _Run(corpus, output, downloads or output / "downloads", workers, say, alignments)
+        run = _Preparation(
+            corpus,
+            output,
+            downloads or output / "downloads",
+            workers or default_workers(),
+            say,
+            alignments,
+        )
         run.shop.clear()
         try:
             result = run.everything()
@@ -80,11 +88,7 @@ def prepare(
 
 
 def make_folder(output: Path) -> None:
-    """Have a folder to work in.
-
-    Raises:
-        UserError: if it cannot be made, or has other things in it, which might be overwritten.
-    """
+    """Make the folder to work in; refuse one with other files, which might be overwritten."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in output.iterdir() if not path.name.startswith(".partial-")}
@@ -101,7 +105,7 @@ def warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
-class _Run:
+class _Preparation:
     """One run, in a folder that no other run works in."""
 
     def __init__(
@@ -109,17 +113,16 @@ class _Run:
         corpus: Corpus,
         output: Path,
         downloads: Path,
-        workers: int | None,
+        workers: int,
         say: Say,
         alignments: bool,
     ):
         self.corpus, self.output, self.downloads, self.say = corpus, output, downloads, say
-        self.alignments = alignments
-        self.workers = workers or default_workers()
+        self.workers, self.alignments = workers, alignments
         self.shop = Workshop(output, say, whole=output / manifest.NAME)
 
     def everything(self) -> Manifest:
-        """Do what there is to do."""
+        """Run the stages that are missing or outdated, and write the manifest."""
         stages = self.plan()
         for name in self.results():
             self.shop.ensure(stages[name])
@@ -128,7 +131,7 @@ class _Run:
                 self.shop.discard(stages["read"])
                 self.shop.remove_if_empty("work")
         stamps = {name: self.shop.stamp(name) for name in self.results()}
-        # Made for another run, and good still.
+        # Made for another run, and still valid.
         if "align" not in stamps and not self.shop.is_outdated(stages["align"]):
             stamps["align"] = self.shop.stamp("align")
         result = manifest.describe(self.corpus, stamps)
@@ -137,9 +140,8 @@ class _Run:
 
     def results(self) -> list[str]:
         """The stages whose folders are wanted."""
-        names = ["select", "subwords", "binarise"]
-        names += ["gold"] if self.corpus.gold else []
-        return names + (["align"] if self.alignments else [])
+        gold = ["gold"] if self.corpus.gold else []
+        return ["select", "subwords", "binarise", *gold, *(["align"] if self.alignments else [])]
 
     def plan(self) -> dict[str, Stage]:
         """The stages, with keys that depend on the archives.
@@ -157,152 +159,108 @@ class _Run:
                 self.shop.is_outdated(stages[name]) for name in reading
             ):
                 return stages
-        self.refuse_missing()
+        self.refuse_missing_archives()
         self.refuse_missing_packages()  # before anything large is downloaded
         return self.stages(
             {item.file: fetch(item, self.downloads, self.say) for item in self.corpus.archives}
         )
 
-    def refuse_missing(self) -> None:
-        """Tell of all archives that the user has to supply and has not.
+    def places(self) -> dict[str, Path]:
+        """Where each archive is."""
+        return {item.file: place(item, self.downloads) for item in self.corpus.archives}
 
-        Raises:
-            UserError: if there are any.
-        """
+    def refuse_missing_archives(self) -> None:
+        """Refuse to start without the archives that only the user can supply."""
+        places = self.places()
         missing = [
             item
             for item in self.corpus.archives
-            if not item.urls and not place(item, self.downloads).is_file()
+            if not item.urls and not places[item.file].is_file()
         ]
         if missing:
-            paths = [str(place(item, self.downloads)) for item in missing]
-            reasons = dict.fromkeys(item.obtain for item in missing if item.obtain)
-            raise UserError(
-                "\n  ".join(
-                    [
-                        f"{self.corpus.title} needs files that are not downloaded by this "
-                        "program; put them here:",
-                        *paths,
-                    ]
-                )
-                + "".join(f"\n{text.strip()}" for text in (*reasons, self.corpus.licence) if text)
-            )
+            title = f"{self.corpus.title} needs files that this program cannot download"
+            listed = [f"{title}; put them here:", *(str(places[item.file]) for item in missing)]
+            reasons = dict.fromkeys(item.obtain for item in missing)
+            advice = [text.strip() for text in (*reasons, self.corpus.licence) if text]
+            raise UserError("\n".join(["\n  ".join(listed), *advice]))
 
     def refuse_missing_packages(self) -> None:
-        """See to it that there is all that the tokenisers need.
-
-        Raises:
-            UserError: if not, with the way to it.
-        """
-        from ..text.tokenisers import tokeniser
-
+        """Refuse to start without what the tokenisers and the aligner need."""
         for language in self.corpus.languages:
             tokeniser(self.corpus.tokenizer[language], language)
         if self.alignments:
-            refuse_missing_aligner()
+            load_eflomal()
 
     def stages(self, archives: dict[str, str]) -> dict[str, Stage]:
-        """All stages.
-
-        Args:
-            archives: the checksum of every archive.
-        """
+        """All stages, for archives with these checksums."""
         corpus = self.corpus.treatment
         if self.corpus.reader not in READERS:
             raise UserError(f"reader {self.corpus.reader}: use one of {', '.join(READERS)}")
         stages: dict[str, Stage] = {}
         gold = {file: archives[file] for file in self.corpus.gold.files} if self.corpus.gold else {}
-        key = {
-            "format": FORMAT,
-            "archives": {file: sha for file, sha in archives.items() if file not in gold},
-        }
+        text = {file: checksum for file, checksum in archives.items() if file not in gold}
+        key: dict = {"format": FORMAT, "archives": text}
 
-        def add(name, title, folders, make, depends, needs=()):
+        def add(name, title, folders, make, depends, needs=()) -> None:
             key.update({"before": digest(key), "stage": name, "on": depends})
-            stages[name] = Stage(name, title, folders, digest(key), make, needs)
+            needed = [stages[other] for other in needs]
+            stages[name] = Stage(name, title, folders, digest(key), make, needed)
 
-        several = f" ({self.workers} worker{'s' * (self.workers > 1)})"
-        reading = [corpus[item] for item in ("reader", "options", "source", "target")]
-        add("read", "reading the text", ("work/read",), self.read, reading)
-        treating = [corpus[item] for item in ("tokenizer", "lowercase", "replace_in_test")]
-        add(
-            *("tokenise", f"tokenising{several}", ("work/tokens",), self.tokenise),
-            [treating, self.kytea_model()],
-            [stages["read"]],
-        )
-        add(
-            *("select", "cleaning and splitting", ("raw", "tokenised")),
-            lambda folder: self.select(folder, archives),
-            [corpus[item] for item in ("clean", "valid_every", "pairs")],
-            [stages["read"], stages["tokenise"]],
-        )
-        kind = f"subwords: learning and applying {self.corpus.subwords.kind}"
-        add(
-            *("subwords", f"{kind}{several}", ("subwords",), self.split),
-            [corpus["subwords"], self.corpus.subwords.exact],
-            [stages["select"]],
-        )
-        add(
-            *("binarise", f"binarising{several}", ("bin",), self.binarise),
-            self.corpus.subwords.joint,
-            [stages["subwords"]],
-        )
-        add(
-            *("align", "aligning the words of the training text by eflomal", ("aligned",)),
-            *(self.align, None, [stages["subwords"], stages["binarise"]]),
-        )
-        add(
-            *("gold", "hand-aligned sentences", ("gold",), self.gold),
-            [corpus.get("gold"), gold],
-            [stages["subwords"]],
-        )
+        def of_corpus(*keys: str) -> list:
+            return [corpus[item] for item in keys]
+
+        workers = f" ({self.workers} worker{'s' * (self.workers > 1)})"
+        depends = of_corpus("reader", "options", "source", "target")
+        add("read", "reading the text", ["work/read"], self.read, depends)
+
+        depends = [of_corpus("tokenizer", "lowercase", "replace_in_test"), self.kytea()]
+        title = f"tokenising{workers}"
+        add("tokenise", title, ["work/tokens"], self.tokenise, depends, ["read"])
+
+        depends = of_corpus("clean", "valid_every", "pairs")
+        title, folders = "cleaning and splitting", ["raw", "tokenised"]
+        make = functools.partial(self.select, archives)
+        add("select", title, folders, make, depends, ["read", "tokenise"])
+
+        depends = [corpus["subwords"], self.corpus.subwords.exact]
+        title = f"subwords: learning and applying {self.corpus.subwords.kind}{workers}"
+        add("subwords", title, ["subwords"], self.split, depends, ["select"])
+
+        depends, title = self.corpus.subwords.joint, f"binarising{workers}"
+        add("binarise", title, ["bin"], self.binarise, depends, ["subwords"])
+
+        title = "aligning the words of the training text by eflomal"
+        add("align", title, ["aligned"], self.align, None, ["subwords", "binarise"])
+
+        depends, title = [corpus.get("gold"), gold], "hand-aligned sentences"
+        add("gold", title, ["gold"], self.gold, depends, ["subwords"])
         return stages
 
-    def kytea_model(self) -> str | None:
+    def kytea(self) -> str | None:
         """The checksum of KyTea's model, if KyTea is used."""
-        if "kytea" not in self.corpus.tokenizer.values():
-            return None
-        from ..text.tokenisers import kytea_model
+        return sha256(kytea_model()) if "kytea" in self.corpus.tokenizer.values() else None
 
-        return sha256(kytea_model())
+    # -- The stages: each makes its folders in a partial one, and returns what it has to tell ---
 
     def read(self, partial: Path) -> dict:
-        """The stage read: text out of archives."""
+        """Take the text out of the archives."""
         self.refuse_missing_packages()
-        for archive in self.corpus.archives:
-            fetch(archive, self.downloads, self.say)
-        paths = {item.file: place(item, self.downloads) for item in self.corpus.archives}
         folder = partial / "work/read"
-        READERS[self.corpus.reader](self.corpus, paths, folder)
-        self.check_parts(folder)
-        return {
-            "dropped": _taken_out(folder / "dropped.json") or {},
-            "tests": _taken_out(folder / TEST_SETS) or [],
-        }
-
-    def check_parts(self, folder: Path) -> None:
-        """See to it that a reader wrote all that it should.
-
-        Raises:
-            UserError: if a part is missing, or its sides have not the same number of lines.
-        """
+        facts = read_archives(self.corpus, self.places(), folder)
         for part in PARTS:
             if part == "valid" and self.corpus.valid_every:
                 continue
-            counts = []
-            for language in self.corpus.languages:
-                path = folder / f"{part}.{language}"
-                counts.append(count_lines(path) if path.exists() else 0)
+            paths = [folder / f"{part}.{language}" for language in self.corpus.languages]
+            counts = [count_lines(path) if path.exists() else 0 for path in paths]
             if 0 in counts or counts[0] != counts[1]:
                 raise UserError(
                     f"{self.corpus.title}: what was read for {part} has {counts[0]:,} "
                     f"{self.corpus.source} and {counts[1]:,} {self.corpus.target} sentences"
                 )
+        return {"dropped": {}, "tests": [], **facts}
 
     def tokenise(self, partial: Path) -> dict:
-        """The stage tokenise: tokens of all that was read."""
-        from ..text.tokenisers import packages, tokenise_file
-
+        """Tokenise all that was read."""
         corpus, folder = self.corpus, partial / "work/tokens"
         for source in sorted((self.output / "work/read").iterdir()):
             part, _, language = source.name.partition(".")
@@ -310,73 +268,50 @@ class _Run:
             text = source
             if part == "test" and corpus.replace_in_test:
                 text = partial / f"replaced.{source.name}"
-                replace_characters(source, text, corpus.replace_in_test)
+                table = str.maketrans(corpus.replace_in_test)
+                write_lines(text, (line.translate(table) for line in lines(source)))
             tokens = folder / source.name
             tokenise_file(text, tokens, kind, language, self.workers, corpus.lowercase)
         names = {name for kind in corpus.tokenizer.values() for name in packages(kind)}
         versions = manifest.versions(*sorted(names))
         return {"versions": {"python": platform.python_version(), **versions}}
 
-    def select(self, partial: Path, archives: dict[str, str]) -> dict:
-        """The stage select: which pairs are used."""
+    def select(self, archives: dict[str, str], partial: Path) -> dict:
+        """Choose the pairs that are used."""
         work = self.output / "work"
         facts = select(
             self.corpus, work / "read", work / "tokens", partial / "raw", partial / "tokenised"
         )
-        for part, reasons in self.shop.stamp("read")["facts"]["dropped"].items():
+        read = self.shop.stamp("read")["facts"]
+        for part, reasons in read["dropped"].items():
             for reason, count in reasons.items():
                 counts = facts["dropped"].setdefault(part, {})
                 counts[reason] = counts.get(reason, 0) + count
+        if read["tests"]:
+            write_json(partial / "raw" / TEST_SETS, dict(read["tests"]))
         versions = self.shop.stamp("tokenise")["facts"]["versions"]
-        tests = self.shop.stamp("read")["facts"]["tests"]
-        if tests:  # in their order, so not by as_json
-            (partial / "raw" / TEST_SETS).write_text(f"{json.dumps(dict(tests), indent=2)}\n")
-        return {**facts, "tests": tests, "archives": archives, "versions": versions}
+        return {**facts, "tests": read["tests"], "archives": archives, "versions": versions}
 
     def split(self, partial: Path) -> dict:
-        """The stage subwords."""
+        """Learn subwords and apply them."""
         facts = split_into_subwords(
-            *(self.corpus, self.output / "tokenised", partial / "subwords", self.workers, warn)
+            self.corpus, self.output / "tokenised", partial / "subwords", self.workers, warn
         )
         package = self.corpus.subwords.kind.removesuffix("-bpe").removesuffix("-unigram")
         return {**facts, "versions": manifest.versions(package)}
 
     def binarise(self, partial: Path) -> dict:
-        """The stage binarise."""
+        """Make fairseq's data."""
         facts = binarise(self.corpus, self.output / "subwords", partial / "bin", self.workers)
         return {**facts, "versions": manifest.versions(*_FAIRSEQ)}
 
     def align(self, partial: Path) -> dict:
-        """The stage align."""
-        refuse_missing_aligner()
-        facts = align_training_text(self.corpus, self.output, partial / "aligned")
-        return {**facts, "versions": manifest.versions("eflomal")}
+        """Align the training text."""
+        align_training_text(self.corpus, self.output, partial / "aligned")
+        return {"versions": manifest.versions("eflomal")}
 
     def gold(self, partial: Path) -> dict:
-        """The stage gold."""
-        files = [item for item in self.corpus.archives if item.file in self.corpus.gold.files]
-        for archive in files:
-            fetch(archive, self.downloads, self.say)
-        facts = prepare_gold(
-            self.corpus,
-            {item.file: place(item, self.downloads) for item in files},
-            self.output / "subwords",
-            partial / "gold",
-            self.workers,
-            warn,
-        )
+        """Prepare the hand-aligned sentences."""
+        subwords, folder = self.output / "subwords", partial / "gold"
+        facts = prepare_gold(self.corpus, self.places(), subwords, folder, self.workers, warn)
         return {**facts, "versions": {}}
-
-
-def _taken_out(path: Path) -> object:
-    """The content of a JSON file that a reader may have left beside the text; removes it."""
-    content = json.loads(path.read_bytes()) if path.exists() else None
-    path.unlink(missing_ok=True)
-    return content
-
-
-def replace_characters(source: Path, destination: Path, table: dict[str, str]) -> None:
-    """Copy a text with some characters replaced."""
-    translation = str.maketrans(table)
-    with writing(destination) as file:
-        file.writelines(f"{line.translate(translation)}\n" for line in lines(source))

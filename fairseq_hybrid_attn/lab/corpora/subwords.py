@@ -4,9 +4,8 @@ The results do not depend on the number of workers: models are learned by one pr
 thread (with several threads sentencepiece adds up in varying order), and text is split block by
 block, in order.
 
-A little text does not have as many subwords as a recipe wants.  Then there are fewer, with a
-warning, unless the size was asked for on the command line: that is refused, with the largest
-possible one.
+A small text may not have as many subwords as a recipe wants.  Then there are fewer, with a
+warning.  A size from the command line is refused instead, with the largest possible one.
 """
 
 from __future__ import annotations
@@ -21,15 +20,14 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...errors import UserError
-from ..engine.processes import in_child, in_order
+from ..engine.processes import in_child
 from ..files.text import count_lines, lines, writing
+from ..text.rewriting import rewrite
 from ..text.words import WITHOUT_SPACES
 from .definition import PARTS, Corpus, Subwords
 
 #: The part of the characters that sentencepiece keeps: it advises this for languages with many.
 _COVERAGE = {True: 0.9995, False: 1.0}
-
-_BLOCK = 5000  # lines that a worker splits at a time
 
 
 def split_into_subwords(
@@ -42,13 +40,10 @@ def split_into_subwords(
         tokenised: folder of ``PART.LANGUAGE``.
         output: folder to write the same files to, and the models.
         workers: how many processes split text.
-        warn: is told when a model is smaller than the recipe has it.
+        warn: is told when a model is smaller than in the recipe.
 
     Returns:
         ``sizes``: of the models, as learned, by their files' names.
-
-    Raises:
-        UserError: if the models cannot be learned.
     """
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
@@ -68,7 +63,7 @@ def split_into_subwords(
 
 
 def model_name(corpus: Corpus, language: str) -> str:
-    """The file of the model for a language: of both, or of that language alone."""
+    """Return the file name of the model for a language: of both, or of that language alone."""
     side = "" if corpus.subwords.joint else f".{language}"
     suffix = "codes" if corpus.subwords.kind == "subword-nmt" else "model"
     return f"subwords{side}.{suffix}"
@@ -86,19 +81,13 @@ def _too_small(
 
 
 def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -> int:
-    """Learn a model.
+    """Learn a model on texts and write it.
 
     Args:
-        texts: what to learn it on.
-        model: file to write.
-        subwords: kind and size.
-        coverage: part of the characters that become subwords (sentencepiece).
+        coverage: the part of the characters that become subwords (sentencepiece).
 
     Returns:
         how many merges, or subwords, it has.
-
-    Raises:
-        UserError: if it cannot be learned.
     """
     text = itertools.chain.from_iterable(sampled(path, subwords.sample) for path in texts)
     if subwords.kind == "subword-nmt":
@@ -107,7 +96,7 @@ def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -
 
 
 def sampled(path: Path, most: int | None) -> Iterator[str]:
-    """At most so many lines of a file, evenly from all of it; all if None."""
+    """Yield at most so many lines of a file, evenly from all of it; all if None."""
     step = math.ceil(count_lines(path) / most) if most else 1
     return itertools.islice(lines(path), 0, None, max(1, step))
 
@@ -157,28 +146,18 @@ def _explanation(message: str, size: int) -> str:
 
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
     """Write a text in subwords, with spaces between them."""
-    tasks = ((block, kind, model) for block in _blocks(text))
-    with writing(output) as file:
-        for block in in_order(_split_block, tasks, workers):
-            file.writelines(f"{line}\n" for line in block)
-
-
-def _blocks(text: Path) -> Iterator[list[str]]:
-    every = lines(text)
-    while block := list(itertools.islice(every, _BLOCK)):
-        yield block
-
-
-def _split_block(task: tuple[list[str], str, Path]) -> list[str]:
-    block, kind, model = task
     status = model.stat()
-    split_line = _splitter(kind, model, (status.st_ino, status.st_mtime_ns))
-    return [split_line(line) for line in block]
+    version = (status.st_ino, status.st_mtime_ns)
+    rewrite(text, output, _split_line, (kind, model, version), workers)
+
+
+def _split_line(line: str, kind: str, model: Path, version: tuple[int, int]) -> str:
+    return _splitter(kind, model, version)(line)
 
 
 @lru_cache(maxsize=2)
 def _splitter(kind: str, model: Path, version: tuple[int, int]) -> Callable[[str], str]:
-    """The function that splits a line; loaded once in each process."""
+    """Load the function that splits a line, once in each process."""
     if kind == "subword-nmt":
         from subword_nmt.apply_bpe import BPE
 

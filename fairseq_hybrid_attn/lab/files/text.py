@@ -12,7 +12,7 @@ import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import TextIO
 
 from ...errors import UserError
 
@@ -94,6 +94,12 @@ def writing(path: Path) -> Iterator[TextIO]:
         yield file
 
 
+def write_lines(path: Path, content: Iterable[str]) -> None:
+    """Write a text file, line by line."""
+    with writing(path) as file:
+        file.writelines(f"{line}\n" for line in content)
+
+
 class ParallelWriter:
     """The files of a parallel text, open to write: line n of each belongs together.
 
@@ -119,19 +125,3 @@ class ParallelWriter:
         for file, line in zip(self.files, row, strict=True):
             file.write(f"{line}\n")
         self.count += 1
-
-
-def decode(line: bytes, place: object, number: int) -> str:
-    """Decode a line."""
-    return next(decoded([line], place, number))
-
-
-@contextlib.contextmanager
-def reading(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to read bytes from."""
-    try:
-        file = open(path, "rb")  # noqa: SIM115  (only the opening belongs within the try)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    with file:
-        yield file

@@ -1,4 +1,4 @@
-"""Reading the YAML files of ``configs/``, with mistakes told by file and key."""
+"""Reading the YAML files of ``configs/``; messages name file and key."""
 
 from __future__ import annotations
 
@@ -24,21 +24,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
-    """Read a file that holds one mapping.
-
-    Args:
-        path: the file.
-        known: the keys that it may have; any if None.
-
-    Raises:
-        UserError: if it cannot be read, is no mapping or has a key that is not known.
-    """
+    """Read a file that holds one mapping, with keys among the ``known`` ones; any if None."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no YAML: {' '.join(str(error).split())}") from error
+        raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     content = {} if content is None else content
     if not isinstance(content, dict):
         raise UserError(f"{path}: a mapping of keys to values is wanted")
@@ -48,11 +40,7 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
 
 
 def check_keys(mapping: dict, known: Iterable[str], where: str) -> None:
-    """Refuse keys that are not known, since a misspelt one would be ignored without a word.
-
-    Raises:
-        UserError: naming them and the known ones.
-    """
+    """Refuse unknown keys, since a misspelt one would be ignored silently."""
     known = list(known)
     unknown = [str(key) for key in mapping if key not in known]
     if unknown:
@@ -60,7 +48,7 @@ def check_keys(mapping: dict, known: Iterable[str], where: str) -> None:
 
 
 def merge(base: dict, over: dict) -> dict:
-    """``base`` with ``over`` on top; mappings are merged key by key, all else is replaced."""
+    """Return ``base`` with ``over`` on top: mappings are merged by key, other values replaced."""
     merged = dict(base)
     for key, value in over.items():
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)

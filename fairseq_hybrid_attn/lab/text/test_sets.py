@@ -24,15 +24,7 @@ TestSets = dict[str, int]
 
 
 def read_test_sets(path: Path, sentences: int) -> TestSets:
-    """The sets of a file.
-
-    Args:
-        path: of the JSON file that names them.
-        sentences: how many the file of test sentences has.
-
-    Raises:
-        UserError: if it cannot be read, or does not fit.
-    """
+    """Read the sets of a file of so many test sentences."""
     sets = read_json(path)
     if sets is None:
         raise UserError(f"{path} does not exist")
@@ -49,10 +41,10 @@ def read_test_sets(path: Path, sentences: int) -> TestSets:
 
 
 def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
-    """Which sentences a score is of, by what follows the metric in its name.
+    """Return the sentences of each score, by what follows the metric in the score's name.
 
     Args:
-        sets: none if there is but one, without a name.
+        sets: empty if there is only one, without a name.
         sentences: how many there are together.
 
     Returns:

@@ -6,7 +6,7 @@ moses-aggressive   with ``-a``: splits at hyphens too, ``well-known`` is ``well 
 mecab              MeCab with IPAdic, for Japanese
 kytea              KyTea, for Japanese, with a model file that the user supplies
 jieba              jieba's algorithm and dictionary, for Chinese
-none               text as it is but for white space and control characters
+none               text unchanged, except white space and control characters
 =================  ==============================================================================
 
 Whatever the kind, tokens are separated by single spaces and contain no other white space:
@@ -25,66 +25,50 @@ import importlib
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import ModuleType
-from typing import BinaryIO
 
 from ...errors import UserError
-from ..engine.processes import in_order
-from ..files.text import decode, reading
-from ..files.writing import atomic_write
+from .rewriting import rewrite
 
-#: Where the KyTea model is looked for if none is named.
+#: The environment variable that names the KyTea model.
 KYTEA_MODEL = "KYTEA_MODEL"
-
-#: Bytes that a worker tokenises at a time.
-BLOCK = 1 << 20
 
 #: Line to line: text to tokens, or tokens to text.
 LineFunction = Callable[[str], str]
 
+#: Characters that end a string in C, or do things to a terminal; no language writes them.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
+
 
 def tokeniser(kind: str, lang: str, model: Path | None = None) -> LineFunction:
-    """The function that tokenises a line of ``lang``.
+    """Return the function that tokenises a line of ``lang``, by a kind of :data:`KINDS`.
 
-    Args:
-        kind: one of :data:`KINDS`.
-        lang: language code, e.g. de.
-        model: for kytea, its model file; else that of the environment variable KYTEA_MODEL.
-
-    Raises:
-        UserError: if there is no such kind, it is not for this language, or it needs a package
-            or a model that is not there.
+    Only kytea takes a model: the one given, or else that of the environment variable KYTEA_MODEL.
     """
     tokenise = _kind(kind, lang).make(lang, model)
     return lambda line: " ".join(tokenise(_CONTROL.sub(" ", line)).split())
 
 
 def detokeniser(kind: str, lang: str) -> LineFunction:
-    """The function that makes text of a line of tokens: undoes :func:`tokeniser`, within limits.
+    """Return the function that makes text of a line of tokens: the inverse, within limits.
 
-    Of Chinese and Japanese it removes the spaces but those that stand between words of the
-    Latin alphabet or numbers; the tokens do not tell where the original had others.  MeCab and
-    KyTea separate letters from digits, so that ``CO 2`` may have been either: it becomes ``CO2``.
-
-    Raises:
-        UserError: if there is no such kind, it is not for this language, or sacremoses is
-            missing.
+    Of Chinese and Japanese it removes the spaces, except between words of the Latin alphabet or
+    numbers; the tokens do not tell where the original had others.  MeCab and KyTea separate
+    letters from digits, so that ``CO 2`` may have been either: it becomes ``CO2``.
     """
     return _kind(kind, lang).undo(lang)
 
 
 def spelling(kind: str, lang: str) -> LineFunction:
-    """The function that spells a word, which someone else has told apart, as the tokeniser does.
+    """Return the function that spells a single word as the tokeniser does.
 
     Moses escapes some characters.  White space in a word, at which others would split it,
-    becomes ``_``; so words stay as many as they are.
-
-    Raises:
-        UserError: as :func:`tokeniser`.
+    becomes ``_``; so the number of words stays the same.
     """
     spell = _kind(kind, lang).spell(lang)
     return lambda word: spell(_SPACE.sub("_", word))
@@ -99,44 +83,24 @@ def tokenise_file(
     lowercase: bool = False,
     model: Path | None = None,
 ) -> None:
-    r"""Tokenise a file line by line; line n of the result is line n of the source.
+    """Tokenise a file: line n of the result is line n of the source.
 
-    Lines end at ``\n`` alone.  Memory is bounded whatever the size of the file, and the
-    result is the same for any number of workers.
-
-    Args:
-        source: text, UTF-8.
-        destination: the tokens; appears when complete.
-        kind: see :func:`tokeniser`, as for ``lang`` and ``model``.
-        workers: number of processes.
-        lowercase: lower-case the tokens; afterwards, since tokenisers look at case.
-
-    Raises:
-        UserError: as :func:`tokeniser`, and if the source cannot be read, is not UTF-8 (with
-            the line), or the destination cannot be written.
+    Tokens are lower-cased at the end, since tokenisers look at case.
     """
     if kind == "kytea":
         model = kytea_model(model)
     # Here too, so that a mistake shows before work starts; forked workers inherit it.
     _cached_tokeniser(kind, lang, model)
-    with reading(source) as file, atomic_write(destination) as output:
-        tasks = (
-            (source, first, lines, kind, lang, lowercase, model) for first, lines in _blocks(file)
-        )
-        output.writelines(in_order(_tokenise_block, tasks, workers))
+    rewrite(source, destination, _tokenise_line, (kind, lang, lowercase, model), workers)
 
 
 def packages(kind: str) -> tuple[str, ...]:
-    """The packages that ``kind`` is made of, by their names in the package index."""
+    """Return the packages that ``kind`` needs, by their names in the package index."""
     return KINDS[kind].packages
 
 
 def kytea_model(model: Path | None = None) -> Path:
-    """The KyTea model to use: ``model``, or the one that the environment names.
-
-    Raises:
-        UserError: if none is named or the file is not there, with the way to one.
-    """
+    """Return the KyTea model to use: ``model``, or the one that the environment names."""
     named = model or os.environ.get(KYTEA_MODEL)
     if not named:
         raise UserError(
@@ -151,28 +115,35 @@ def kytea_model(model: Path | None = None) -> Path:
     return path
 
 
+@lru_cache(maxsize=4)
+def _cached_tokeniser(kind: str, lang: str, model: Path | None) -> LineFunction:
+    return tokeniser(kind, lang, model)
+
+
+def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool, model: Path | None) -> str:
+    tokens = _cached_tokeniser(kind, lang, model)(line)
+    return tokens.lower() if lowercase else tokens
+
+
 # -- The kinds --------------------------------------------------------------------------------
 
 
 def _make_moses(lang: str, model: Path | None, aggressive: bool = False) -> LineFunction:
-    moses = _import("sacremoses", KINDS["moses"]).MosesTokenizer(lang=lang)
-
-    def tokenise(line: str) -> str:
-        return moses.tokenize(line, aggressive_dash_splits=aggressive, return_str=True)
-
-    return tokenise
-
-
-def _make_moses_aggressive(lang: str, model: Path | None) -> LineFunction:
-    return _make_moses(lang, model, aggressive=True)
+    moses = _import("sacremoses", "moses").MosesTokenizer(lang=lang)
+    return partial(moses.tokenize, aggressive_dash_splits=aggressive, return_str=True)
 
 
 def _spell_moses(lang: str) -> LineFunction:
-    return _import("sacremoses", KINDS["moses"]).MosesTokenizer(lang=lang).escape_xml
+    return _import("sacremoses", "moses").MosesTokenizer(lang=lang).escape_xml
+
+
+def _undo_moses(lang: str) -> LineFunction:
+    moses = _import("sacremoses", "moses").MosesDetokenizer(lang=lang)
+    return lambda line: moses.detokenize(line.split())
 
 
 def _make_mecab(lang: str, model: Path | None) -> LineFunction:
-    mecab, ipadic = _import("MeCab", KINDS["mecab"]), _import("ipadic", KINDS["mecab"])
+    mecab, ipadic = _import("MeCab", "mecab"), _import("ipadic", "mecab")
     try:
         return mecab.Tagger(f"{ipadic.MECAB_ARGS} -Owakati").parse
     except RuntimeError as error:
@@ -183,32 +154,19 @@ def _make_kytea(lang: str, model: Path | None) -> LineFunction:
     path = kytea_model(model)
     if re.search(r"\s", str(path)):  # KyTea takes its options as one string and splits it
         raise UserError(f"KyTea cannot read a model whose path has a space: {path}")
-    module = _import("Mykytea", KINDS["kytea"])
+    module = _import("Mykytea", "kytea")
     try:
         # Words alone, and no report of the loading.
         kytea = module.Mykytea(f"-model {path} -notags -debug 0")
     except RuntimeError as error:
         raise UserError(f"{path} is not a model that KyTea can read: {error}") from error
-
-    def tokenise(line: str) -> str:
-        # Part by part: to KyTea a space is a character that words may contain.
-        return " ".join(word for part in line.split() for word in kytea.getWS(part))
-
-    return tokenise
+    # Part by part: to KyTea a space is a character that words may contain.
+    return lambda line: " ".join(word for part in line.split() for word in kytea.getWS(part))
 
 
 def _make_jieba(lang: str, model: Path | None) -> LineFunction:
-    cut = _import("rjieba", KINDS["jieba"]).cut
+    cut = _import("rjieba", "jieba").cut
     return lambda line: " ".join(cut(line))
-
-
-def _make_none(lang: str, model: Path | None) -> LineFunction:
-    return lambda line: line
-
-
-def _undo_moses(lang: str) -> LineFunction:
-    moses = _import("sacremoses", KINDS["moses"]).MosesDetokenizer(lang=lang)
-    return lambda line: moses.detokenize(line.split())
 
 
 def _undo_mecab(lang: str) -> LineFunction:
@@ -231,20 +189,16 @@ def _join(line: str, classes: tuple[str, ...]) -> str:
     return "".join(text)
 
 
-def _undo_none(lang: str) -> LineFunction:
-    return lambda line: line
-
-
 @dataclass(frozen=True)
 class Kind:
     """A way of tokenising.
 
     Args:
-        make: of language and model, the function that tokenises a line.
-        undo: of language, the function that makes text of tokens.
+        make: from language and model, the function that tokenises a line.
+        undo: from the language, the function that makes text of tokens.
         packages: what it needs, by the names in the package index.
         languages: those that it is for; all if empty.
-        spell: of language, the function that spells a word as its tokens are spelt.
+        spell: from the language, the function that spells a word as in tokens.
     """
 
     make: Callable[[str, Path | None], LineFunction]
@@ -254,20 +208,15 @@ class Kind:
     spell: Callable[[str], LineFunction] = lambda lang: str
 
 
+_MOSES = {"undo": _undo_moses, "packages": ("sacremoses",), "spell": _spell_moses}
 KINDS = {
-    "moses": Kind(_make_moses, _undo_moses, ("sacremoses",), spell=_spell_moses),
-    "moses-aggressive": Kind(
-        _make_moses_aggressive, _undo_moses, ("sacremoses",), spell=_spell_moses
-    ),
+    "moses": Kind(_make_moses, **_MOSES),
+    "moses-aggressive": Kind(partial(_make_moses, aggressive=True), **_MOSES),
     "mecab": Kind(_make_mecab, _undo_mecab, ("mecab-python3", "ipadic"), ("ja",)),
     "kytea": Kind(_make_kytea, _undo_mecab, ("kytea",), ("ja",)),
     "jieba": Kind(_make_jieba, _undo_jieba, ("rjieba",), ("zh",)),
-    "none": Kind(_make_none, _undo_none),
+    "none": Kind(lambda lang, model: str, lambda lang: str),
 }
-
-#: Characters that end a string in C, or do things to a terminal; none is a sign of a language.
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
 def _kind(name: str, lang: str) -> Kind:
@@ -281,35 +230,11 @@ def _kind(name: str, lang: str) -> Kind:
     return kind
 
 
-def _import(module: str, kind: Kind) -> ModuleType:
+def _import(module: str, kind: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
         raise UserError(
             f"this tokenizer needs a package that is not installed ({error}): "
-            f"pip install {' '.join(kind.packages)}"
+            f"pip install {' '.join(KINDS[kind].packages)}"
         ) from error
-
-
-# -- Files ------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=4)
-def _cached_tokeniser(kind: str, lang: str, model: Path | None) -> LineFunction:
-    return tokeniser(kind, lang, model)
-
-
-def _blocks(file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
-    r"""Lines, about :data:`BLOCK` bytes of them at a time, with the number of the first."""
-    first = 1
-    while lines := file.readlines(BLOCK):  # a binary file has lines that end at \n alone
-        yield first, lines
-        first += len(lines)
-
-
-def _tokenise_block(task: tuple) -> bytes:
-    source, first, lines, kind, lang, lowercase, model = task
-    tokenise = _cached_tokeniser(kind, lang, model)
-    tokens = [tokenise(decode(line, source, number)) for number, line in enumerate(lines, first)]
-    text = "".join(f"{line}\n" for line in tokens)
-    return (text.lower() if lowercase else text).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...errors import UserError
 
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
-#: As much of the end of a log as surely holds its last record.
+#: The bytes at the end of a log that surely hold its last record.
 _TAIL = 65536
 
 # fairseq's commands write "time | INFO | name | message", fairseq-hydra-train "[time][name][INFO] -
@@ -33,37 +33,34 @@ class TrainingLog:
 
     Attributes:
         training: means over the updates since the record before: ``loss``, ``ppl``, ``lr``, ….
-        validation: of each validation set: ``loss``, ``ppl``, ``bleu`` with ``--eval-bleu``, ….
+        validation: by validation set: ``loss``, ``ppl``, ``bleu`` with ``--eval-bleu``, ….
     """
 
     training: Records = field(default_factory=dict)
     validation: dict[str, Records] = field(default_factory=dict)
 
     def add(self, kind: str, updates: int, values: dict[str, float]) -> None:
-        """Note a record; where a training has gone back, the later one counts."""
+        """Add a record; where a training went back to a checkpoint, the later record counts."""
         records = self.training if kind == TRAINING else self.validation.setdefault(kind, {})
         if records and updates < next(reversed(records)):
             self.forget(updates - 1)
         records[updates] = values
 
     def forget(self, after: int) -> None:
-        """Drop what came after some updates: the training goes on from there once more."""
+        """Drop the records after some updates: the training was resumed there."""
         for records in (self.training, *self.validation.values()):
             for updates in [updates for updates in records if updates > after]:
                 del records[updates]
 
 
 def read_log(path: Path) -> TrainingLog:
-    """All records of a log.
+    """Read all records of a log; refuse a file that has none.
 
-    A training that was interrupted goes on from its last checkpoint, and a log that was gone on
-    with has some updates twice.  The later record counts, and what the interrupted training wrote
-    after that checkpoint is dropped.
+    An interrupted training is resumed at its last checkpoint, so that its log has some updates
+    twice.  The later record counts, and what the interrupted training wrote after that checkpoint
+    is dropped.
 
-    Values may be infinite or not a number.  A line that is no record, or not whole, is passed over.
-
-    Raises:
-        UserError: if the file cannot be read, or has no record.
+    Values may be infinite or not a number.  Other lines, and lines that are cut off, are skipped.
     """
     log = TrainingLog()
     for line in _text(path).split("\n"):
@@ -85,7 +82,7 @@ def read_log(path: Path) -> TrainingLog:
 
 
 def _text(path: Path) -> str:
-    """A log's text; of a training that was killed, a line and even a character may be cut off."""
+    """Read a log; where a training was killed, a line and even a character may be cut off."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -96,7 +93,7 @@ def _text(path: Path) -> str:
 
 
 def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None:
-    """Kind, updates and values of a line; None if it is no record of training or validation."""
+    """Return kind, updates and values of a line; None if it is not a record."""
     if message.startswith("{"):
         try:
             found = json.loads(message)
@@ -126,11 +123,7 @@ def _number(text: object) -> float | None:
 
 
 def parameters(log: Path) -> int:
-    """The number of a model's parameters, shared ones counted once.
-
-    Raises:
-        UserError: if the log cannot be read, or does not say.
-    """
+    """Return the number of a model's parameters, shared ones counted once."""
     found = _PARAMETERS.findall(_text(log))
     if not found:
         raise UserError(f"{log} does not tell the number of parameters; is it fairseq-train's?")
@@ -138,7 +131,7 @@ def parameters(log: Path) -> int:
 
 
 def last_record(log: Path) -> dict | None:
-    """The last record of training (``num_updates``, ``loss``, ``ups`` ...), if there is one."""
+    """Return the last record of training (``num_updates``, ``loss``, ``ups``, …), if any."""
     try:
         with open(log, "rb") as file:
             file.seek(0, 2)

@@ -15,30 +15,29 @@ import numpy as np
 
 from ...errors import UserError
 
-#: How words are split: not at all, with ``@@`` after a piece that goes on, with U+2581 before a
-#: piece that begins a word.
+#: How words are split: not at all, with ``@@`` after a piece that another one continues, with
+#: U+2581 before a piece that begins a word.
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
 #: Languages written without spaces, which neither Moses nor mteval-v13a splits into words.
 WITHOUT_SPACES = ("zh", "ja", "ko")
 
-_GOES_ON = "@@"
+_CONTINUED = "@@"
 _BEGINS = "\u2581"
 
-Words = list[list[int]]  # of each word, its pieces' places in the sentence
+#: For each word, the places of its pieces in the sentence.
+Words = list[list[int]]
 
 
 def words_of(pieces: Sequence[str], kind: str) -> Words:
-    """Which pieces are a word.
+    """Return the pieces of each word, counted from 0; together all pieces, in order.
+
+    A mark without text (a lone ``@@`` or U+2581) belongs to the word that follows it, at the end
+    to the one before it.  Only a sentence without any text has pieces but no words.
 
     Args:
         pieces: a sentence, without the end symbol.
         kind: one of ``SUBWORDS``.
-
-    Returns:
-        of each word its pieces, counted from 0; together all pieces, in order.  A mark without
-        text (a lone ``@@`` or U+2581) belongs to the word that follows it, at the end to the one
-        before it.  Only a sentence without any text has pieces but no words.
     """
     words: Words = []
     fresh = True  # the next piece begins a word
@@ -48,7 +47,7 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
         if fresh and not (words and not text_of(words[-1], pieces, kind)):
             words.append([])
         words[-1].append(place)
-        fresh = kind == "none" or (kind == "subword-nmt" and not piece.endswith(_GOES_ON))
+        fresh = kind == "none" or (kind == "subword-nmt" and not piece.endswith(_CONTINUED))
     if words and not text_of(words[-1], pieces, kind):
         rest = words.pop()
         if words:
@@ -57,23 +56,18 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
 
 
 def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
-    """See to it that text is split as it is said to be: words would be wrong without a word.
+    """Check that sentences are split into the stated kind of pieces: words would be wrong.
 
-    Args:
-        sentences: their pieces.
-        kind: one of ``SUBWORDS``.
-
-    Raises:
-        UserError: if the text has the marks of another kind, and none of this.  Whose kind is
-            ``none`` may want subwords for words, and is but warned.
+    Text with the marks of another kind and none of this one is refused.  With the kind ``none``
+    there is only a warning, since pieces may be meant as words.
     """
-    goes_on = begins = False
+    continued = begins = False
     for pieces in sentences:
-        goes_on = goes_on or any(piece.endswith(_GOES_ON) for piece in pieces)
+        continued = continued or any(piece.endswith(_CONTINUED) for piece in pieces)
         begins = begins or any(piece.startswith(_BEGINS) for piece in pieces)
-        if goes_on and begins:
+        if continued and begins:
             break
-    seen = {"subword-nmt": goes_on, "sentencepiece": begins}
+    seen = {"subword-nmt": continued, "sentencepiece": begins}
     others = " and ".join(other for other, found in seen.items() if found)
     if kind == "none" and others:
         print(f"warning: --subwords none, but the text looks like {others}", file=sys.stderr)
@@ -82,28 +76,26 @@ def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
 
 
 def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
-    """A word as text, its pieces joined."""
+    """Return a word as text, its pieces joined."""
     return "".join(bare(pieces[place], kind) for place in word)
 
 
 def bare(piece: str, kind: str) -> str:
-    """A piece without its mark."""
+    """Return a piece without its mark."""
     if kind == "subword-nmt":
-        return piece.removesuffix(_GOES_ON)
+        return piece.removesuffix(_CONTINUED)
     return piece.replace(_BEGINS, "") if kind == "sentencepiece" else piece
 
 
 def word_attention(attention: np.ndarray, source: Words, target: Words) -> np.ndarray:
-    """The attention between words: summed over source pieces, averaged over target pieces.
+    """Return the attention between words: summed over source pieces, averaged over target pieces.
 
     Args:
         attention: of target pieces to source pieces, ``[..., t, s]``; row t is the attention that
             belongs to target piece t, and pieces of no word (the end symbol) are left out.
-        source: of each source word its pieces.
-        target: of each target word its pieces.
 
     Returns:
-        of target words to source words, ``[..., len(target), len(source)]``.
+        the attention of target words to source words, ``[..., len(target), len(source)]``.
     """
     rows = _membership(target, attention.shape[-2], attention.dtype)
     columns = _membership(source, attention.shape[-1], attention.dtype)
@@ -112,7 +104,7 @@ def word_attention(attention: np.ndarray, source: Words, target: Words) -> np.nd
 
 
 def _membership(words: Words, pieces: int, dtype) -> np.ndarray:
-    """1 where a piece is of a word, ``[words, pieces]``."""
+    """Return 1 where a piece belongs to a word, ``[words, pieces]``."""
     belongs = np.zeros((len(words), pieces), dtype)
     for number, word in enumerate(words):
         belongs[number, word] = 1
@@ -122,10 +114,10 @@ def _membership(words: Words, pieces: int, dtype) -> np.ndarray:
 def piece_links(
     links: frozenset[tuple[int, int]], source: Words, target: Words
 ) -> frozenset[tuple[int, int]]:
-    """Links between pieces for links between words: every piece of one with every of the other.
+    """Return the links between all pieces of words that are linked.
 
-    It is the counterpart of :func:`word_attention`: attention that falls on any pieces of the
-    right source words is right.
+    It is the counterpart of :func:`word_attention`: attention to any piece of the right source
+    words is right.
     """
     return frozenset(
         (i, j)
@@ -136,7 +128,7 @@ def piece_links(
 
 
 def split_words(line: str) -> list[str]:
-    """The words of a line, split at the space alone.
+    """Return the words of a line, split at the space alone.
 
     ``str.split`` would split at further characters, such as U+3000, that are words of some
     Japanese text, and all later words would have other numbers than in a gold file.

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import formats
+from fairseq_hybrid_attn.lab.corpora import formats, readers
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
-from fairseq_hybrid_attn.lab.corpora.readers import READERS, aspec, wmt14, wmt17
+from fairseq_hybrid_attn.lab.corpora.readers import aspec, wmt14, wmt17
 
 CONFIGS = Path(__file__).parents[3] / "configs"
 RECIPES = [
@@ -68,7 +68,9 @@ def read(corpus, archives: dict[str, Path], tmp_path: Path) -> dict[str, str]:
     """Name and text of every file that the reader writes."""
     destination = tmp_path / "destination"
     destination.mkdir()
-    READERS[corpus.reader](corpus, archives, destination)
+    facts = readers.read(corpus, archives, destination)
+    if facts:
+        (destination / "facts.json").write_text(json.dumps(facts))
     # Not read_text: it would turn \r into \n.
     return {path.name: path.read_bytes().decode() for path in destination.iterdir()}
 
@@ -219,7 +221,7 @@ def test_damaged_archive(wmt14_corpus, wmt14_archives, tmp_path, damage, name):
 )
 def test_another_file_than_an_archive(wmt14_corpus, wmt14_archives, tmp_path, content):
     wmt14_archives[NEWS].write_bytes(content)
-    with pytest.raises(UserError, match=f"{NEWS} is damaged or cut off .*delete it and get it"):
+    with pytest.raises(UserError, match=f"{NEWS} is damaged or cut off .*delete it and .*sha256"):
         read(wmt14_corpus, wmt14_archives, tmp_path)
 
 
@@ -441,7 +443,7 @@ def wmt17_archives(tmp_path) -> dict[str, Path]:
 
 def test_wmt17(wmt17_corpus, wmt17_archives, tmp_path):
     texts = read(wmt17_corpus, wmt17_archives, tmp_path)
-    assert json.loads(texts.pop("dropped.json")) == {
+    assert json.loads(texts.pop("facts.json"))["dropped"] == {
         "train": {
             "no Chinese character in the Chinese": 1,
             "no letter in the English": 1,
@@ -476,7 +478,7 @@ def test_wmt17_part_of_the_training_text(wmt17_corpus, wmt17_archives, tmp_path)
     corpus = replace(wmt17_corpus, options={"train": ["neu2017"]})
     texts = read(corpus, wmt17_archives, tmp_path)
     assert texts["train.zh"] == "语料 库\n决议\n"
-    assert json.loads(texts["dropped.json"]) == {"train": {}}
+    assert json.loads(texts["facts.json"])["dropped"] == {"train": {}}
 
 
 def test_wmt17_wrong_settings_and_damage(wmt17_corpus, wmt17_archives, tmp_path):
@@ -640,8 +642,8 @@ def test_memory_does_not_grow_with_the_archive(tmp_path):
     path = tar(tmp_path / "a.tgz", {"a.de": side, "a.en": side})
     tracemalloc.start()
     try:
-        with formats.pair_writer(tmp_path, "train", ("de", "en")) as writer:
-            assert writer.append(path, ("a.de", "a.en")) == 15_000
+        with formats.part_writer(tmp_path, "train", ("de", "en")) as writer:
+            formats.append_lines(writer, path, ("a.de", "a.en"))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -13,7 +13,7 @@ from fairseq.data import data_utils
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.link_files import read_gold
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.corpora import aligned, load_corpus, own_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import binarise, load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import GoldSet, parse
 from fairseq_hybrid_attn.lab.text.tokenisers import spelling
 from fairseq_hybrid_attn.lab.text.words import words_of
@@ -116,7 +116,7 @@ def test_a_corpus_without_has_the_digest_it_had(tmp_path):
         ({"gold.yaml": "first: en\n"}, "no base"),
         ({"gold.yaml": "base: 2\nfirst: en\n"}, "0 or 1"),
         ({"gold.yaml": "base: true\nfirst: en\n"}, "0 or 1"),
-        ({"gold.yaml": "base: 0\nfirst: fr\n"}, "which language comes first"),
+        ({"gold.yaml": "base: 0\nfirst: fr\n"}, "use the language that comes first"),
         ({"gold.yaml": "base: 0\nfirst: en\nformat: pairs\n"}, "use lines or naacl"),
         ({"gold.yaml": "base: 0\nfirst: en\nfewest-links: -1\n"}, "a number from 0"),
         ({"gold.yaml": "base: 0\nfirst: en\nsure-alone: 1\n"}, "true or false"),
@@ -229,7 +229,7 @@ def test_a_failing_aligner_leaves_nothing_half_made(no_preprocess, tmp_path, mon
         log.write_text("something\nout of memory\n")
         return 3
 
-    monkeypatch.setattr(aligned, "run_program", fail)
+    monkeypatch.setattr(binarise, "run_program", fail)
     with pytest.raises(UserError, match=r"status 3; it said:\n.*something\n.*out of memory"):
         made(folder, tmp_path / "out", alignments=True)
     assert not (tmp_path / "out/aligned").exists()

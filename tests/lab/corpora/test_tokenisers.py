@@ -14,7 +14,7 @@ import types
 import pytest
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.text import tokenisers
+from fairseq_hybrid_attn.lab.text import rewriting
 from fairseq_hybrid_attn.lab.text.tokenisers import KINDS, detokeniser, tokenise_file, tokeniser
 
 LANGUAGE = {"mecab": "ja", "kytea": "ja", "jieba": "zh"}  # of the others: en
@@ -144,7 +144,7 @@ def test_what_was_tokenised_comes_back(kind, lang, text):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """So that a small file is cut into many blocks."""
-    monkeypatch.setattr(tokenisers, "BLOCK", 200)
+    monkeypatch.setattr(rewriting, "BLOCK", 5)
 
 
 @pytest.mark.parametrize("kind", WITHOUT_MODEL)

@@ -93,7 +93,7 @@ def test_an_empty_set_is_refused(tmp_path, no_preprocess):
 def test_a_set_in_one_language_is_refused(tmp_path):
     folder = write(parts(tmp_path / "text"), "test.news", NEWS)
     (folder / "test.news.en").unlink()
-    with pytest.raises(UserError, match="two languages, the same of each text"):
+    with pytest.raises(UserError, match="each text has to be in the same two languages"):
         own_corpus(recipe(), folder)
 
 

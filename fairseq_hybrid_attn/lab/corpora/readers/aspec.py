@@ -1,7 +1,7 @@
 """ASPEC-JE, the Japanese-English scientific abstracts of the Workshop on Asian Translation.
 
 A line of the training sections is ``similarity ||| id ||| number ||| Japanese ||| English``;
-those of the other files lack the similarity.  The sections are sorted by it: the first two
+the other files are without the similarity.  The sections are sorted by it: the first two
 hold the two million best pairs.
 """
 
@@ -13,46 +13,35 @@ from pathlib import Path
 from ....errors import UserError
 from ...files.text import lines
 from ..definition import Corpus
-from ..formats import check_names, pair_writer, read_options
+from ..formats import check_names, part_writer, read_options
 
 FILES = {
     "train": ["ASPEC-JE/train/train-1.txt", "ASPEC-JE/train/train-2.txt"],
     "valid": ["ASPEC-JE/dev/dev.txt"],
     "test": ["ASPEC-JE/test/test.txt"],
 }
-FIELDS = {
-    "train": ("similarity", "id", "number", "Japanese", "English"),
-    "valid": ("id", "number", "Japanese", "English"),
-    "test": ("id", "number", "Japanese", "English"),
-}
+_FIELDS = ("similarity", "id", "number", "Japanese", "English")
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write the three parts.
 
     The options are ``train``, ``valid`` and ``test``, lists of files (default: :data:`FILES`).
-
-    Raises:
-        UserError: if a file cannot be read, or a line has not the fields that it should have.
     """
     options = read_options(corpus.options, dict(FILES))
     if set(corpus.languages) != {"ja", "en"}:
         raise UserError(f"the reader aspec has ja and en, not {' and '.join(corpus.languages)}")
-    japanese_first = corpus.source == "ja"
-    for part, fields in FIELDS.items():
+    for part in FILES:
         check_names(part, options[part], archives)
-        with pair_writer(destination, part, corpus.languages) as writer:
+        fields = _FIELDS if part == "train" else _FIELDS[1:]
+        with part_writer(destination, part, ("ja", "en")) as writer:
             for file in options[part]:
-                for ja, en in read_pairs(archives[file], fields):
-                    writer.write((ja, en) if japanese_first else (en, ja))
+                for pair in read_pairs(archives[file], fields):
+                    writer.write(pair)
 
 
 def read_pairs(path: Path, fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The Japanese and the English of every line.
-
-    Raises:
-        UserError: if a line has not these fields, naming it.
-    """
+    """Yield the Japanese and the English of every line, which must have these fields."""
     count = 0
     for count, line in enumerate(lines(path), 1):
         values = line.split("|||")

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from ....errors import UserError
 from ..definition import Corpus
-from ..formats import archive_of, check_names, pair_writer, read_options
+from ..formats import (
+    append_lines,
+    append_segments,
+    archive_of,
+    check_names,
+    part_writer,
+    read_options,
+)
 
 #: Training text: the archive, and the beginning of its members' names.
 TRAIN = {
@@ -27,33 +34,8 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
 
     The options are ``train``, names of :data:`TRAIN` (default: all), and ``newstest2014``,
     ``full`` (default) or ``filtered``.
-
-    Raises:
-        UserError: if an option is wrong, or an archive damaged or not what it should be.
     """
     options = read_options(corpus.options, {"train": list(TRAIN), "newstest2014": "full"})
-    check(corpus, options)
-    source, target = corpus.languages
-
-    with pair_writer(destination, "train", corpus.languages) as train:
-        for name in options["train"]:
-            file, prefix = TRAIN[name]
-            names = (f"{prefix}.{source}", f"{prefix}.{target}")
-            train.append(archive_of(archives, file), names)
-    with pair_writer(destination, "valid", corpus.languages) as valid:
-        file, prefix = VALID
-        valid.append(archive_of(archives, file), (f"{prefix}.{source}", f"{prefix}.{target}"))
-    with pair_writer(destination, "test", corpus.languages) as test:
-        names = (f"newstest2014-deen-src.{source}.sgm", f"newstest2014-deen-ref.{target}.sgm")
-        test.append_sgm(archive_of(archives, TEST[options["newstest2014"]]), names)
-
-
-def check(corpus: Corpus, options: dict) -> None:
-    """Refuse what there is no text for.
-
-    Raises:
-        UserError: naming the setting.
-    """
     if set(corpus.languages) != {"en", "de"}:
         raise UserError(f"the reader wmt14 has en and de, not {' and '.join(corpus.languages)}")
     check_names("train", options["train"], TRAIN)
@@ -62,3 +44,13 @@ def check(corpus: Corpus, options: dict) -> None:
             f"the recipe's options: newstest2014: {options['newstest2014']}; use "
             f"{' or '.join(TEST)}"
         )
+    plain = {"train": [TRAIN[name] for name in options["train"]], "valid": [VALID]}
+    for part, texts in plain.items():
+        with part_writer(destination, part, corpus.languages) as writer:
+            for file, prefix in texts:
+                names = [f"{prefix}.{language}" for language in corpus.languages]
+                append_lines(writer, archive_of(archives, file), names)
+    with part_writer(destination, "test", corpus.languages) as writer:
+        kinds = zip(("src", "ref"), corpus.languages, strict=True)
+        names = [f"newstest2014-deen-{kind}.{language}.sgm" for kind, language in kinds]
+        append_segments(writer, archive_of(archives, TEST[options["newstest2014"]]), names)

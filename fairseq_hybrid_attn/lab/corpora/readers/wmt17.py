@@ -1,7 +1,7 @@
 """WMT17 Chinese-English: News Commentary v12, UN corpus v1, CWMT; newsdev2017, newstest2017.
 
-The training text is large and noisy: pairs are left out that are no Chinese with English, or
-have been there before.  What depends on the number of tokens is left to the recipe's ``clean``.
+The training text is large and noisy: pairs are left out that are not Chinese with English, or
+are repeated.  What depends on the number of tokens is left to the recipe's ``clean``.
 """
 
 from __future__ import annotations
@@ -16,21 +16,27 @@ from pathlib import Path
 import numpy as np
 
 from ....errors import UserError
-from ...files.json_files import as_json
 from ...files.text import pairs
 from ...text.tokenisers import detokeniser
 from ..definition import Corpus
-from ..formats import archive_of, check_names, pair_writer, read_options
+from ..formats import (
+    append_lines,
+    append_segments,
+    archive_of,
+    check_names,
+    part_writer,
+    read_options,
+)
 
 LANGUAGES = ("zh", "en")
 
 
 @dataclass(frozen=True)
-class Text:
-    """A training corpus.
+class TrainingText:
+    """A text to train on.
 
     Args:
-        archive: the file.
+        archive: its file.
         members: pairs of members' names, Chinese first.
         segmented: the Chinese has spaces between words, in whole or in part; remove them.
     """
@@ -40,24 +46,23 @@ class Text:
     segmented: bool = False
 
 
+_NEWS = "news-commentary-v12.zh-en"
 TRAIN = {
-    "news-commentary-v12": Text(
-        "wmt17/training-parallel-nc-v12.tgz",
-        (("news-commentary-v12.zh-en.zh", "news-commentary-v12.zh-en.en"),),
+    "news-commentary-v12": TrainingText(
+        "wmt17/training-parallel-nc-v12.tgz", ((f"{_NEWS}.zh", f"{_NEWS}.en"),)
     ),
-    "un-v1": Text(
-        "un/UNv1.0.en-zh.tar.gz",
-        (("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"),),
+    "un-v1": TrainingText("un/UNv1.0.en-zh.tar.gz", (("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"),)),
+    "casia2015": TrainingText("cwmt/casia2015.zip", (("casia2015_ch.txt", "casia2015_en.txt"),)),
+    "casict2015": TrainingText(
+        "cwmt/casict2015.zip", (("casict2015_ch.txt", "casict2015_en.txt"),)
     ),
-    "casia2015": Text("cwmt/casia2015.zip", (("casia2015_ch.txt", "casia2015_en.txt"),)),
-    "casict2015": Text("cwmt/casict2015.zip", (("casict2015_ch.txt", "casict2015_en.txt"),)),
-    "datum2015": Text("cwmt/datum2015.zip", (("datum_ch.txt", "datum_en.txt"),)),
-    "datum2017": Text(
+    "datum2015": TrainingText("cwmt/datum2015.zip", (("datum_ch.txt", "datum_en.txt"),)),
+    "datum2017": TrainingText(
         "cwmt/datum2017.zip",
         tuple((f"Book{number}_cn.txt", f"Book{number}_en.txt") for number in range(1, 21)),
         segmented=True,
     ),
-    "neu2017": Text("cwmt/neu2017.zip", (("NEU_cn.txt", "NEU_en.txt"),)),
+    "neu2017": TrainingText("cwmt/neu2017.zip", (("NEU_cn.txt", "NEU_en.txt"),)),
 }
 VALID = ("wmt17/dev.tgz", "newsdev2017-zhen")
 TEST = ("wmt17/test.tgz", "newstest2017-zhen")
@@ -66,47 +71,38 @@ _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff
 _LATIN = re.compile("[A-Za-z]")
 
 
-def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
-    """Write the three parts, and in ``dropped.json`` how many pairs were left out, by reason.
+def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
+    """Write the three parts; return how many pairs were left out, by reason.
 
     The option is ``train``, names of :data:`TRAIN` (default: all).
-
-    Raises:
-        UserError: if an option is wrong, or an archive damaged or not what it should be.
     """
     options = read_options(corpus.options, {"train": list(TRAIN)})
     if corpus.languages != LANGUAGES:
         raise UserError(f"the reader wmt17 has zh to en, not {' to '.join(corpus.languages)}")
     check_names("train", options["train"], TRAIN)
     for part, (file, name) in {"valid": VALID, "test": TEST}.items():
-        with pair_writer(destination, part, LANGUAGES) as writer:
+        with part_writer(destination, part, LANGUAGES) as writer:
             names = (f"{name}-src.zh.sgm", f"{name}-ref.en.sgm")
-            writer.append_sgm(archive_of(archives, file), names)
+            append_segments(writer, archive_of(archives, file), names)
     dropped: Counter[str] = Counter()
     fingerprints = _write_plausible(options["train"], archives, destination, dropped)
     dropped["repeated"] = _leave_out_repeated(destination, fingerprints)
-    (destination / "dropped.json").write_bytes(as_json({"train": +dropped}, sort_keys=True))
+    return {"dropped": {"train": dict(+dropped)}}
 
 
 def _write_plausible(
     names: list[str], archives: dict[str, Path], destination: Path, dropped: Counter
 ) -> array:
-    """Write the training pairs that look like Chinese and English.
-
-    Returns:
-        a fingerprint of each.
-    """
+    """Write the training pairs that look like Chinese and English; return their fingerprints."""
     fingerprints = array("Q")
     join = detokeniser("jieba", "zh")
-    raw = [destination / f"all.{language}" for language in LANGUAGES]
-    with pair_writer(destination, "train", LANGUAGES) as train:
+    with part_writer(destination, "train", LANGUAGES) as train:
         for name in names:
             text = TRAIN[name]
-            archive = archive_of(archives, text.archive)
             for members in text.members:
-                with pair_writer(destination, "all", LANGUAGES) as everything:
-                    everything.append(archive, members)
-                for zh, en in pairs(*raw):
+                with part_writer(destination, "all", LANGUAGES) as everything:
+                    append_lines(everything, archive_of(archives, text.archive), members)
+                for zh, en in pairs(*everything.paths):
                     zh = join(zh) if text.segmented else zh
                     reason = implausible(zh, en)
                     if reason:
@@ -114,13 +110,13 @@ def _write_plausible(
                     else:
                         train.write((zh, en))
                         fingerprints.append(fingerprint(zh, en))
-    for path in raw:
+    for path in everything.paths:
         path.unlink()
     return fingerprints
 
 
 def implausible(zh: str, en: str) -> str | None:
-    """Why a pair is no Chinese sentence with its English translation; None if it may be one."""
+    """Return why a pair is not a Chinese sentence with its English translation, if so."""
     if not zh.strip() or not en.strip():
         return "empty"
     if not _HAN.search(zh):
@@ -133,27 +129,23 @@ def implausible(zh: str, en: str) -> str | None:
 
 
 def fingerprint(zh: str, en: str) -> int:
-    """A number of 64 bits for a pair; two of 25 million are the same by chance once in 60,000."""
+    """Return 64 bits for a pair; two of 25 million are the same by chance once in 60,000."""
     digest = blake2b(f"{zh.strip()}\n{en.strip()}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 
 def _leave_out_repeated(destination: Path, fingerprints: array) -> int:
-    """Keep the first of equal training pairs.
-
-    Returns:
-        how many were left out.
-    """
+    """Keep the first of equal training pairs; return how many were left out."""
     if not fingerprints:
         return 0
     numbers = np.frombuffer(fingerprints, dtype=np.uint64)
     first = np.zeros(len(numbers), dtype=bool)
     first[np.unique(numbers, return_index=True)[1]] = True
     paths = [destination / f"train.{language}" for language in LANGUAGES]
-    with pair_writer(destination, "once", LANGUAGES) as once:
+    with part_writer(destination, "once", LANGUAGES) as once:
         for pair, keep in zip(pairs(*paths), first, strict=True):
             if keep:
                 once.write(pair)
-    for path, language in zip(paths, LANGUAGES, strict=True):
-        (destination / f"once.{language}").replace(path)
-    return int(len(first) - first.sum())
+    for path, kept in zip(paths, once.paths, strict=True):
+        kept.replace(path)
+    return len(first) - once.count

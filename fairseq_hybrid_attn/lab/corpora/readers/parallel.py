@@ -1,0 +1,122 @@
+"""Plain files of parallel text: its parts unchanged, or one pair of files that is split here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from ....errors import UserError
+from ...files.text import ParallelWriter, pairs
+from ..definition import NAMED_TEST, PARTS, Corpus, is_test
+from ..formats import part_writer
+
+LARGEST = 1000  # sentences of valid and of test, if the recipe says nothing
+SHARE = 0.05  # of the sentences, at most
+FEWEST = 3  # different source sentences: one for each part
+
+#: The writer of each part.
+Writers = dict[str, ParallelWriter]
+
+
+def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
+    """Write the three parts.
+
+    ``options["files"]`` names the files: part -> [source, target], or one such pair under any
+    other name.  Several test sets, ``test`` and ``test.NAME``, are written one after the other,
+    in their order.  ``options["valid"]`` and ``["test"]`` are the sizes of what is split off.
+    """
+    if "files" not in corpus.options:
+        raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
+    texts = {
+        stem: [archives[name] for name in names] for stem, names in corpus.options["files"].items()
+    }
+    with ExitStack() as stack:
+        writers = {
+            part: stack.enter_context(part_writer(destination, part, corpus.languages))
+            for part in PARTS
+        }
+        if set(PARTS[:2]) < set(texts):
+            return {"tests": copy(corpus, texts, writers)}
+        ((source, target),) = texts.values()
+        return {"dropped": {"train": split(corpus, source, target, writers)}}
+
+
+def copy(corpus: Corpus, texts: dict[str, list[Path]], writers: Writers) -> list:
+    """Write parts that are there; return the test sets, if they have names."""
+    tests: list[tuple[str, int]] = []
+    for part, files in texts.items():
+        writer = writers[PARTS[2] if is_test(part) else part]
+        before = writer.count
+        for pair in pairs(*files):
+            write(writer, pair)
+        if is_test(part):
+            tests.append((part.removeprefix(NAMED_TEST), writer.count - before))
+            if writer.count == before:
+                raise UserError(f"{files[0]}: there are no sentences in it")
+    return tests if corpus.has_named_tests else []
+
+
+def write(writer: ParallelWriter, pair: tuple[str, str]) -> None:
+    """Write a pair; a carriage return within a line would end it for some programs."""
+    writer.write([line.replace("\r", " ") for line in pair])
+
+
+def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[str, int]:
+    """Split a pair of files, always in the same way; return how many pairs are not used, and why.
+
+    Which sentences are held out is decided by a hash of the source sentence.  A source
+    sentence is in one part alone; test and valid have its first translation, and training
+    text has no pair twice.
+    """
+    dropped: Counter = Counter()
+    sources = set()
+    for pair in pairs(source, target):
+        if all(side.strip() for side in pair):
+            sources.add(pair[0].strip())
+        else:
+            dropped["empty side"] += 1
+    if len(sources) < FEWEST:
+        raise UserError(
+            f"{source} has {len(sources)} different sentences that are translated; "
+            f"{FEWEST} are the least from which train, valid and test can be made"
+        )
+    shuffled = sorted(sources, key=lambda line: hashlib.sha256(line.encode()).digest())
+    tests, valids = (size(corpus, part, len(sources)) for part in ("test", "valid"))
+    if tests + valids >= len(sources):
+        raise UserError(
+            f"{source} has {len(sources)} different sentences; with {tests} for test and {valids} "
+            "for valid none is left to train on"
+        )
+    part_of = dict.fromkeys(shuffled[:tests], "test")
+    part_of.update(dict.fromkeys(shuffled[tests : tests + valids], "valid"))
+    written: set = set()
+    for pair in pairs(source, target):
+        key = pair[0].strip()
+        if not key or not pair[1].strip():
+            continue
+        part = part_of.get(key, "train")
+        # Of a training pair a hash will do, and keeps memory small.
+        identity = key if part != "train" else hash_of(pair)
+        if identity not in written:
+            written.add(identity)
+            write(writers[part], pair)
+        else:
+            dropped["duplicate" if part == "train" else f"source sentence in {part}"] += 1
+    return dict(dropped)
+
+
+def size(corpus: Corpus, part: str, sentences: int) -> int:
+    """Return how many sentences to hold out for a part."""
+    wanted = corpus.options.get(part)
+    if wanted is None:
+        return max(1, min(LARGEST, int(sentences * SHARE)))
+    if not isinstance(wanted, int) or wanted < 1:
+        raise UserError(f"options, {part}: {wanted}; use a number above 0")
+    return wanted
+
+
+def hash_of(pair: tuple[str, str]) -> bytes:
+    """Return the same for equal pairs."""
+    return hashlib.sha256("\n".join(side.strip() for side in pair).encode()).digest()[:16]

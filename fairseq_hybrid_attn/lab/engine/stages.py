@@ -168,6 +168,7 @@ class Workshop:
                 (partial / folder).mkdir(parents=True)
             facts = stage.make(partial) or {}
             files = describe(partial, stage.makes)
+            self._stamps.mkdir(exist_ok=True)  # first: it shows that the folder is ours
             (self._stamps / f"{stage.name}.json").unlink(missing_ok=True)
             for folder in stage.makes:
                 place = self.output / folder

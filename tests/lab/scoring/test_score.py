@@ -1,4 +1,4 @@
-"""Scoring: against sacrebleu's own command and against BLEU counted by hand."""
+"""``score``: against sacrebleu's own command and against BLEU counted by hand."""
 
 import json
 import math
@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 import sacrebleu
-from cli import run
+from refusals import check_command_refusals, check_refusals
 
-from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.command_line import COMMANDS, main
 from fairseq_hybrid_attn.lab.scoring.generate_output import join_subwords
 from fairseq_hybrid_attn.lab.scoring.metrics import build_metric, language
 from fairseq_hybrid_attn.lab.text.tokenisers import KINDS
@@ -53,7 +52,7 @@ TOKENISED_HYPOTHESES = [
 ]
 
 
-def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
+def multi_bleu(hypotheses, references):
     """BLEU of tokens by its definition (Papineni et al. 2002), as in multi-bleu.perl."""
     correct, total = Counter(), Counter()
     for hypothesis, reference in zip(hypotheses, references, strict=True):
@@ -64,34 +63,25 @@ def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
             )
             correct[n] += sum(min(count, wanted[gram]) for gram, count in found.items())
             total[n] += sum(found.values())
-    if not all(correct[n] for n in range(1, 5)):
-        return 0.0
-    ours = sum(len(line.split()) for line in hypotheses)
-    theirs = sum(len(line.split()) for line in references)
+    ours, theirs = (sum(len(line.split()) for line in side) for side in (hypotheses, references))
     penalty = min(1.0, math.exp(1 - theirs / ours))
     return 100 * penalty * math.exp(sum(math.log(correct[n] / total[n]) for n in correct) / 4)
 
 
-def sacrebleu_command(hypotheses: Path, reference: Path, *flags: str) -> tuple[float, str]:
+def sacrebleu_command(hypotheses, reference, *flags):
     """Score and signature by sacrebleu's own command line."""
-    done = subprocess.run(
-        [sys.executable, "-m", "sacrebleu", str(reference), "-i", str(hypotheses), *flags]
-        + ["-w", "8"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-m", "sacrebleu", reference, "-i", hypotheses, "-w", "8", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     report = json.loads(done.stdout)
     return report["score"], report["signature"]
 
 
-def write(path: Path, lines: list[str]) -> Path:
-    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    return path
+def write(name, lines):
+    Path(name).write_bytes("".join(f"{line}\n" for line in lines).encode())
 
 
-def write_generated(path: Path, lines: list[str], order=None) -> Path:
-    """What fairseq-generate prints for these hypotheses."""
+def write_generated(lines, order=None):
+    """``out.txt``: what fairseq-generate prints for these hypotheses."""
     output = []
     for number in order or range(len(lines)):
         output += [
@@ -101,43 +91,45 @@ def write_generated(path: Path, lines: list[str], order=None) -> Path:
             f"D-{number}\t-0.5\tother text",
             f"P-{number}\t-0.5 -0.5",
         ]
-    return write(path, [*output, "Generate test with beam=5: BLEU4 = 1.23"])
+    write("out.txt", [*output, "Generate test with beam=5: BLEU4 = 1.23"])
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    """A folder to work in, with a reference."""
+    """A folder to work in, with a reference and hypotheses."""
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "ref.txt", REFERENCE)
+    write("ref.txt", REFERENCE)
+    write("hyp.txt", HYPOTHESES)
     return tmp_path
 
 
-def score(*arguments: str, lang: str = "en", reference: str = "ref.txt") -> dict:
+def score(*arguments, lang="en", reference="ref.txt"):
     flags = ["--reference", reference, "--target-lang", lang, "--json", "score.json"]
     main(["score", *flags, *arguments])
     return json.loads(Path("score.json").read_text(encoding="utf-8"))
 
 
-def bleu(*arguments: str, **settings: str) -> float:
+def bleu(*arguments, **settings):
     return score(*arguments, **settings)["scores"]["bleu"]["value"]
 
 
-GENERATED = ["--generated", "out.txt"]
-WORDS = ["--subwords", "none", "--tokenizer", "none"]
+def generated(subwords="none", tokenizer="none"):
+    return ["--generated", "out.txt", "--subwords", subwords, "--tokenizer", tokenizer]
 
 
-@pytest.mark.parametrize("flags", [[], ["--lowercase"]])
-def test_text_scores_as_by_sacrebleus_command(flags, folder, capsys):
-    hypotheses = write(folder / "hyp.txt", HYPOTHESES)
-    expected, signature = sacrebleu_command(
-        hypotheses, folder / "ref.txt", *(["-lc"] if flags else [])
-    )
-    result = score("--hypotheses", "hyp.txt", *flags)
+TEXT = ["--hypotheses", "hyp.txt"]
+OUT = ["--hypotheses-out", "out.hyp"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--lowercase"]], ids=["case", "lowercase"])
+def test_text_scores_as_by_sacrebleus_command(flags, capsys):
+    expected, signature = sacrebleu_command("hyp.txt", "ref.txt", *(["-lc"] if flags else []))
+    assert f"case:{'lc' if flags else 'mixed'}|" in signature
     moses = version("sacremoses")
     tokenised = multi_bleu(TOKENISED_HYPOTHESES, TOKENISED_REFERENCE)
     tokenised_signature = signature.replace("tok:13a", f"tok:moses-en,sacremoses-{moses}")
     tokenised_signature = tokenised_signature.replace("smooth:exp", "smooth:none")
-    assert result == {
+    assert score(*TEXT, *flags) == {
         "scores": {
             "bleu": {"value": pytest.approx(expected, abs=1e-8), "signature": signature},
             "tokenised_bleu": {
@@ -152,18 +144,20 @@ def test_text_scores_as_by_sacrebleus_command(flags, folder, capsys):
         "translations": "hyp.txt",
         "reference": "ref.txt",
     }
-    assert f"case:{'lc' if flags else 'mixed'}|" in signature
+    out = capsys.readouterr().out.splitlines()
+    assert len(out) == 5 and out[::2] == [
+        "sentences: 4",
+        f"  {signature}",
+        f"  {tokenised_signature}",
+    ]
+    assert out[1].startswith(f"BLEU = {expected:.2f} ")
+    assert out[3].startswith(f"tokenised BLEU = {tokenised:.2f} ")
 
-    out = capsys.readouterr().out
-    assert "sentences: 4\n" in out
-    assert f"\nBLEU = {expected:.2f} " in out and f"  {signature}\n" in out
-    assert f"\ntokenised BLEU = {tokenised:.2f} " in out and f"  {tokenised_signature}\n" in out
 
-
-def test_scores_that_are_asked_for(folder, capsys):
-    write(folder / "hyp.txt", HYPOTHESES)
+def test_scores_of_scores(capsys):
+    """Those that are asked for, in that order."""
     names = ["wat_bleu", "nist_bleu", "compound_split_bleu"]
-    result = score("--hypotheses", "hyp.txt", "--scores", ", ".join(names))
+    result = score(*TEXT, "--scores", ", ".join(names))
     assert list(result["scores"]) == names
     for name, label in zip(names, ("WAT", "NIST", "compound-split"), strict=True):
         expected = build_metric(name, "en").score(HYPOTHESES, REFERENCE)
@@ -171,50 +165,39 @@ def test_scores_that_are_asked_for(folder, capsys):
         assert found == {"value": expected.value, "signature": expected.signature}
         assert expected.line.startswith(f"{label} BLEU = {expected.value:.2f} ")
     out = capsys.readouterr().out
-    assert f"\n{expected.line}\n  {expected.signature}\n" in out
-    assert "no tokenised BLEU" not in out
+    assert f"\n{expected.line}\n  {expected.signature}\n" in out and "no tokenised BLEU" not in out
     # The hyphens of both lines are right: as if "well-known" were three words.
-    atat = [line.replace("l-k", "l ##AT##-##AT## k") for line in TOKENISED_HYPOTHESES]
-    compound = multi_bleu(
-        atat, [li.replace("l-k", "l ##AT##-##AT## k") for li in TOKENISED_REFERENCE]
-    )
-    assert result["scores"]["compound_split_bleu"]["value"] == pytest.approx(compound, abs=1e-8)
+    sides = (TOKENISED_HYPOTHESES, TOKENISED_REFERENCE)
+    split = [[line.replace("l-k", "l ##AT##-##AT## k") for line in side] for side in sides]
+    assert result["scores"]["compound_split_bleu"]["value"] == pytest.approx(multi_bleu(*split))
 
 
-def test_wat_bleu_by_a_kytea_model(folder, monkeypatch):
-    """The model is asked for its words; one that splits everywhere stands for it."""
-    write(folder / "ja.txt", ["猫は12だ"])
-    (folder / "model.bin").write_bytes(b"abc")
+def test_wat_bleu_with_a_kytea_model(monkeypatch, capsys):
+    """No model comes with KyTea; a segmenter that splits everywhere stands for one."""
+    write("ref.ja", ["猫が12だ"])
+    write("hyp.ja", ["猫は12だ"])
+    Path("jp.mod").write_bytes(b"abc")  # SHA-256 ba7816bf…, FIPS 180-2
     asked = []
 
     def tokeniser(kind, lang, model):
-        asked.append(model)
+        asked.append((kind, lang, model))
         return " ".join
 
     monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.wat.tokeniser", tokeniser)
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.version", lambda package: "0")
-    flags = ["--scores", "wat_bleu", "--kytea-model", "model.bin", "--hypotheses", "ja.txt"]
-    result = score(*flags, lang="ja", reference="ja.txt")["scores"]["wat_bleu"]
-    assert result["value"] == pytest.approx(100) and asked == [Path("model.bin")]
-    assert "kytea-0,model.bin-ba7816bf|" in result["signature"]
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.version", lambda package: "0.1")
+    flags = ["--scores", "wat_bleu", "--kytea-model", "jp.mod", "--hypotheses", "hyp.ja"]
+    result = score(*flags, lang="ja", reference="ref.ja")["scores"]["wat_bleu"]
+    assert asked == [("kytea", "ja", Path("jp.mod"))]
+    assert "tok:wat-ja-kytea-0.1,jp.mod-ba7816bf|" in result["signature"]
+    assert " 75.0/33.3/" in capsys.readouterr().out  # 猫 は １２ だ: three of four words
 
 
-def test_lowercase_counts(folder):
-    write(folder / "hyp.txt", [line.upper() for line in REFERENCE])
-    assert bleu("--hypotheses", "hyp.txt") < 50
-    result = score("--hypotheses", "hyp.txt", "--lowercase")["scores"]
-    assert result["bleu"]["value"] == pytest.approx(100)
-    assert result["tokenised_bleu"]["value"] == pytest.approx(100)
-
-
-def test_moses_tokens_score_as_the_text_they_stand_for(folder):
+def test_moses_tokens_score_as_the_text_they_stand_for():
     """In any order of sentences."""
-    order = random.sample(range(4), 4)
-    write_generated(folder / "out.txt", MOSES, order)
-    flags = ["--subwords", "none", "--tokenizer", "moses", "--hypotheses-out", "hyp.txt"]
-    result = score(*GENERATED, *flags)
-    assert Path("hyp.txt").read_text().split("\n") == [*HYPOTHESES, ""]
-    assert result["scores"] == score("--hypotheses", "hyp.txt")["scores"]
+    write_generated(MOSES, random.sample(range(4), 4))
+    result = score(*generated(tokenizer="moses"), *OUT)
+    assert Path("out.hyp").read_text().split("\n") == [*HYPOTHESES, ""]
+    assert result["scores"] == score("--hypotheses", "out.hyp")["scores"]
 
 
 TOKENS = {
@@ -227,156 +210,92 @@ TOKENS = {
 }
 
 
-@pytest.mark.parametrize("tokenizer", TOKENS)
-def test_tokens_become_text(tokenizer, folder):
-    lang, tokens, text = TOKENS[tokenizer]
-    write(folder / "one.txt", [text])
-    write_generated(folder / "out.txt", [tokens])
-    flags = ["--tokenizer", tokenizer, "--subwords", "none", "--hypotheses-out", "hyp.txt"]
-    if lang == "ja":
-        pytest.importorskip("MeCab")
-        pytest.importorskip("ipadic")
-    assert bleu(*GENERATED, *flags, lang=lang, reference="one.txt") == pytest.approx(100)
-    assert Path("hyp.txt").read_text() == f"{text}\n"
+def test_tokens_of_every_tokenizer_become_text():
+    pytest.importorskip("MeCab")
+    pytest.importorskip("ipadic")
+    assert set(TOKENS) == set(KINDS)
+    for tokenizer, (lang, tokens, text) in TOKENS.items():
+        write("one.txt", [text])
+        write_generated([tokens])
+        found = bleu(*generated(tokenizer=tokenizer), *OUT, lang=lang, reference="one.txt")
+        assert (found, Path("out.hyp").read_text()) == (pytest.approx(100), f"{text}\n"), tokenizer
 
 
-def test_every_tokenizer_can_be_undone():
-    assert set(KINDS) == set(TOKENS)
-
-
-@pytest.mark.parametrize(
-    ("kind", "subwords", "words"),
-    [
+def test_subwords_are_joined():
+    for kind, subwords, words in (
         ("sentencepiece", "\u2581It ' s \u2581a \u2581do g .", "It's a dog."),
         ("sentencepiece", "\u2581 It \u2581 \u2581is", "It  is"),
-        ("sentencepiece", "", ""),
         ("sentencepiece", "\u2581", ""),
         ("subword-nmt", "It &ap@@ os@@ ;s a d@@ o@@ g .", "It &apos;s a dog ."),
         ("subword-nmt", "do@@ g@@", "dog"),
         ("subword-nmt", "", ""),
         ("none", "a@@ \u2581b", "a@@ \u2581b"),
-    ],
-)
-def test_subwords(kind, subwords, words):
-    assert join_subwords(subwords, kind) == words
+    ):
+        assert join_subwords(subwords, kind) == words, (kind, subwords)
 
 
-@pytest.mark.parametrize("kind", ["sentencepiece", "subword-nmt"])
-def test_subwords_of_a_real_model(kind, folder):
-    """Subwords of a model trained here are the text again."""
-    text = write(folder / "train.txt", [*REFERENCE, *HYPOTHESES] * 3)
-    if kind == "sentencepiece":
-        import sentencepiece
+def test_subwords_of_trained_models_are_the_text_again():
+    import sentencepiece
+    from subword_nmt.apply_bpe import BPE
+    from subword_nmt.learn_bpe import learn_bpe
 
-        sentencepiece.SentencePieceTrainer.train(
-            input=str(text), model_prefix="spm", vocab_size=45, minloglevel=2
-        )
-        model = sentencepiece.SentencePieceProcessor(model_file="spm.model")
-        pieces, tokenizer = [" ".join(model.encode(s, out_type=str)) for s in HYPOTHESES], "none"
-    else:
-        from subword_nmt.apply_bpe import BPE
-        from subword_nmt.learn_bpe import learn_bpe
-
-        with open("train.txt", encoding="utf-8") as lines, open("codes", "w") as codes:
-            learn_bpe(lines, codes, 10)
-        with open("codes", encoding="utf-8") as codes:
-            model = BPE(codes)
-        pieces, tokenizer = [model.process_line(s) for s in MOSES], "moses"
-    assert any(len(a.split()) > len(b.split()) for a, b in zip(pieces, MOSES, strict=True))
-    write_generated(folder / "out.txt", pieces)
-    score(*GENERATED, "--subwords", kind, "--tokenizer", tokenizer, "--hypotheses-out", "hyp.txt")
-    assert Path("hyp.txt").read_text().split("\n") == [*HYPOTHESES, ""]
+    write("train.txt", [*REFERENCE, *HYPOTHESES] * 3)
+    sentencepiece.SentencePieceTrainer.train(
+        input="train.txt", model_prefix="spm", vocab_size=45, minloglevel=2
+    )
+    model = sentencepiece.SentencePieceProcessor(model_file="spm.model")
+    with open("train.txt", encoding="utf-8") as lines, open("codes", "w") as codes:
+        learn_bpe(lines, codes, 10)
+    with open("codes", encoding="utf-8") as codes:
+        bpe = BPE(codes)
+    for kind, tokenizer, split in (
+        ("sentencepiece", "none", [" ".join(model.encode(s, out_type=str)) for s in HYPOTHESES]),
+        ("subword-nmt", "moses", [bpe.process_line(s) for s in MOSES]),
+    ):
+        assert sum(len(line.split()) for line in split) > sum(len(li.split()) for li in MOSES)
+        write_generated(split)
+        score(*generated(kind, tokenizer), *OUT)
+        assert Path("out.hyp").read_text().split("\n") == [*HYPOTHESES, ""], kind
 
 
-def test_the_best_of_several_hypotheses(folder):
+# -- The output of fairseq-generate --------------------------------------------------------------
+
+
+def test_the_best_of_several_hypotheses():
     best = "It's a small dog, isn't it?"
     lines = ["S-0\tx", f"H-0\t-0.1\t{best}", "D-0\t-0.1\tx", "P-0\t-1", "H-0\t-0.2\tworse"]
-    write(folder / "out.txt", [*lines, "D-0\t-0.2\tx", "P-0\t-1"])
-    write(folder / "one.txt", [best])
-    assert bleu(*GENERATED, *WORDS, reference="one.txt") == pytest.approx(100)
+    write("out.txt", [*lines, "D-0\t-0.2\tx", "P-0\t-1"])
+    write("one.txt", [best])
+    assert bleu(*generated(), reference="one.txt") == pytest.approx(100)
 
 
-def test_h_lines_alone_and_hypotheses_without_tokens(folder):
+def test_h_lines_alone_and_hypotheses_without_tokens():
     lines = [f"H-0\t-0.1\t{HYPOTHESES[0]}", "H-1\t-0.1\t", "H-3\t-0.1", "H-2\t-0.1\tb\tc"]
-    write(folder / "out.txt", lines)
-    result = score(*GENERATED, *WORDS, "--hypotheses-out", "hyp.txt")
-    assert Path("hyp.txt").read_text() == f"{HYPOTHESES[0]}\n\nb\tc\n\n"
+    write("out.txt", lines)
+    result = score(*generated(), *OUT)
+    assert Path("out.hyp").read_text() == f"{HYPOTHESES[0]}\n\nb\tc\n\n"
     assert (result["sentences"], result["missing"]) == (4, 0)
 
 
-def test_nothing_translated_scores_zero(folder):
-    write_generated(folder / "out.txt", ["", "", "", ""])
+def test_nothing_translated_scores_zero():
+    write_generated([""] * 4)
     for tokenizer in ("none", "moses"):
-        result = score(*GENERATED, "--subwords", "sentencepiece", "--tokenizer", tokenizer)
+        result = score(*generated("sentencepiece", tokenizer))
         assert [found["value"] for found in result["scores"].values()] == [0, 0]
 
 
-def test_no_common_sequence_of_four_tokens_is_zero_in_multi_bleu(folder):
-    """And not quite zero in sacrebleu, which smooths."""
-    write(folder / "hyp.txt", ["a b c x d e f"])
-    write(folder / "one.txt", ["a b c y d e f"])
-    result = score("--hypotheses", "hyp.txt", reference="one.txt")["scores"]
-    assert multi_bleu(["a b c x d e f"], ["a b c y d e f"]) == 0
-    assert result["tokenised_bleu"]["value"] == 0 and result["bleu"]["value"] > 10
-
-
-def test_lines_end_at_newlines_only(folder):
-    """Python's splitlines would find more lines than sacrebleu does."""
-    odd = ["one\u2028two three four", "five\x0bsix seven\x85 eight", "nine\x1cten\x0celeven"]
-    write(folder / "odd.txt", odd)
-    hypotheses = write(folder / "hyp.txt", [odd[0], "five six seven eight", odd[2]])
-    expected, _ = sacrebleu_command(hypotheses, folder / "odd.txt")
-    result = score("--hypotheses", "hyp.txt", reference="odd.txt")
-    assert result["sentences"] == 3
-    assert result["scores"]["bleu"]["value"] == pytest.approx(expected, abs=1e-8)
-
-    write_generated(folder / "out.txt", odd)
-    assert bleu(*GENERATED, *WORDS, reference="odd.txt") == pytest.approx(100)
-
-
-def test_windows_line_ends_and_a_missing_last_newline(folder):
-    (folder / "hyp.txt").write_bytes("\r\n".join(REFERENCE).encode())
-    assert bleu("--hypotheses", "hyp.txt", "--hypotheses-out", "out.txt") == pytest.approx(100)
-    assert Path("out.txt").read_text().split("\n") == [*REFERENCE, ""]
-
-
-def test_missing_translations_can_count_as_empty(folder, capsys):
-    write_generated(folder / "out.txt", HYPOTHESES, order=[3, 0])
-    write(folder / "hyp.txt", [HYPOTHESES[0], "", "", HYPOTHESES[3]])
-    result = score(*GENERATED, *WORDS, "--missing", "empty")
+def test_missing_translations_can_count_as_empty(capsys):
+    write_generated(HYPOTHESES, order=[3, 0])
+    write("gaps.txt", [HYPOTHESES[0], "", "", HYPOTHESES[3]])
+    result = score(*generated(), "--missing", "empty")
     assert result["missing"] == 2
     assert "sentences: 4 (2 missing, scored as empty)" in capsys.readouterr().out
-    assert result["scores"] == score("--hypotheses", "hyp.txt")["scores"]
+    assert result["scores"] == score("--hypotheses", "gaps.txt")["scores"]
 
 
-def test_chinese_is_segmented_by_sacrebleu(folder, capsys):
-    write(folder / "zh.txt", ["你好,世界和平 2024。", "我喜欢猫。"])
-    hypotheses = write(folder / "hyp.txt", ["你好,世界 2024。", "我喜欢狗。"])
-    expected, signature = sacrebleu_command(hypotheses, folder / "zh.txt", "-l", "en-zh")
-    assert "tok:zh" in signature
-    result = score("--hypotheses", "hyp.txt", lang="zh", reference="zh.txt")
-    bleu = {"value": pytest.approx(expected, abs=1e-8), "signature": signature}
-    assert result["scores"] == {"bleu": bleu}
-    assert "no tokenised BLEU" in capsys.readouterr().out
-
-
-def test_japanese_is_segmented_by_mecab_or_asks_for_it(folder):
-    write(folder / "ja.txt", ["私は猫が好きです。"])
-    write(folder / "hyp.txt", ["私は犬が好きです。"])
-    try:
-        import ipadic  # noqa: F401
-        import MeCab  # noqa: F401
-    except ImportError:
-        with pytest.raises(UserError, match=r"pip install sacrebleu\[ja\]"):
-            score("--hypotheses", "hyp.txt", lang="ja", reference="ja.txt")
-    else:
-        result = score("--hypotheses", "hyp.txt", lang="ja", reference="ja.txt")["scores"]["bleu"]
-        assert "tok:ja-mecab" in result["signature"] and 0 < result["value"] < 100
-
-
-@pytest.mark.parametrize(
-    ("tokens", "flags", "warning"),
-    [
+def test_flags_that_tokens_contradict(capsys):
+    write("one.txt", ["a dog"])
+    for tokens, flags, warning in (
         ("a do@@ g", "none none", "look like --subwords subword-nmt, not none"),
         ("\u2581a \u2581dog", "none none", "look like --subwords sentencepiece, not none"),
         ("\u2581a \u2581dog", "subword-nmt none", "look like --subwords sentencepiece, not sub"),
@@ -385,119 +304,140 @@ def test_japanese_is_segmented_by_mecab_or_asks_for_it(folder):
         ("a dog", "none none", None),
         ("\u2581it ' s", "sentencepiece none", None),
         ("it &apos;s a do@@ g", "subword-nmt moses", None),
-    ],
-)
-def test_flags_that_tokens_contradict(tokens, flags, warning, folder, capsys):
-    write(folder / "one.txt", ["a dog"])
-    write_generated(folder / "out.txt", [tokens])
-    subwords, tokenizer = flags.split()
-    score(*GENERATED, "--subwords", subwords, "--tokenizer", tokenizer, reference="one.txt")
-    err = capsys.readouterr().err
-    assert ("warning: " in err) == (warning is not None)
-    assert warning is None or warning in err
+    ):
+        write_generated([tokens])
+        score(*generated(*flags.split()), reference="one.txt")
+        err = capsys.readouterr().err
+        assert warning in err if warning else not err, (tokens, flags)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("", "give one of --generated OUT"),
-        ("--generated out.txt --hypotheses hyp.txt", "give one of --generated OUT"),
-        ("--generated out.txt", "--generated needs --subwords and --tokenizer"),
-        ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
-        ("--hypotheses hyp.txt --tokenizer moses", "--tokenizer moses goes with --generated"),
-        ("--hypotheses hyp.txt --missing empty", "--missing empty goes with --generated"),
-        ("--hypotheses hyp.txt --scores blue", "there is no score 'blue'; choose of bleu, tok"),
-        ("--hypotheses hyp.txt --scores bleu,", "there is no score ''"),
-        ("--hypotheses hyp.txt --scores bleu,bleu", "--scores: bleu twice"),
-        ("--hypotheses hyp.txt --target-lang zh --scores nist_bleu", "not for zh; choose bleu"),
-        ("--hypotheses hyp.txt --kytea-model x", "--kytea-model goes with --scores wat_bleu"),
-        (
-            "--hypotheses hyp.txt --scores wat_bleu --kytea-model x",
-            "KyTea model is for wat_bleu into ja, not for wat_bleu into en",
-        ),
-        (
-            "--hypotheses hyp.txt --target-lang ja --scores wat_bleu --kytea-model nowhere",
-            "KyTea model nowhere is not a file",
-        ),
-        ("--generated out.txt --subwords none --tokenizer jieba", "jieba is for zh, not for en"),
-        ("--hypotheses nowhere.txt", "nowhere.txt cannot be read: No such file"),
-        ("--hypotheses hyp.txt --reference nowhere.txt", "nowhere.txt cannot be read"),
-        ("--hypotheses hyp.txt --reference folder", "folder cannot be read: Is a directory"),
-        ("--hypotheses hyp.txt --reference empty.txt", "empty.txt is empty"),
-        ("--hypotheses empty.txt", "empty.txt is empty"),
-        ("--hypotheses latin.txt", "latin.txt, line 2: not UTF-8 .byte 0xe9"),
-        ("--hypotheses three.txt", "three.txt has 3 lines, the reference ref.txt has 4"),
-        ("--generated killed.txt", "killed.txt has no H- lines"),
-        ("--generated cut.txt", "cut.txt, line 2: not a complete H- line: 'H-1'"),
-        ("--generated gaps.txt", "3 of 4 sentences have no hypothesis .*: 0, 2, 3. Was"),
-        ("--generated many.txt --reference long.txt", "7 of 9 sentences .*: 2, 3, 4, 5, 6, ..."),
-        ("--generated beyond.txt", "reference has 4 lines, but 1 hypotheses .*: 4; is it"),
-        ("--generated twice.txt", "twice.txt, line 6: sentence 0 again"),
-        ("--generated apart.txt", "apart.txt, line 3: sentence 0 again"),
-        ("--hypotheses hyp.txt --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
-        ("--hypotheses hyp.txt --hypotheses-out ./hyp.txt", "is one of the inputs"),
-        ("--hypotheses hyp.txt --json x --hypotheses-out x", "--json writes there too"),
-        ("--hypotheses hyp.txt --json nowhere/x", "there is no directory nowhere"),
-        ("--hypotheses hyp.txt --json folder", "--json folder is a directory"),
-    ],
-)
-def test_faults(arguments, message, folder):
-    write(folder / "hyp.txt", HYPOTHESES)
-    write(folder / "three.txt", HYPOTHESES[:3])
-    write(folder / "long.txt", ["x"] * 9)
-    (folder / "empty.txt").write_bytes(b"")
+# -- Text ----------------------------------------------------------------------------------------
+
+
+def test_lines_end_at_newlines_only():
+    """Python's splitlines would find more lines than sacrebleu does."""
+    odd = ["one\u2028two three four", "five\x0bsix seven\x85 eight", "nine\x1cten\x0celeven"]
+    write("odd.txt", odd)
+    write("hyp.txt", [odd[0], "five six seven eight", odd[2]])
+    expected, _ = sacrebleu_command("hyp.txt", "odd.txt")
+    result = score(*TEXT, reference="odd.txt")
+    assert result["sentences"] == 3
+    assert result["scores"]["bleu"]["value"] == pytest.approx(expected, abs=1e-8)
+    write_generated(odd)
+    assert bleu(*generated(), reference="odd.txt") == pytest.approx(100)
+
+
+def test_windows_line_ends_and_a_missing_last_newline(folder):
+    (folder / "hyp.txt").write_bytes("\r\n".join(REFERENCE).encode())
+    assert bleu(*TEXT, *OUT) == pytest.approx(100)
+    assert Path("out.hyp").read_text().split("\n") == [*REFERENCE, ""]
+
+
+def test_languages_without_spaces_are_segmented_by_sacrebleu(capsys):
+    pytest.importorskip("MeCab")
+    pytest.importorskip("ipadic")
+    for lang, reference, hypothesis in (
+        ("zh", "你好,世界和平 2024。", "你好,世界 2024。"),
+        ("ja", "私は猫が好きです。", "私は犬が好きです。"),
+    ):
+        write("one.txt", [reference])
+        write("hyp.txt", [hypothesis])
+        expected, signature = sacrebleu_command("hyp.txt", "one.txt", "-l", f"en-{lang}")
+        assert f"tok:{'ja-mecab' if lang == 'ja' else 'zh'}" in signature
+        found = {"value": pytest.approx(expected, abs=1e-8), "signature": signature}
+        assert score(*TEXT, lang=lang, reference="one.txt")["scores"] == {"bleu": found}
+        assert "no tokenised BLEU" in capsys.readouterr().out
+
+
+# -- The command line ----------------------------------------------------------------------------
+
+
+def test_refusals(folder):
+    write("three.txt", HYPOTHESES[:3])
+    write("long.txt", ["x"] * 9)
+    write("empty.txt", [])
     (folder / "latin.txt").write_bytes("one\ncaf\xe9\n".encode("latin-1"))
     (folder / "folder").mkdir()
-    write_generated(folder / "out.txt", HYPOTHESES)
-    write(folder / "killed.txt", ["S-0\tx"])
-    write(folder / "cut.txt", ["H-0\t-0.1\tx", "H-1"])
-    write(folder / "gaps.txt", ["H-1\t-0.1\tx"])
-    write(folder / "many.txt", ["H-1\t-0.1\tx", "H-0\t-0.1\tx"])
-    write(folder / "beyond.txt", [f"H-{i}\t-0.1\tx" for i in range(5)])
-    write(folder / "twice.txt", ["S-0\tx", "H-0\t-1\tx", "D-0\t-1\tx", "P-0\t-1", "", "S-0\tx"])
-    write(folder / "apart.txt", ["H-0\t-0.1\tx", "H-1\t-0.1\tx", "H-0\t-0.1\tx"])
+    write_generated(HYPOTHESES)
+    write("killed.txt", ["S-0\tx"])
+    write("cut.txt", ["H-0\t-0.1\tx", "H-1"])
+    write("gaps.txt", ["H-1\t-0.1\tx"])
+    write("many.txt", ["H-1\t-0.1\tx", "H-0\t-0.1\tx"])
+    write("beyond.txt", [f"H-{i}\t-0.1\tx" for i in range(5)])
+    write("twice.txt", ["S-0\tx", "H-0\t-1\tx", "D-0\t-1\tx", "P-0\t-1", "", "S-0\tx"])
+    write("apart.txt", ["H-0\t-0.1\tx", "H-1\t-0.1\tx", "H-0\t-0.1\tx"])
+    write("old.json", ["kept"])
     # Arguments that come later prevail.
-    default = ["--reference", "ref.txt", "--target-lang", "en", "--json", "old.json"]
-    files = [] if "out.txt" in arguments or "--generated" not in arguments else WORDS
-    (folder / "old.json").write_text("kept")
-    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-    with pytest.raises(UserError, match=message):
-        main(["score", *default, *files, *arguments.split()])
-    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+    command = ["score", "--reference", "ref.txt", "--target-lang", "en", "--json", "old.json"]
+    text = "--hypotheses hyp.txt"
+    check_command_refusals(
+        [
+            ("", "give one of --generated OUT"),
+            (f"--generated out.txt {text}", "give one of --generated OUT"),
+            ("--generated out.txt", "--generated needs --subwords and --tokenizer"),
+            ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
+            (f"{text} --tokenizer moses", "--tokenizer moses goes with --generated"),
+            (f"{text} --missing empty", "--missing empty goes with --generated"),
+            (f"{text} --scores blue", "there is no score 'blue'; choose of bleu, tok"),
+            (f"{text} --scores bleu,", "there is no score ''"),
+            (f"{text} --scores bleu,bleu", "--scores: bleu twice"),
+            (f"{text} --target-lang zh --scores nist_bleu", "not for zh; choose bleu"),
+            (f"{text} --kytea-model x", "--kytea-model goes with --scores wat_bleu"),
+            (f"{text} --scores wat_bleu --kytea-model x", "is for wat_bleu into ja, not for wat"),
+            (
+                f"{text} --target-lang ja --scores wat_bleu --kytea-model nowhere",
+                "KyTea model nowhere is not a file",
+            ),
+            ("--hypotheses nowhere.txt", "nowhere.txt cannot be read: No such file"),
+            (f"{text} --reference nowhere.txt", "nowhere.txt cannot be read"),
+            (f"{text} --reference folder", "folder cannot be read: Is a directory"),
+            (f"{text} --reference empty.txt", "empty.txt is empty"),
+            ("--hypotheses empty.txt", "empty.txt is empty"),
+            ("--hypotheses latin.txt", "latin.txt, line 2: not UTF-8 .byte 0xe9"),
+            ("--hypotheses three.txt", "three.txt has 3 lines, the reference ref.txt has 4"),
+            (f"{text} --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
+            (f"{text} --hypotheses-out ./hyp.txt", "is one of the inputs"),
+            (f"{text} --json x --hypotheses-out x", "--json writes there too"),
+            (f"{text} --json nowhere/x", "there is no directory nowhere"),
+            (f"{text} --json folder", "--json folder is a directory"),
+        ],
+        *command,
+    )
+    check_command_refusals(
+        [
+            ("out.txt --tokenizer jieba", "jieba is for zh, not for en"),
+            ("killed.txt", "killed.txt has no H- lines"),
+            ("cut.txt", "cut.txt, line 2: not a complete H- line: 'H-1'"),
+            ("gaps.txt", "3 of 4 sentences have no hypothesis .*: 0, 2, 3. Was"),
+            ("many.txt --reference long.txt", "7 of 9 sentences .*: 2, 3, 4, 5, 6, ..."),
+            ("beyond.txt", "reference has 4 lines, but 1 hypotheses .*: 4; is it"),
+            ("twice.txt", "twice.txt, line 6: sentence 0 again"),
+            ("apart.txt", "apart.txt, line 3: sentence 0 again"),
+        ],
+        *(*command, "--subwords", "none", "--tokenizer", "none", "--generated"),
+    )
 
 
-def test_on_the_command_line(folder):
-    """Standard output has the scores and nothing else; a fault is a message."""
-    write(folder / "hyp.txt", HYPOTHESES)
-    flags = ["score", "--hypotheses", "hyp.txt", "--target-lang", "en", "--reference"]
-    done = run("fairseq-hybrid", *flags, "ref.txt", cwd=folder)
-    bleu, signature = sacrebleu_command(folder / "hyp.txt", folder / "ref.txt")
-    lines = done.stdout.split("\n")
-    assert len(lines) == 6 and lines[0] == "sentences: 4" and lines[2] == f"  {signature}"
-    assert lines[1].startswith(f"BLEU = {bleu:.2f} ") and lines[3].startswith("tokenised BLEU = ")
-
-    done = run("fairseq-hybrid", *flags, "nowhere.txt", cwd=folder, expect=1)
-    assert done.stdout == ""
-    assert "nowhere.txt cannot be read: No such file or directory" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_help_names_every_command(capsys):
+def test_help_lists_every_command_in_a_line_of_80_columns(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
-    out = capsys.readouterr().out
-    assert "average" in out and "score" in out
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    listed = [line.split()[0] for line in lines if line.startswith("  ") and "-h," not in line]
+    assert listed == list(COMMANDS) and len(listed) == 21
 
 
-@pytest.mark.parametrize(
-    "code, expected", [("en", "en"), ("JA", "ja"), ("zh-CN", "zh"), ("zh_CN", "zh"), ("deu", "deu")]
-)
-def test_language_codes(code, expected):
-    assert language(code) == expected
+def test_an_unknown_command_is_refused(capsys):
+    for arguments in ([], ["scores"]):
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        assert ended.value.code == 2
+    assert "invalid choice: 'scores'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("code", ["", "e", "english", "e1", "-en"])
-def test_no_language_codes(code):
-    with pytest.raises(UserError, match="--target-lang"):
-        language(code)
+def test_language_codes():
+    codes = {"en": "en", "JA": "ja", "zh-CN": "zh", "zh_CN": "zh", "deu": "deu"}
+    assert [language(code) for code in codes] == list(codes.values())
+    wrong = [(code, "--target-lang") for code in ("", "e", "english", "e1", "-en")]
+    check_refusals(wrong, language)

@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.lab.scoring.significance import confidence_interval, pa
 WORDS = "the a cat dog well-known sat on mat, mat. It's isn't 5.3".split()
 
 
-def noisy(lines: list[str], errors: float, seed: int) -> list[str]:
+def noisy(lines, errors, seed):
     choose = random.Random(seed)
     return [
         " ".join(choose.choice(WORDS) if choose.random() < errors else word for word in li.split())
@@ -22,12 +22,8 @@ def noisy(lines: list[str], errors: float, seed: int) -> list[str]:
     ]
 
 
-def corpus(size: int) -> list[str]:
-    choose = random.Random(0)
-    return [" ".join(choose.choices(WORDS, k=choose.randint(3, 15))) for _ in range(size)]
-
-
-REFERENCES = corpus(120)
+CHOOSE = random.Random(0)
+REFERENCES = [" ".join(CHOOSE.choices(WORDS, k=CHOOSE.randint(3, 15))) for _ in range(120)]
 BASELINE = noisy(REFERENCES, 0.4, seed=1)
 SYSTEMS = {
     "better": noisy(REFERENCES, 0.2, seed=2),
@@ -37,20 +33,14 @@ SYSTEMS = {
 
 
 def sacrebleu_command(folder, *flags):
-    files = {"ref": REFERENCES, "base": BASELINE, **SYSTEMS}
-    for name, lines in files.items():
+    for name, lines in {"ref": REFERENCES, "base": BASELINE, **SYSTEMS}.items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines))
-    done = subprocess.run(
-        [sys.executable, "-m", "sacrebleu", "ref", *flags, "--format", "json", "-w", "12"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [sys.executable, "-m", "sacrebleu", "ref", *flags, "--format", "json", "-w", "12"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("lowercase", [False, True], ids=["case", "lowercase"])
 def test_paired_bootstrap_is_sacrebleus(lowercase, tmp_path, monkeypatch):
     flags = ["-lc"] if lowercase else []
     _, *rows = sacrebleu_command(
@@ -61,15 +51,23 @@ def test_paired_bootstrap_is_sacrebleus(lowercase, tmp_path, monkeypatch):
     assert list(results) == list(SYSTEMS) == [row["system"] for row in rows]
     for row, (name, result) in zip(rows, results.items(), strict=True):
         expected = row["BLEU"]
-        assert result.value == pytest.approx(expected["score"], abs=1e-9)
-        assert result.mean == pytest.approx(expected["mean"], abs=1e-9)
-        assert result.interval == pytest.approx(expected["ci"], abs=1e-9)
+        found = {"score": result.value, "mean": result.mean, "ci": result.interval}
+        assert found == pytest.approx({key: expected[key] for key in found}, abs=1e-9)
         if name != "the same":
             assert result.p_value == pytest.approx(expected["p_value"], abs=1e-12)
         assert (result.samples, result.seed) == (300, 12345)
-        assert result.signature.startswith(
-            f"nrefs:1|bs:300|seed:12345|case:{'lc' if lowercase else 'mixed'}|eff:no|tok:13a|"
-        )
+        case = "lc" if lowercase else "mixed"
+        assert result.signature.startswith(f"nrefs:1|bs:300|seed:12345|case:{case}|eff:no|tok:13a|")
+
+
+def test_confidence_interval_is_sacrebleus(tmp_path):
+    expected = sacrebleu_command(tmp_path, "-i", "base", "--confidence")
+    result = confidence_interval("bleu", BASELINE, REFERENCES, "en")
+    assert result.value == pytest.approx(expected["score"], abs=1e-9)
+    assert result.mean == pytest.approx(expected["confidence_mean"], abs=1e-9)
+    assert result.interval == pytest.approx(expected["confidence_var"], abs=1e-9)
+    assert result.signature == expected["signature"]
+    assert (result.p_value, result.samples) == (None, 1000)
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -84,18 +82,16 @@ def test_verdicts(name):
         assert result.value == score.value  # what is resampled is what the metric scores
         assert result.signature == score.signature.replace("nrefs:1|", "nrefs:1|bs:200|seed:12345|")
         assert abs(result.mean - result.value) < result.interval
+    alone = confidence_interval(name, SYSTEMS["better"], REFERENCES, "en", samples=200)
+    better = results["better"]
+    assert (better.mean, better.interval) == (alone.mean, alone.interval)
 
 
 def test_p_value_counts_samples():
     """Of the 2-sentence test set, the two draws of one sentence twice and the even one."""
-    results = paired_bootstrap(
-        "tokenised_bleu",
-        ["a b c d", "x y z u"],
-        {"worse": ["a b c d", "x y z v"]},
-        ["a b c d", "x y z u"],
-        "en",
-        samples=1000,
-    )
+    references = ["a b c d", "x y z u"]
+    systems = {"worse": ["a b c d", "x y z v"]}
+    results = paired_bootstrap("tokenised_bleu", references, systems, references, "en")
     # 7/8, 5/6, 3/4, 1/2: 71.9 against 100.  Twice the second sentence has no four-gram: 0.  So
     # |difference| is 0, 28.1 or 100 in 1/4, 1/2, 1/4 of samples, 39.05 in the mean; less the
     # mean, it exceeds 28.1 when it is 100: a quarter of the time.
@@ -103,37 +99,15 @@ def test_p_value_counts_samples():
     assert results["worse"].p_value == pytest.approx(0.25, abs=0.05)
 
 
-def test_confidence_interval_is_sacrebleus(tmp_path):
-    expected = sacrebleu_command(tmp_path, "-i", "base", "--confidence")
-    result = confidence_interval("bleu", BASELINE, REFERENCES, "en")
-    assert result.value == pytest.approx(expected["score"], abs=1e-9)
-    assert result.mean == pytest.approx(expected["confidence_mean"], abs=1e-9)
-    assert result.interval == pytest.approx(expected["confidence_var"], abs=1e-9)
-    assert result.signature == expected["signature"]
-    assert (result.p_value, result.samples) == (None, 1000)
-
-
-def test_a_comparison_has_the_interval_of_the_system_alone():
-    compared = paired_bootstrap("nist_bleu", BASELINE, SYSTEMS, REFERENCES, "en", samples=50)
-    alone = confidence_interval("nist_bleu", SYSTEMS["better"], REFERENCES, "en", samples=50)
-    assert (compared["better"].mean, compared["better"].interval) == (alone.mean, alone.interval)
-
-
-@pytest.mark.parametrize(
-    ("baseline", "system", "references", "message"),
-    [
+def test_refusals():
+    for baseline, system, references, message in (
         (["a"], ["a", "b"], ["a", "b"], "the baseline: 1 lines, but the reference has 2"),
         (["a", "b"], ["a", "b", "c"], ["a", "b"], "new: 3 lines, but the reference has 2"),
         ([], [], [], "the reference has no lines"),
         (["a"], ["a"], ["a"], "one sentence cannot be resampled"),
-    ],
-)
-def test_lists_that_do_not_fit(baseline, system, references, message):
-    with pytest.raises(UserError, match=message):
-        paired_bootstrap("bleu", baseline, {"new": system}, references, "en")
-
-
-def test_other_mistakes():
+    ):
+        with pytest.raises(UserError, match=message):
+            paired_bootstrap("bleu", baseline, {"new": system}, references, "en")
     with pytest.raises(UserError, match="translations: 1 lines, but the reference has 2"):
         confidence_interval("bleu", ["a"], ["a", "b"], "en")
     with pytest.raises(UserError, match="0 samples: use 1 or more"):

@@ -1,0 +1,118 @@
+"""A workspace as `reproduce` leaves it, made by hand: runs with any translations, no models."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import random
+import shutil
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+from workspaces import SETTINGS, write_configs
+
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.configuration.settings import load_profile
+from fairseq_hybrid_attn.lab.configuration.tables import load_table
+from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
+from fairseq_hybrid_attn.lab.runs.planning import Plan
+from fairseq_hybrid_attn.lab.runs.results import identity
+from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
+
+WORDS = "the a dog cat house tree sees hears likes old new green".split()
+
+
+def sentences(count: int, seed: int, low: int = 4, high: int = 9) -> list[str]:
+    choose = random.Random(seed)
+    return [" ".join(choose.choices(WORDS, k=choose.randint(low, high))) for _ in range(count)]
+
+
+def worse(lines: list[str], share: float, seed: object) -> list[str]:
+    """The lines, with so large a share of the words replaced."""
+    choose = random.Random(str(seed))
+    return [
+        " ".join(word if choose.random() > share else choose.choice(WORDS) for word in line.split())
+        for line in lines
+    ]
+
+
+REFERENCES = sentences(60, seed=0)
+SOURCES = sentences(60, seed=1, low=1, high=12)
+
+
+class MadeWorkspace:
+    """Configurations, text and runs in a folder."""
+
+    def __init__(self, folder: Path, **files: dict):
+        """Write the configurations ``files`` and the text, unless the folder is a copy."""
+        self.folder, self.configs = folder, folder / "configs"
+        if not self.configs.is_dir():
+            write_configs(self.configs, **files)
+            (folder / "text").mkdir()
+            parts = {"train": "xx", "valid": "xx", "test": (SOURCES, REFERENCES)}
+            for part, sides in parts.items():
+                for language, lines in zip(("de", "en"), sides, strict=True):
+                    write_lines(folder / f"text/{part}.{language}", lines)
+        own = OwnText(folder / "text", "de", "en")
+        self.workspace = Workspace(
+            folder / "out", self.configs, load_profile("full", self.configs), own
+        )
+
+    def copy(self, folder: Path) -> MadeWorkspace:
+        """The same in another folder, to be changed."""
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return MadeWorkspace(folder)
+
+    def plan(self, table: str = "toy/table1", seeds: tuple[int, ...] = (1, 2)) -> Plan:
+        found = load_table(table, self.configs)
+        return Plan(found, self.workspace, tuple(found.cells()), seeds)
+
+    def run(self, row: str, column: str = "bleu", seed: int = 1, table="toy/table1") -> Run:
+        cells = {(c.row.name, c.column.name): c for c in self.plan(table).cells}
+        return self.workspace.run(cells[row, column], seed)
+
+    def finish(self, run: Run, translations: list[str], scores=(), **facts: object) -> None:
+        """Give a run a result, and its corpus a manifest."""
+        digest = run.recipe.digest
+        manifest = {field.name: {} for field in dataclasses.fields(Manifest)}
+        write_lines(run.treatment.reference(), REFERENCES)
+        write_lines(run.treatment.source_words, SOURCES)
+        Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
+        write_lines(run.folder.hypotheses, translations)
+        bleu = {"value": score(translations, REFERENCES), "signature": "tok:13a"}
+        paper, table, row, column = run.cell.run_name.split("/")
+        plugin = f"/there/{run.name}/fairseq_hybrid_attn"
+        result = {
+            **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
+            **{"seed": run.seed, "label": run.workspace.label, "identity": identity(run)},
+            "corpus": {"source": "de", "target": "en", "counts": {"test": 60}, "digest": digest},
+            **{"settings": {"batch": SETTINGS["batch"]}, "updates": 60, "epoch": 1},
+            "commands": {"train": ["fairseq-train", str(run.corpus_folder), "--user-dir", plugin]},
+            **{"training_seconds": 90.0, "parameters": 1000, "sentences": 60},
+            "scores": {"bleu": bleu, **dict(scores)},
+            **{"devices": "CPU", "hardware": {"processor": "x", "gpus": []}, "versions": {"a": 1}},
+            **{"code": {"commit": "c", "digest": "d", "modified": False}, "finished": "now"},
+            **facts,
+        }
+        run.folder.result.write_text(json.dumps(result))
+        run.folder.begun.write_text(json.dumps({"identity": result["identity"]}))
+
+    def hybrid(self, *arguments: object) -> str:
+        """What a command prints; unless ``--output`` is given, it is about this workspace."""
+        words = [str(word) for word in arguments]
+        if "--output" not in words:
+            words += ["--configs", "configs", "--data", "text", "--output", "out"]
+        with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as printed:
+            main(words)
+        return printed.getvalue()
+
+
+def score(translations: list[str], references: list[str]) -> float:
+    return BLEU().corpus_score(translations, [references]).score
+
+
+def write_lines(path: Path, lines: list[str] | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines))

@@ -1,0 +1,106 @@
+"""A workspace of hand-made runs that the tests of this folder share."""
+
+import pytest
+from made_runs import REFERENCES, MadeWorkspace, worse
+
+WIDE = {"run": "bleu", "score": "bleu"}
+ROWS = {row: {"run": f"toy/table1/{row}"} for row in ("plain", "ours")}
+TABLES = {
+    "toy/table1.yaml": {
+        "title": "Toy",
+        "extends": "toy",
+        "baseline": "plain",
+        "columns": {"bleu": {}, "nopos": {"train": {"no-encoder-positions": True}}},
+        "rows": {
+            "plain": {"paper": {"bleu": 30.0, "nopos": 15.0}, "system": "Plain | p"},
+            "ours": {"paper": {"bleu": 31.0, "nopos": None}},
+        },
+        "claims": [
+            {"says": "plain falls", "above-zero": "plain/bleu - plain/nopos"},
+            {
+                "says": "ours falls less",
+                "above-zero": "plain/bleu - plain/nopos - ours/bleu + ours/nopos",
+            },
+            {"says": "ours is better", "above-zero": "ours/bleu - plain/bleu"},
+            {"says": "ours is worse without", "above-zero": "plain/nopos - ours/nopos"},
+        ],
+    },
+    "toy/curves.yaml": {
+        "title": "Toy curves",
+        "columns": {
+            "bleu": {},
+            "bleu_curve": {**WIDE, "curve": True},
+            "loss_curve": {"run": "bleu", "curve": True, "score": "valid_loss"},
+            "final_loss": {"run": "bleu", "score": "valid_loss"},
+        },
+        "rows": ROWS,
+    },
+    "toy/lengths.yaml": {
+        "title": "Toy lengths",
+        "baseline": "plain",
+        "columns": {
+            "short": {**WIDE, "source-words": [0, 5]},
+            "middle": {**WIDE, "source-words": [5, 9]},
+            "long": {**WIDE, "source-words": [9, None]},
+            "longer": {**WIDE, "source-words": [50, None]},
+            "all": {**WIDE, "source-words": [0, None]},
+        },
+        "rows": ROWS,
+    },
+    "toy/cut.yaml": {
+        "title": "Toy lengths of translations",
+        "baseline": "plain",
+        "columns": {
+            "ratio": {"run": "bleu", "score": "length_ratio"},
+            "ratio_long": {"run": "bleu", "score": "length_ratio", "source-words": [9, None]},
+            "cut": {**WIDE, "cut": True},
+            "cut_long": {**WIDE, "cut": True, "source-words": [9, None]},
+            "longer": {**WIDE, "source-words": [50, None]},
+        },
+        "claims": [
+            {"says": "ours is better, cut", "above-zero": "ours/cut - plain/cut"},
+            {"says": "so it is on what is not there", "above-zero": "ours/longer - plain/longer"},
+        ],
+        "rows": ROWS,
+    },
+    "toy/gates.yaml": {
+        "title": "Toy gates",
+        "transposed": True,
+        "columns": {
+            "bleu": {},
+            "gate": {"run": "bleu", "score": "gate"},
+            "aer": {"run": "bleu", "score": "aer"},
+            "second": {"run": "bleu", "score": "bleu.second"},
+            "wrong": {"run": "bleu", "score": "gate.encoder.9"},
+        },
+        "rows": ROWS,
+    },
+}
+SHARES = {"plain/bleu": 0.1, "plain/nopos": 0.5, "ours/bleu": 0.13, "ours/nopos": 0.15}
+
+
+def curve(bleu, loss):
+    scores = {"bleu": bleu, "valid_loss": loss}
+    return {name: {"value": value, "signature": name} for name, value in scores.items()}
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """Runs with two seeds of all cells; do not change it."""
+    made = MadeWorkspace(tmp_path_factory.mktemp("made"), **TABLES)
+    for name, share in SHARES.items():
+        for seed in (1, 2):
+            run = made.run(*name.split("/"), seed)
+            points = [
+                {"updates": at, "scores": curve(at + seed, 9 - at / 10 - seed)} for at in (30, 60)
+            ]
+            facts = {"curve": points[seed - 1 :]} if name == "plain/bleu" else {}
+            gate = {"gate": {"value": seed / 4, "signature": "share"}}
+            made.finish(run, worse(REFERENCES, share, f"{name}{seed}"), gate, **facts)
+    return made
+
+
+@pytest.fixture
+def made(shared, tmp_path):
+    """A copy of it, to be changed."""
+    return shared.copy(tmp_path / "made")

@@ -1,0 +1,208 @@
+"""A table's numbers in print: for a terminal, as Markdown, as CSV, as JSON."""
+
+import csv
+import io
+import json
+import re
+from dataclasses import replace
+
+from fairseq_hybrid_attn.lab.scoring.combining import Combined
+from fairseq_hybrid_attn.lab.tables.numbers import (
+    Line,
+    Measured,
+    Section,
+    TableNumbers,
+    Verdict,
+    rebuilt,
+)
+from fairseq_hybrid_attn.lab.tables.output import (
+    FORMATS,
+    as_csv,
+    as_json,
+    as_markdown,
+    as_terminal,
+)
+
+
+def measured(value, **changed):
+    fields = {
+        **{"score": "bleu", "interval": 0.5, "over": "seeds", "seeds": (1, 2, 3)},
+        **{"by_seed": (value - 1, value, value + 1), "signature": "tok:13a", "p_values": ()},
+        **{"stale": "", "updates": 100.0, "parameters": 1000},
+    }
+    return Measured(value, **{**fields, **changed})
+
+
+BASE = Line("base", "Transformer", 31.27, measured(30.0), "")
+LINES = (
+    BASE,
+    Line("e1", "HySAN", 32.28, measured(31.5, p_values=(0.001, 0.25), stale="data changed"), ""),
+    Line("e2", "HySAN", 32.29, None, "not run"),
+)
+SECTION = Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
+VERDICTS = (
+    Verdict(
+        "base falls", 15.71, Combined(8.1, 7.2, 9.0), {"1": 8.2, "2": 8.0}, (3,), False, "held"
+    ),
+    Verdict("e1 falls", 1.5, Combined(1.1, 0.2, 2.0), {"1": 1.1}, (), True, "held"),
+    Verdict("e1 falls less", None, None, {}, (1,), False, "not run"),
+)
+
+
+def table(*sections, profile="full", text=None, verdicts=(), transposed=False):
+    return TableNumbers(
+        **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},
+        **{"profile": profile, "text": text, "is_papers": profile == "full" and text is None},
+        **{"columns": 1, "transposed": transposed, "sections": sections or (SECTION,)},
+        **{"verdicts": verdicts},
+    )
+
+
+def of_lines(*lines, **changed):
+    return table(replace(SECTION, lines=lines), **changed)
+
+
+def line_of(text, row):
+    (line,) = (line for line in text.split("\n") if line.strip("| ").startswith(row))
+    return line
+
+
+def cells(text, row):
+    return [cell.strip() for cell in line_of(text, row).strip("|").split("|")]
+
+
+def records(numbers):
+    return list(csv.DictReader(io.StringIO(as_csv(numbers))))
+
+
+def test_markdown_at_the_papers_scale():
+    text = as_markdown(table())
+    assert cells(text, "row") == [
+        *("row", "system", "paper", "ours", "ours - paper", "paper - base", "ours - base"),
+        *("p", "seeds"),
+    ]
+    assert cells(text, "base") == [
+        *("base", "Transformer", "31.27", "30.00 ± 0.50", "-1.27", "", "", ""),
+        "3: 29.00 30.00 31.00",
+    ]
+    assert cells(text, "e1") == [
+        *("e1", "HySAN", "32.28", "31.50 ± 0.50†", "-0.78", "+1.01", "+1.50", "0.001 0.250"),
+        "3: 30.50 31.50 32.50",
+    ]
+    assert cells(text, "e2") == ["e2", "HySAN", "32.29", "not run", "", "+1.02", "", "", ""]
+    assert "† e1: data changed" in text and "bleu: tok:13a" in text and "Note: a note" in text
+    assert "± is half the 95 % interval, over seeds" in text and "Seeds: 1 2 3." in text
+    assert "levels cannot be compared" not in text
+
+
+def test_other_scales_and_texts_are_labelled():
+    for profile, own, said in [
+        ("small", None, "Profile small on its corpus:"),
+        ("full", "mine", "On another text (mine):"),
+        ("small", "x", "Profile small on another text (x):"),
+    ]:
+        text = as_terminal(table(profile=profile, text=own))
+        assert f"{said} levels cannot be compared" in text and "ours - paper" not in text
+        assert "+1.50" in text and "+1.01" in text
+
+
+def test_differences_are_over_the_seeds_that_both_have():
+    """A seed that failed must not hide the difference, nor be taken for one."""
+    line = replace(BASE, row="e1", ours=measured(33.0, seeds=(2, 4), by_seed=(31.0, 35.0)))
+    shown = cells(as_markdown(of_lines(BASE, line)), "e1")
+    assert "+1.00 (seed 2)" in shown  # 31 less 30, that of the base's seed 2
+    other = replace(line, ours=replace(line.ours, seeds=(4, 5)))
+    assert SECTION.our_difference(other) is None
+    assert SECTION.our_difference(replace(line, at=1000)) is None  # a point of a curve
+
+
+def test_a_p_is_that_of_its_seed():
+    numbers = of_lines(BASE, replace(LINES[1], ours=measured(31.0, p_values=(0.01, None, 0.2))))
+    assert "0.010 - 0.200" in as_markdown(numbers)
+    assert records(numbers)[1]["p_values"] == "0.0100 - 0.2000"
+
+
+def test_scores_of_one_signature_are_told_once():
+    lines = [replace(BASE, row=name, ours=measured(1.0, score=name)) for name in "abcd"]
+    text = as_markdown(of_lines(*lines))
+    assert "a to d: tok:13a" in text and "b: tok" not in text
+
+
+def test_what_would_end_a_cell_is_escaped():
+    """As in systems of HySAN's tables: encoder | decoder."""
+    numbers = of_lines(replace(BASE, system="global, fw | fw"))
+    text = as_markdown(numbers)
+    assert r"global, fw \| fw" in text and len(re.split(r"(?<!\\)\|", line_of(text, "base"))) == 11
+    assert "global, fw | fw" in as_terminal(numbers)
+
+
+def test_seeds_are_told_of_rows_and_of_columns_where_they_differ():
+    second = replace(LINES[1], ours=measured(1.0, seeds=(1,), by_seed=(1.0,)))
+    assert "Seeds: 1 2 3 (base); 1 (e1)." in as_markdown(of_lines(BASE, second))
+    other = replace(SECTION, title="layer 2", lines=(replace(second, row="base"),))
+    text = as_markdown(table(SECTION, other, transposed=True))
+    assert "Seeds: 1 2 3 (base: BLEU; e1); 1 (base: layer 2)." in text
+
+
+def test_a_curve_has_a_line_for_each_checkpoint():
+    lines = [replace(BASE, paper=None, at=at, ours=measured(at / 100)) for at in (1000, 2000)]
+    none = replace(LINES[2], paper=None)
+    numbers = table(Section("aer", "AER", "aer", True, None, None, (*lines, none)))
+    points = [words for words in map(str.split, as_terminal(numbers).split("\n")) if words]
+    assert ["1000", "10.00", "±", "0.50"] in points and ["2000", "20.00", "±", "0.50"] in points
+    assert ["not", "run"] in points
+    found = [(line["at"], line["ours"]) for line in records(numbers)]
+    assert found == [("1000", "10.0000"), ("2000", "20.0000"), ("", "")]
+
+
+def test_columns_as_lines():
+    """Many columns of few rows are one grid, with the paper's number where it has one."""
+    local = Section("layer2", "layer 2", "gate", False, None, None, (LINES[2],))
+    text = as_markdown(table(SECTION, local, transposed=True))
+    assert cells(text, "BLEU") == [
+        *("BLEU", "31.27", "30.00 ± 0.50", "32.28", "31.50 ± 0.50†", "32.29", "not run")
+    ]
+    assert cells(text, "layer 2") == ["layer 2", "", "", "", "", "32.29", "not run"]
+
+
+def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():
+    found = records(table())
+    assert [line["row"] for line in found] == ["base", "e1", "e2"]
+    assert found[1]["our_difference"] == "1.5000" and found[1]["seeds"] == "1 2 3"
+    assert found[1]["state"] == "data changed" and found[0]["state"] == "done"
+    assert found[2]["ours"] == "" and found[2]["state"] == "not run"
+    assert found[2]["paper_difference"] == "1.0200"
+    assert (
+        list(found[0])
+        == (
+            "table row column label system at score paper ours interval interval_over seeds by_seed "
+            "paper_difference our_difference p_values parameters updates signature state"
+        ).split()
+    )
+
+
+def test_claims_are_sentences():
+    text = as_markdown(table(verdicts=VERDICTS))
+    assert (
+        "- **Held**: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
+        "not all runs with seed 3; paper +15.71 (above our interval).\n"
+        "- **Held** (one seed)† (a run is not up to date): e1 falls: ours +1.10 (+0.20 to +2.00), "
+        "seed 1: +1.10; paper +1.50.\n"
+        "- **Not run**: e1 falls less.\n"
+    ) in text
+    assert "- Held: base falls: ours +8.10" in as_terminal(table(verdicts=VERDICTS))
+
+
+def test_json_gives_back_all_of_it():
+    """What is printed from a file is what was printed from the runs."""
+    whole = table(verdicts=VERDICTS)
+    content = json.loads(as_json(whole))
+    assert (
+        list(content)
+        == (
+            "table title notes label profile text is_papers columns transposed sections verdicts"
+        ).split()
+    )
+    again = rebuilt(TableNumbers, content)
+    assert again == whole
+    assert all(show(again) == show(whole) for show in FORMATS.values())

@@ -1,0 +1,157 @@
+"""Publishing: the files that are kept of tables and runs, and the document that is made of them."""
+
+import contextlib
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from made_runs import REFERENCES, worse
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.tables.measuring import measure
+from fairseq_hybrid_attn.lab.tables.results_document import write_up
+from fairseq_hybrid_attn.lab.tables.results_folder import read_tables, without_folders
+
+TABLES = ("toy/curves", "toy/gates", "toy/lengths", "toy/table1")
+
+
+def test_what_is_published_is_what_was_printed(made):
+    """The document is made of the files, which have no folder of this machine."""
+    made.finish(made.run("plain"), worse(REFERENCES, 0.1, "plain/bleu1"))
+    printed = made.hybrid("table", *TABLES, "--format", "markdown")
+    made.hybrid("publish", *TABLES)
+    document = (made.folder / "RESULTS.md").read_text()
+    for text in re.split(r"\n(?=### )", printed):
+        assert text.rstrip() in document
+    assert "## Not run" not in document
+    assert "scripts/reproduce.sh toy/gates --seeds 1 --data text" in document
+    assert "- 2 runs of toy/table1: see there" in document
+    figures = re.findall(r"!\[.*\]\((.*)\)", document)
+    assert figures == ["results/tables/toy.lengths.full@text.png"]  # the curves have a column more
+    assert (made.folder / figures[0]).read_bytes().startswith(b"\x89PNG")
+    kept = [path for path in (made.folder / "results").rglob("*") if path.is_file()]
+    result = json.loads(
+        (made.folder / "results/runs/full@text/toy/table1/plain/bleu/seed1.json").read_text()
+    )
+    assert result["scores"] == json.loads(made.run("plain").folder.result.read_text())["scores"]
+    assert result["commands"]["train"][1:] == [
+        *("reproduction/corpora/full@text/toy", "--user-dir", "./fairseq_hybrid_attn")
+    ]
+    for path in kept:
+        assert str(made.folder) not in path.read_bytes().decode(errors="ignore")
+
+    before = {path: path.read_bytes() for path in kept if path.suffix == ".json"}
+    made.hybrid("publish", "toy/table1")
+    assert (made.folder / "RESULTS.md").read_text() == document
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_published_numbers_are_the_measured_ones(made):
+    """All of them: texts, intervals, verdicts, of seeds that differ, of runs that are stale."""
+    path = made.run("ours").folder.result
+    result = json.loads(path.read_text())
+    path.write_text(json.dumps({**result, "identity": {**result["identity"], "code": "other"}}))
+    made.run("ours", "nopos", 2).folder.result.unlink()
+    made.run("plain", "nopos", 1).folder.hypotheses.unlink()
+    made.hybrid("publish", "toy/table1", "toy/curves", "toy/cut", "--seeds", "2")
+    found = read_tables(made.folder / "results", made.configs)
+    for name, kept in zip(("table1", "curves", "cut"), found, strict=True):
+        assert kept.numbers == measure(made.plan(f"toy/{name}", seeds=(1, 2))), name
+    assert found[0].unfinished == {"toy/table1/ours/nopos/seed2": "begun (before its first update)"}
+    # The translations may go, the results stay.
+    shutil.rmtree(made.folder / "out")
+    assert [kept.numbers for kept in found] == [
+        kept.numbers for kept in read_tables(made.folder / "results", made.configs)
+    ]
+
+
+def test_a_run_that_was_done_again_is_not_published_beside_tables_of_what_it_was(made):
+    made.hybrid("publish", "toy/curves", "toy/table1")
+    document = (made.folder / "RESULTS.md").read_text()
+    with pytest.raises(UserError, match=r"also has full@text/toy/table1/plain/\S+; name its row"):
+        made.hybrid("publish", "toy/table1", "ours")
+    made.finish(made.run("plain"), worse(REFERENCES, 0.1, "plain/bleu1"), finished="later")
+    with pytest.raises(UserError, match=r"toy\.curves\S+ is of an older result of full@text"):
+        made.hybrid("publish", "toy/table1")
+    assert (made.folder / "RESULTS.md").read_text() == document
+
+
+def test_what_was_published_is_not_replaced_by_nothing(made):
+    """As in another clone, which has the results and not the runs."""
+    made.hybrid("publish", "toy/table1")
+    before = (made.folder / "RESULTS.md").read_text()
+    elsewhere = ("--configs", "configs", "--data", "text", "--output", "elsewhere")
+    with pytest.raises(UserError, match=r"tables/toy\.table1.*missing in .*elsewhere"):
+        made.hybrid("publish", "toy/curves", "toy/table1", *elsewhere)
+    with pytest.raises(UserError, match="also has seed 1; name it"):
+        made.hybrid("publish", "toy/curves", "toy/table1", "--seeds", "2,3")
+    assert not list((made.folder / "results/tables").glob("toy.curves*"))  # nothing was begun
+    assert (made.folder / "RESULTS.md").read_text() == before
+    (made.folder / "results/runs/full@text/toy/table1/ours/nopos/seed1.json").unlink()
+    with pytest.raises(UserError, match="the result of full@text/toy/table1/ours/nopos/seed1 is"):
+        read_tables(made.folder / "results", made.configs)
+    path = made.folder / "results/tables/toy.table1.full@text.json"
+    path.write_text('{"comparison": {}, "runs": []}')
+    with pytest.raises(UserError, match=r"is not a table of this version .*; publish it again"):
+        read_tables(made.folder / "results", made.configs)
+
+
+def test_a_run_that_failed_is_listed_with_its_error(made):
+    folder = made.run("plain", seed=3).folder
+    folder.path.mkdir()
+    shutil.copy(made.run("plain").folder.begun, folder.begun)
+    log = folder.log("train")
+    log.parent.mkdir()
+    log.write_text("Traceback (most recent call last):\n  x\nFloatingPointError: loss is nan\n")
+    log.write_text(log.read_text() + "Some advice of several words\n\n")
+    made.hybrid("publish", "toy/curves", "--seeds", "3,4")
+    document = (made.folder / "RESULTS.md").read_text()
+    assert "## Not run" in document and "**Toy curves**" in document
+    assert "plain: Plain | p; ours" in document
+    assert (
+        "toy/table1/plain/bleu/seed3: begun (before its first update; failed: FloatingPointError: "
+        "loss is nan)"
+    ) in document
+    assert "seed4" not in document
+    log.write_text(log.read_text() + "2026-01-01 | INFO | resumed\n")
+    made.hybrid("publish", "toy/curves", "--seeds", "3,4")
+    assert "FloatingPointError" not in (made.folder / "RESULTS.md").read_text()
+
+
+def test_folders_of_another_clone_are_left_out():
+    """Runs may have been made with another clone than the one that publishes them."""
+    content = {"commands": {"train": ["x", "--user-dir", "/there/fairseq_hybrid_attn"]}}
+    place = SimpleNamespace(root=Path("/here/out"), own=None)
+    assert without_folders(content, place) == {
+        "commands": {"train": ["x", "--user-dir", "./fairseq_hybrid_attn"]}
+    }
+
+
+def test_what_cannot_be_written_is_refused(made):
+    for wrong, said in {
+        ("--results", "text/test.de"): "is a file",
+        ("--document", "text"): "is a directory",
+        ("--document", "nowhere/x.md"): "there is no directory",
+    }.items():
+        with pytest.raises(UserError, match=said), contextlib.redirect_stdout(io.StringIO()):
+            made.hybrid("publish", "toy/curves", *wrong)
+    with pytest.raises(UserError, match="has no tables/"):
+        write_up(made.folder / "text", "x", made.configs)
+
+
+def test_what_runs_took_is_told_for_each_text(made):
+    """Not "see there", of the runs of another text."""
+    made.hybrid("publish", "toy/table1")
+    (made.folder / "text").rename(made.folder / "another")
+    (made.folder / "out/runs/full@text").rename(made.folder / "out/runs/full@another")
+    made.hybrid(
+        *("publish", "toy/table1", "--configs", "configs"),
+        *("--output", "out", "--data", "another", "--source-lang", "de", "--target-lang", "en"),
+    )
+    document = (made.folder / "RESULTS.md").read_text()
+    assert document.count(" h of training in all") == 2 and "see there" not in document
+    assert "--data another --source-lang de --target-lang en" in document

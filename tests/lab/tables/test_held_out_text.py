@@ -1,0 +1,75 @@
+"""The text of our own study: what is held out is nowhere in the training text."""
+
+from pathlib import Path
+
+from cli import run_forked
+
+SCRIPT = Path(__file__).parents[3] / "scripts/examples/held_out_text.py"
+
+
+def put_together(folder, *flags, expect=0):
+    done = run_forked(SCRIPT, ("out", "--languages", "de", "en", *flags), folder)
+    assert done.returncode == expect, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def write(folder, name, pairs):
+    for side, language in enumerate(("de", "en")):
+        (folder / f"{name}.{language}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
+
+
+def read(folder, part):
+    sides = [(folder / f"out/{part}.{side}").read_text().splitlines() for side in ("de", "en")]
+    return list(zip(*sides, strict=True))
+
+
+def test_what_is_held_out_is_nowhere_else(tmp_path):
+    """English sentences with several translations; one of running text is in the other."""
+    single = [(f"Satz {n} {how}", f"Sentence {n}.") for n in range(40) for how in ("so", "anders")]
+    running = [(f"Rede {n}", f"Speech {n}.") for n in range(30)]
+    running[3] = ("SATZ 7, so!", "Something else")
+    write(tmp_path, "single", single)
+    write(tmp_path, "running", running)
+    flags = ["--sentences", "tatoeba=single", "--running", "europarl=running", "--held-out", "5"]
+    done = put_together(tmp_path, *flags)
+    test, valid = read(tmp_path, "test.tatoeba"), read(tmp_path, "valid")
+    assert len(test) == 5 and len(valid) == 10
+    assert read(tmp_path, "test.europarl") == running[-5:]
+    assert valid[5:] == running[-10:-5]
+    english = {pair[1] for pair in test + valid[:5]}
+    assert len(english) == 10 and all(pair[0].endswith("so") for pair in test + valid[:5])
+    train = read(tmp_path, "train")
+    assert not english & {pair[1] for pair in train}
+    held_out_seven = "Sentence 7." in english
+    expected = [pair for pair in single if pair[1] not in english] + [
+        pair for n, pair in enumerate(running[:20]) if not (n == 3 and held_out_seven)
+    ]
+    assert train == expected
+    assert f"; {int(held_out_seven)} left out of train" in done.stdout
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    put_together(tmp_path, *flags)
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+
+
+def test_a_side_that_is_held_out_is_left_out_of_train(tmp_path):
+    write(
+        tmp_path, "text", [("eins", "one"), ("Zwei!", "deux"), ("drei", "three"), ("zwei", "two")]
+    )
+    done = put_together(tmp_path, "--running", "x=text", "--held-out", "1")
+    assert read(tmp_path, "train") == [("eins", "one")]
+    assert "; 1 left out of train" in done.stdout
+
+
+def test_mistakes_are_told(tmp_path):
+    write(tmp_path, "text", [("eins", "one"), ("zwei", "two"), ("drei", "three")])
+    for flags, message, status in [
+        (["--running", "x=absent"], "there is no absent.de and no absent.de.gz", 1),
+        (["--running", "x=text", "--held-out", "2"], "of 3 pairs none is left", 1),
+        (["--running", "text"], "use NAME=PREFIX", 2),
+        ([], "name one text or more", 2),
+        (["--running", "x=text", "--sentences", "x=text"], "each otherwise", 2),
+        (["--running", "x=text", "--held-out", "0"], "use 1 or more", 2),
+    ]:
+        assert message in put_together(tmp_path, *flags, expect=status).stderr
+        assert not (tmp_path / "out").exists()

@@ -17,7 +17,7 @@ from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.configuration.settings import load_profile
 from fairseq_hybrid_attn.lab.configuration.tables import load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.runs.planning import Plan
+from fairseq_hybrid_attn.lab.runs.plan import Plan
 from fairseq_hybrid_attn.lab.runs.results import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
 
@@ -77,8 +77,8 @@ class MadeWorkspace:
         """Give a run a result, and its corpus a manifest."""
         digest = run.recipe.digest
         manifest = {field.name: {} for field in dataclasses.fields(Manifest)}
-        write_lines(run.treatment.reference(), REFERENCES)
-        write_lines(run.treatment.source_words, SOURCES)
+        write_lines(run.prepared_corpus.reference(), REFERENCES)
+        write_lines(run.prepared_corpus.source_words, SOURCES)
         Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
         bleu = {"value": score(translations, REFERENCES), "signature": "tok:13a"}

@@ -169,7 +169,7 @@ def test_numbers_of_different_texts_are_not_added_up(made):
     write_yaml(path, content)
     ours, theirs = (made.run("plain", column) for column in ("bleu", "nopos"))
     shutil.copytree(ours.corpus_folder, theirs.corpus_folder)
-    write_lines(theirs.treatment.reference(), worse(REFERENCES, 0.5, 7))
+    write_lines(theirs.prepared_corpus.reference(), worse(REFERENCES, 0.5, 7))
     falls, _, better, _ = judged(made, seeds=(1,))
     assert falls.verdict == "cannot be judged, since its numbers are of different texts"
     assert falls.ours is None and better.ours is not None

@@ -15,7 +15,7 @@ from torch import nn
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..files.text import read_lines
+from ..files.text import read_lines, require_equal
 from ..inference import loading
 from ..inference.attentions import KINDS, Attentions, Observed, watch
 from ..inference.sentences import Sentences, some
@@ -119,9 +119,9 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"two models are called {name!r}; name each with --names")
 
 
-def inputs_of(args: argparse.Namespace) -> list[Path]:
-    """The files that hold the models and their text."""
-    return [path for path in (*args.path, args.source, args.target) if path]
+def inputs_of(args: argparse.Namespace) -> list[Path | None]:
+    """The files that hold the models and their text; None for a text that is not given."""
+    return [*args.path, args.source, args.target]
 
 
 def names_of(paths: list[Path]) -> list[str]:
@@ -200,10 +200,7 @@ def sentences_of(args: argparse.Namespace, task, *, warn: bool = True) -> Senten
     """Read the sentences; ``warn`` of those with unknown subwords."""
     if args.source:
         source, target = read_lines(args.source), read_lines(args.target)
-        if len(source) != len(target):
-            raise UserError(
-                f"{args.source} has {len(source):,} lines, but {args.target} has {len(target):,}"
-            )
+        require_equal({str(args.source): len(source), str(args.target): len(target)})
         sentences = Sentences.of_text(task, source, target)
         meaning = "is this text in the subwords of this model?"
     else:

@@ -102,8 +102,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     """Refuse arguments that do not go together."""
     model_args.check(args)
     written = {"--page": args.page, "--json": args.json, "--csv": args.csv}
-    written = {flag: path for flag, path in written.items() if path}
-    if not (written or args.figures):
+    if not (any(written.values()) or args.figures):
         raise UserError("nothing to do: give --page FILE, --figures FOLDER, --json or --csv FILE")
     check_outputs(written, model_args.inputs_of(args))
     for flag, value in (("--layer", args.layer), ("--theme", args.theme)):

@@ -82,18 +82,6 @@ def test_measures_are_those_of_loops(name):
                 assert row[measure] is None and row["kind"] == CROSS
 
 
-def test_what_patterns_imply():
-    """The past is to the left, the future to the right, the neighbourhood near."""
-    heads = Heads()
-    for one in maps_of("mma"):
-        heads.add(one[ENCODER])
-    rows = {row["pattern"]: row for row in heads.rows() if row["layer"] == 1}
-    assert rows["backward"]["signed_distance"] == pytest.approx(-rows["backward"]["distance"])
-    assert rows["forward"]["signed_distance"] == pytest.approx(rows["forward"]["distance"])
-    assert rows["local"]["distance"] < 1 < rows["global"]["distance"]
-    assert all(0 < row["relative_entropy"] <= 1 for row in rows.values())
-
-
 def test_known_distributions():
     """Uniform: the largest entropy; one key: none; no key at all: no number."""
     uniform = np.full((1, 1, 4, 4), 0.25)
@@ -268,7 +256,7 @@ def model_with(distances, name="m", kind="encoder"):
     return ModelHeads(name, "", heads, [])
 
 
-def test_colours_of_distances_mean_the_same_for_all_models():
+def test_figures_have_one_scale_for_all_models():
     near, far = model_with([[1.0, 2.0]], "near"), model_with([[4.0, 8.0]], "far")
     ends = [axes.images[0].get_clim() for axes in figure.draw([near, far]).axes if axes.images]
     assert ends == [(0, 8), (0, 1), (0, 8), (0, 1)]
@@ -276,9 +264,7 @@ def test_colours_of_distances_mean_the_same_for_all_models():
     assert alone.axes[0].images[0].get_clim() == (0, 8)
     assert figure.draw([near]).axes[0].images[0].get_clim() == (0, 2)
     assert len(figure.draw([model_with([[None, None]], kind="cross")]).axes) == 3
-
-
-def test_many_heads_have_a_scale_in_place_of_numbers():
+    # Many heads have a scale in place of numbers.
     few, many = (figure.draw([model_with([[1.0] * heads])]) for heads in (16, 17))
     assert [len(axes.texts) for axes in few.axes] == [16, 16, 0]
     assert [len(axes.texts) for axes in many.axes] == [0] * 5  # two of them scales

@@ -52,7 +52,7 @@ class Shown:
         )
 
     def hover(self, row, column, panel=0):
-        """What the page says when one points at a cell."""
+        """What the page says when the pointer is at a cell."""
         shown = self.plot(panel)
         box = self.page.locator(".maps-plot").nth(panel).locator(".nsewdrag").bounding_box()
         self.page.mouse.move(1, 1)
@@ -65,7 +65,7 @@ class Shown:
         return self.page.locator(".hovertext").first.text_content()
 
     def colours(self):
-        """Of the page's background, and of the plot's."""
+        """The colours of the page's background and the plot's."""
         return self.page.evaluate(
             """() => [getComputedStyle(document.body).backgroundColor,
                       document.querySelector(".maps-plot").layout.paper_bgcolor]"""

@@ -91,8 +91,10 @@ def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
 Tagger = Callable[[list[str]], list[str]]
 
 
-def tagger(language: str) -> Tagger:
-    """A function from the words of a sentence to their universal tags; see ``TAGGERS``."""
+def tag_all(
+    language: str, sentences: Iterable[list[str]], progress: Callable[[int], object]
+) -> list[list[str]]:
+    """The universal tags of all words of these sentences; ``language`` is one of ``TAGGERS``."""
     make, extra = TAGGERS[language]
     try:
         tag = make()
@@ -100,18 +102,10 @@ def tagger(language: str) -> Tagger:
         raise UserError(
             f'--tagger {language}: pip install "fairseq-hybrid-attn[{extra}]" ({error})'
         ) from None
-    # Moses' tokeniser writes some characters as HTML entities.
-    return lambda words: tag([html.unescape(word) for word in words])
-
-
-def tag_all(
-    language: str, sentences: Iterable[list[str]], progress: Callable[[int], object]
-) -> list[list[str]]:
-    """The universal tags of all words of these sentences."""
-    tag = tagger(language)
     found = []
     for words in sentences:
-        found.append(tag(words) if words else [])
+        # Moses' tokeniser writes some characters as HTML entities.
+        found.append(tag([html.unescape(word) for word in words]) if words else [])
         progress(1)
     return found
 

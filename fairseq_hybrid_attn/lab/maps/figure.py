@@ -88,18 +88,10 @@ def draw(rows: list[MapRow], queries: list[str], keys: list[str], theme: str = "
     columns = max(len(row.panels) for row in rows)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels)
     with style.theme(theme, texts=[*queries, *keys, *(row.title for row in rows)]) as colours:
-        look = {
-            "cmap": style.scale(theme, colours.faint),
-            "vmin": 0,
-            "vmax": top or 1,
-            "aspect": "auto",
-        }
-        look["interpolation"] = "nearest"
+        look = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": top or 1}
+        look["cmap"] = style.scale(theme, colours.faint)
         # Laid out here: matplotlib's own layout takes longer than everything else.
-        whole = (
-            beside + columns * (width + _GAP) + _BAR,
-            below + len(rows) * (height + _TITLE),
-        )
+        whole = beside + columns * (width + _GAP) + _BAR, below + len(rows) * (height + _TITLE)
         figure = style.new_figure(*whole)
         figure.set_layout_engine(None)
         grid = figure.subplots(len(rows), columns, squeeze=False)

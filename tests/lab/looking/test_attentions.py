@@ -112,7 +112,7 @@ def test_weights(name):
 
 
 def hooks_of(model):
-    """All that is asked of its modules from outside; fconv has hooks of its own."""
+    """All hooks and listeners of its modules; fconv adds some itself."""
     return [
         (
             *(len(module._forward_hooks), len(module._forward_pre_hooks)),
@@ -265,7 +265,7 @@ def test_who_calls_stock_attention_gets_what_they_ask_for():
 
 
 def test_sentences_are_looked_at_without_dropout():
-    """Whatever the mode of the model."""
+    """In any mode of the model."""
     model = build_tiny("hysan-gated", dropout=0.5)
     source, target = "w1 w2 w3", "w4 w5"
     sentences = Sentences.of_text(task_of(), [source] * 2, [target] * 2)

@@ -34,10 +34,10 @@ def gated(model):
 
 
 def force(model, value):
-    """Weights with which every gate is exactly 0 or 1, whatever the sentence."""
+    """Set weights so that every gate is exactly 0 or 1 for any sentence."""
     far = 1e6 if value else -1e6
     with torch.no_grad():
-        # A first number of each hidden vector and query that is always positive.
+        # The first number of each hidden vector and query is always positive.
         model.encoder.embed_tokens.weight[4:, 0] = 9
         model.encoder.embed_tokens.weight[2, 0] = 9
         for layer in model.encoder.layers:

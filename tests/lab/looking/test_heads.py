@@ -115,7 +115,7 @@ def test_divergences_are_scipys():
 
 
 def divergence(maps, one, other):
-    """Of two heads, the mean over all queries of their weights ``[l, h, n, m]``, by scipy."""
+    """scipy's divergence of two heads, the mean over all queries of ``maps [l, h, n, m]``."""
     found = [
         jensenshannon(w[one][q], w[other][q], base=2) ** 2 for w in maps for q in range(w.shape[2])
     ]

@@ -1,8 +1,7 @@
 """fairseq's commands and ours, run as a user runs them: each in a process of its own.
 
-A new process takes seconds to import fairseq.  These ones are forked from a server that has
-imported it, and has done nothing else; those of ours that only read and print run in the tests' own
-process.
+A new process takes seconds to import fairseq.  These are forked from a server that has imported it
+and has done nothing else.  Commands of ours that only read and print run in the tests' own process.
 """
 
 from __future__ import annotations
@@ -13,12 +12,16 @@ import multiprocessing
 import os
 import random
 import runpy
+import socket
 import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import torch
 
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn.lab.command_line import COMMANDS, main
@@ -78,7 +81,7 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
         done = run_here(list(map(str, arguments)), cwd)
     elif not variables:
         done = run_forked(MODULES[name], arguments, cwd, stdin)
-    else:  # which a process may read when it imports
+    else:  # a process may read variables when it imports
         done = subprocess.run(
             command(name, *arguments),
             cwd=cwd,
@@ -86,7 +89,7 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=1200,  # no test of speed: the machine may be busy
+            timeout=1200,  # not a test of speed: the machine may be busy
         )
     if done.returncode != expect:
         raise AssertionError(
@@ -97,7 +100,7 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
 
 
 def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
-    """A command of ours, run without a process of its own."""
+    """Run a command of ours in this process."""
     out, err = io.StringIO(), io.StringIO()
     status: object = 0
     streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
@@ -115,7 +118,7 @@ def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
 def run_forked(
     program: str | Path, arguments: Iterable[object], cwd: Path | None = None, stdin: str = ""
 ) -> subprocess.CompletedProcess:
-    """A module, or a script, in a process that need not import what it runs."""
+    """Run a module or a script in a process that has already imported what it needs."""
     words = [str(program), *map(str, arguments)]
     with tempfile.TemporaryDirectory() as folder:
         files = [os.path.join(folder, name) for name in ("in", "out", "err")]
@@ -123,7 +126,7 @@ def run_forked(
             Path(path).write_text(stdin if path == files[0] else "")
         child = SERVER.Process(target=_be, args=(words, str(cwd or Path.cwd()), files))
         child.start()
-        child.join(1200)  # no test of speed: the machine may be busy
+        child.join(1200)  # not a test of speed: the machine may be busy
         if child.exitcode is None:
             child.kill()
             raise AssertionError(f"{program} has not ended within 20 minutes")
@@ -139,7 +142,7 @@ def _be(words: list[str], cwd: str, files: list[str]) -> None:
     os.chdir(cwd)
     os.environ.update(environment())
     warnings.simplefilter("ignore")
-    # As in any other process; a loader's worker would have a server of its own start first.
+    # As in any other process; a loader's worker would otherwise start a server first.
     multiprocessing.set_start_method("fork", force=True)
     sys.argv = words
     if words[0].endswith(".py"):
@@ -165,7 +168,7 @@ def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
 
 
 def generate(data, checkpoint, *flags, cwd, expect=0, **variables):
-    # Unless batches may have any size, fairseq leaves out the last batch without a word.
+    # Unless batches may have any size, fairseq silently leaves out the last batch.
     return run(
         "fairseq-generate",
         data,
@@ -178,8 +181,32 @@ def generate(data, checkpoint, *flags, cwd, expect=0, **variables):
     )
 
 
+def train_in_two_processes(data, save_dir, arch, *flags, cwd) -> None:
+    """Train with torch's distributed data parallelism on a CPU."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+
+    def process(rank: int) -> None:
+        train(
+            *(data, save_dir, arch, *flags, "--distributed-world-size", 2),
+            *("--distributed-rank", rank, "--distributed-init-method", f"tcp://localhost:{port}"),
+            *("--distributed-no-spawn", "--distributed-backend", "gloo"),
+            *("--ddp-backend", "legacy_ddp"),
+            cwd=cwd,
+        )
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(process, (0, 1)))
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    """The weights of a checkpoint."""
+    return torch.load(path, weights_only=True)["model"]
+
+
 def write_corpus(folder: Path, *, hard_cases: bool) -> None:
-    """Sequences and their reversal.
+    """Write sequences and their reversal.
 
     With ``hard_cases`` every split has empty lines, one-word lines, and one line that is
     longer than a tiny model takes.
@@ -202,11 +229,11 @@ def write_corpus(folder: Path, *, hard_cases: bool) -> None:
             (folder / f"{split}.{side}").write_text(text)
 
 
-def binarise(folder: Path) -> Path:
+def binarise(folder: Path, *flags: str) -> Path:
     run(
         "fairseq-preprocess",
         *("-s", "de", "-t", "en", "--joined-dictionary", "--destdir", "bin"),
-        *("--trainpref", "train", "--validpref", "valid", "--testpref", "test"),
+        *("--trainpref", "train", "--validpref", "valid", "--testpref", "test", *flags),
         cwd=folder,
     )
     return folder / "bin"

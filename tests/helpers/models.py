@@ -6,10 +6,20 @@ from types import SimpleNamespace
 
 import torch
 from fairseq.data import Dictionary
-from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY, build_model
+from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
 import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+from fairseq_hybrid_attn.models.config import nested_config
+
+#: Every architecture of this package.
+ARCHITECTURES = sorted(
+    name
+    for name, model in MODEL_REGISTRY.items()
+    if model.__module__.startswith("fairseq_hybrid_attn")
+)
+PAD, EOS = 1, 2
 
 TINY = {
     "encoder_embed_dim": 16,
@@ -24,6 +34,12 @@ TINY = {
     "max_target_positions": 64,
 }
 
+PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
+
+#: A ragged batch: sources, and targets as the decoder is fed them.
+SENTENCES = [[5, 6, 7, 8, 9, 10, 11, 2], [2], [9, 4, 2], [12, 4, 4, 4, 5, 2]]
+PREFIXES = [[2, 5, 6, 7], [2], [2, 11, 10], [2, 4, 4, 4, 5, 6]]
+
 #: One or more configurations of every model, enough to reach each branch of the code.
 CONFIGURATIONS = {
     "mma": ("transformer_mma", {}),
@@ -31,10 +47,7 @@ CONFIGURATIONS = {
     "hysan-gated": ("transformer_hysan", {}),
     "hysan-sum": ("transformer_hysan", {"branch_fusion": "sum"}),
     "hysan-concat": ("transformer_hysan", {"branch_fusion": "concat"}),
-    "hysan-prenorm": (
-        "transformer_hysan",
-        {"encoder_normalize_before": True, "decoder_normalize_before": True},
-    ),
+    "hysan-prenorm": ("transformer_hysan", PRENORM),
     "gate-hidden": ("transformer_hybrid_gate", {}),
     "gate-query": ("transformer_hybrid_gate", {"gate_input": "query"}),
     "gate-concat": ("transformer_hybrid_gate", {"hybrid_fusion": "concat"}),
@@ -45,10 +58,7 @@ CONFIGURATIONS = {
     "past-only": ("transformer_forward_encoding_mask", {}),
     "future-only": ("transformer_backward_encoding_mask", {}),
     "lstm-on-top": ("transformer_lstm_on_top", {}),
-    "lstm-on-top-prenorm": (
-        "transformer_lstm_on_top",
-        {"encoder_normalize_before": True, "decoder_normalize_before": True},
-    ),
+    "lstm-on-top-prenorm": ("transformer_lstm_on_top", PRENORM),
 }
 
 
@@ -60,6 +70,12 @@ def dictionary(symbols: int) -> Dictionary:
     return words
 
 
+def task_of(symbols: int) -> SimpleNamespace:
+    """What a model needs of a task: its dictionaries, here the same for both sides."""
+    words = dictionary(symbols)
+    return SimpleNamespace(source_dictionary=words, target_dictionary=words)
+
+
 def build(arch: str, *, symbols: int = 12, **settings):
     """Build ``arch`` with shared dictionaries and the given settings, in evaluation mode."""
     config = MODEL_DATACLASS_REGISTRY[arch]
@@ -67,11 +83,9 @@ def build(arch: str, *, symbols: int = 12, **settings):
     unknown = set(settings) - set(known) - set(TINY)
     if unknown:
         raise TypeError(f"{arch} has no {unknown}")
-    words = dictionary(symbols)
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
     cfg = OmegaConf.structured(config(**known))
     cfg._name = arch
-    return build_model(cfg, task).eval()
+    return build_model(cfg, task_of(symbols)).eval()
 
 
 def build_tiny(name: str, **settings):
@@ -79,6 +93,59 @@ def build_tiny(name: str, **settings):
     arch, own = CONFIGURATIONS[name]
     torch.manual_seed(0)
     return build(arch, **{**TINY, **own, **settings})
+
+
+def build_stock(**settings):
+    """Build fairseq's own Transformer at the same tiny size."""
+    known = {key: value for key, value in TINY.items() if key != "squeeze_ratio"}
+    cfg = MODEL_DATACLASS_REGISTRY["transformer_mma"](**{**known, **settings})
+    torch.manual_seed(0)
+    cfg = nested_config(OmegaConf.structured(cfg))
+    return TransformerModelBase.build_model(cfg, task_of(12)).eval()
+
+
+def logits(model, sources, prefixes, *, left: bool = True) -> torch.Tensor:
+    """The model's output for a batch; sources are padded on the left, or on the right."""
+    src = pad(sources, PAD, left=left)
+    return model(src, src.ne(PAD).sum(1), pad(prefixes, PAD, left=False))[0]
+
+
+def check_incremental(model, steps: int = 9) -> None:
+    """Check that decoding step by step gives the logits of the same prefixes at once.
+
+    Random hypotheses are extended, and reordered at each step as a beam search does.
+    """
+    generator = torch.Generator().manual_seed(1)
+    beam, sources = 4, pad([[5, 6, 7, 8, 2], [9, 2], [4, 11, 2]], PAD, left=True)
+    order = torch.arange(3).repeat_interleave(beam)
+    encoder_out = model.encoder.reorder_encoder_out(model.encoder(sources), order)
+    prefixes, state = torch.full((3 * beam, 1), EOS), {}
+    for _ in range(steps):
+        step = model.decoder(prefixes, encoder_out=encoder_out, incremental_state=state)[0]
+        whole = model.decoder(prefixes, encoder_out=encoder_out)[0]
+        torch.testing.assert_close(step[:, -1], whole[:, -1], rtol=0, atol=1e-10)
+        # Within each sentence, hypotheses survive, multiply or die.
+        new = torch.randint(beam, (3, beam), generator=generator)
+        new = (new + beam * torch.arange(3).unsqueeze(1)).view(-1)
+        words = torch.randint(4, 16, (3 * beam, 1), generator=generator)
+        prefixes = torch.cat([prefixes[new], words], dim=1)
+        model.decoder.reorder_incremental_state_scripting(state, new)
+
+
+def gradients(model) -> dict[str, torch.Tensor]:
+    """The gradients of a model's parameters by name; the model gets rid of them."""
+    found = {name: parameter.grad for name, parameter in model.named_parameters()}
+    model.zero_grad()
+    return found
+
+
+def assert_all_close(found: dict, expected: dict, **tolerance) -> None:
+    """Check that two dictionaries of tensors agree, naming the one that does not."""
+    assert found.keys() == expected.keys()
+    for name, tensor in expected.items():
+        torch.testing.assert_close(
+            found[name], tensor, **tolerance, msg=lambda m, n=name: f"{n}: {m}"
+        )
 
 
 def pad(sentences: list[list[int]], padding: int, *, left: bool) -> torch.Tensor:

@@ -1,21 +1,22 @@
-"""GNMT's length penalty, against every hypothesis there is and against fairseq's commands."""
+"""GNMT's length penalty, against all possible hypotheses and in fairseq's commands."""
 
 import itertools
 import math
+import re
 from argparse import Namespace
 
 import pytest
 import torch
-from cli import USER_DIR, binarise, generate, run, train, write_corpus
+from cli import USER_DIR, generate, run
 from fairseq.models import FairseqEncoder, FairseqEncoderDecoderModel, FairseqIncrementalDecoder
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from models import build_tiny, dictionary, pad
+from models import EOS, PAD, build_tiny, dictionary, logits, pad
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask, length_penalty
 
-EOS = 2
+SKIP = "--skip-invalid-size-inputs-valid-test"
 
 
 def task(symbols: int, alpha: float) -> TranslationGnmtTask:
@@ -31,59 +32,47 @@ def search(model, words, alpha, *, allowed, sources=((5, 6, 7, EOS),), beam=60, 
     generator = task(len(words) - 4, alpha).build_generator(
         [model], generation, extra_gen_cls_kwargs={"tokens_to_suppress": suppressed}
     )
-    tokens = pad([list(source) for source in sources], 1, left=True)
-    lengths = torch.tensor([len(source) for source in sources])
-    sample = {"net_input": {"src_tokens": tokens, "src_lengths": lengths}}
+    tokens = pad([list(source) for source in sources], PAD, left=True)
+    sample = {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}}
     return generator.generate([model], sample)
 
 
 def log_probability(model, source, target) -> float:
-    """Of a target, the model being fed all of it at once."""
-    with torch.no_grad():
-        logits = model(
-            torch.tensor([source]), torch.tensor([len(source)]), torch.tensor([[EOS, *target[:-1]]])
-        )[0]
-    chosen = logits.log_softmax(-1)[0, range(len(target)), list(target)]
-    return chosen.sum().item()
+    """The log-probability of a target that the model is fed at once."""
+    output = logits(model, [list(source)], [[EOS, *target[:-1]]])[0]
+    return output.log_softmax(-1)[range(len(target)), list(target)].sum().item()
 
 
-@pytest.mark.parametrize(
-    ("length", "alpha", "penalty"),
-    [(1, 0.6, 1), (7, 1, 2), (7, 0.5, math.sqrt(2)), (19, 2, 16), (123, 0, 1)],
-)
-def test_the_formula(length, alpha, penalty):
-    assert length_penalty(length, alpha) == pytest.approx(penalty)
+def test_the_formula():
+    for length, alpha, penalty in (
+        *((1, 0.6, 1), (7, 1, 2), (7, 0.5, math.sqrt(2)), (19, 2, 16), (123, 0, 1)),
+    ):
+        assert length_penalty(length, alpha) == pytest.approx(penalty)
 
 
-@pytest.mark.parametrize("alpha", [0, 0.6, 2.5])
-def test_all_hypotheses_and_their_scores(alpha, double_softmax):
-    """A beam wide enough finishes every target of up to four words: they are listed here,
-    scored by the model at once and ranked by the definition."""
-    torch.manual_seed(0)
-    model = build_tiny("mma", symbols=70).double()
-    words = dictionary(70)
-    allowed = (10, 11)
+def test_all_hypotheses_and_their_scores(double_softmax):
+    """A wide beam finishes every target of up to four words.  They are listed here, scored by the
+    model at once and ranked by the definition."""
+    model, words, allowed = build_tiny("mma", symbols=70).double(), dictionary(70), (10, 11)
     sources = [(5, 6, 7, 8, EOS), (9, EOS)]
-    found = search(
-        *(model, words, alpha), allowed=allowed, sources=sources, max_len_a=0, max_len_b=4
-    )
     targets = [
         (*target, EOS) for n in range(1, 5) for target in itertools.product(allowed, repeat=n)
     ]
     assert len(targets) == 2 + 4 + 8 + 16
-    for source, hypotheses in zip(sources, found, strict=True):
-        expected = {}
-        for target in targets:
-            penalty = ((5 + len(target)) / 6) ** alpha  # length with the end symbol
-            expected[target] = log_probability(model, source, target) / penalty
-        best = sorted(expected, key=expected.get, reverse=True)
-        assert [tuple(hypothesis["tokens"].tolist()) for hypothesis in hypotheses] == best
-        for hypothesis in hypotheses:
-            target = tuple(hypothesis["tokens"].tolist())
-            assert hypothesis["score"].item() == pytest.approx(expected[target], abs=1e-5)
-            assert hypothesis["positional_scores"].sum().item() == pytest.approx(
-                log_probability(model, source, target), abs=1e-5
-            )
+    exact = [{t: log_probability(model, source, t) for t in targets} for source in sources]
+    limits = {"allowed": allowed, "sources": sources, "max_len_a": 0, "max_len_b": 4}
+    for alpha in (0, 0.6, 2.5):
+        found = search(model, words, alpha, **limits)
+        for of_targets, hypotheses in zip(exact, found, strict=True):
+            # The length counts the end symbol.
+            expected = {t: p / ((5 + len(t)) / 6) ** alpha for t, p in of_targets.items()}
+            best = sorted(expected, key=expected.get, reverse=True)
+            assert [tuple(h["tokens"].tolist()) for h in hypotheses] == best
+            for hypothesis in hypotheses:
+                target = tuple(hypothesis["tokens"].tolist())
+                assert hypothesis["score"].item() == pytest.approx(expected[target], abs=1e-5)
+                total = hypothesis["positional_scores"].sum().item()
+                assert total == pytest.approx(of_targets[target], abs=1e-5)
 
 
 # -- A model whose probabilities are known -----------------------------------------------------
@@ -176,7 +165,7 @@ def test_a_high_alpha_prefers_the_long():
 
 
 def test_source_and_fifty_more():
-    """--max-len-a 1 --max-len-b 49: fairseq counts the end symbol of the source."""
+    """``--max-len-a 1 --max-len-b 49``: fairseq counts the end symbol of the source."""
     model, words = table_model(lambda prefix: {10: 1.0})  # never ends by itself
     sources = [(5, 6, 7, EOS), (8, EOS)]
     found = search(
@@ -190,36 +179,19 @@ def test_source_and_fifty_more():
 # -- What is refused --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("alpha", "settings", "message"),
-    [
+def test_settings_that_do_not_fit():
+    model, _ = table_model(two_targets)
+    for alpha, settings, message in (
         (0.6, {"lenpen": 0.6}, r"--lenpen 0.6 and --gnmt-lenpen 0.6: a hypothesis has one"),
         (0.6, {"lenpen": 1, "unnormalized": True}, r"--unnormalized: .* use --gnmt-lenpen 0"),
         (-0.1, {}, r"--gnmt-lenpen -0.1: use a number from 0"),
         (math.nan, {}, r"--gnmt-lenpen nan: use a number from 0"),
-    ],
-)
-def test_settings_that_do_not_fit(alpha, settings, message):
-    model, _ = table_model(two_targets)
-    with pytest.raises(UserError, match=message):
-        task(70, alpha).build_generator([model], Namespace(**settings))
-
-
-def test_the_default_is_tensor2tensors():
-    assert TASK_DATACLASS_REGISTRY["translation_gnmt"]().gnmt_lenpen == 0.6
+    ):
+        with pytest.raises(UserError, match=message):
+            task(70, alpha).build_generator([model], Namespace(**settings))
 
 
 # -- Through the commands ---------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """A corpus and a checkpoint of the task ``translation``."""
-    folder = tmp_path_factory.mktemp("gnmt")
-    write_corpus(folder, hard_cases=False)
-    data = binarise(folder)
-    train(data, "model", "transformer_mma", "--max-update", 5, cwd=folder)
-    return data, folder / "model" / "checkpoint_last.pt"
 
 
 def hypotheses(output: str) -> dict[int, list[tuple[str, float, list[float]]]]:
@@ -249,15 +221,13 @@ def check_scores(found, alpha):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_generate(trained, tmp_path):
-    data, checkpoint = trained
-    beam = ("--beam", 4, "--nbest", 4, "--max-len-a", 1, "--max-len-b", 3)
-    gnmt = generate(
-        *(data, checkpoint, *beam, "--task", "translation_gnmt", "--gnmt-lenpen", 1.7), cwd=tmp_path
-    )
-    plain = generate(data, checkpoint, *beam, "--unnormalized", cwd=tmp_path)
-    gnmt, plain = hypotheses(gnmt.stdout), hypotheses(plain.stdout)
-    assert len(gnmt) == 20 and all(len(several) == 4 for several in gnmt.values())
+def test_generate(trained, corpus, tmp_path):
+    beam = ("--beam", 4, "--nbest", 4, "--max-len-a", 1, "--max-len-b", 3, SKIP)
+    flags = (*beam, "--task", "translation_gnmt", "--gnmt-lenpen", 1.7)
+    gnmt = hypotheses(generate(corpus, trained.checkpoint, *flags, cwd=tmp_path).stdout)
+    plain = generate(corpus, trained.checkpoint, *beam, "--unnormalized", cwd=tmp_path)
+    plain = hypotheses(plain.stdout)
+    assert len(gnmt) == 19 and all(len(several) == 4 for several in gnmt.values())
     check_scores(gnmt, 1.7)
     check_scores(plain, 0)
     # The same search, ranked otherwise.
@@ -267,31 +237,28 @@ def test_generate(trained, tmp_path):
     assert any(gnmt[i][0][0] != plain[i][0][0] for i in gnmt)
 
 
-def test_generate_with_prefix_and_alignment(trained, tmp_path):
-    data, checkpoint = trained
+def test_generate_with_prefix_and_alignment(trained, corpus, tmp_path):
+    """With the default penalty, tensor2tensor's; a second penalty ends with a message."""
     flags = ("--task", "translation_gnmt", "--prefix-size", 2, "--print-alignment", "hard")
-    done = generate(data, checkpoint, *flags, "--beam", 3, "--nbest", 2, cwd=tmp_path)
+    flags += ("--gen-subset", "test1", "--beam", 3, "--nbest", 2)
+    done = generate(corpus, trained.checkpoint, *flags, cwd=tmp_path)
     found = hypotheses(done.stdout)
-    check_scores(found, 0.6)  # the default
-    targets = (data.parent / "test.en").read_text().splitlines()
+    check_scores(found, 0.6)
+    targets = (corpus.parent / "easy.en").read_text().splitlines()
     for number, several in found.items():
         for words, _, _ in several:
             assert words.split()[:2] == targets[number].split()[:2]
-    assert sum(line.startswith("A-") for line in done.stdout.splitlines()) == 40
+    assert len(found) == 4 and len(re.findall("^A-", done.stdout, re.MULTILINE)) == 8
+
+    done = generate(corpus, trained.checkpoint, *flags, "--lenpen", 0.6, cwd=tmp_path, expect=1)
+    assert "--lenpen 0.6 and --gnmt-lenpen 0.6: a hypothesis has one length" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_interactive_and_a_refusal(trained, tmp_path):
-    data, checkpoint = trained
-    flags = ("--user-dir", USER_DIR, "--path", checkpoint, "--cpu", "--task", "translation_gnmt")
-    done = run(
-        *("fairseq-interactive", data, *flags, "-s", "de", "-t", "en", "--gnmt-lenpen", 0.3),
-        cwd=tmp_path,
-        stdin="a b c\nd\n",
-    )
+def test_interactive(trained, corpus, tmp_path):
+    flags = ("--user-dir", USER_DIR, "--path", trained.checkpoint, "--cpu", "-s", "de", "-t", "en")
+    flags += ("--task", "translation_gnmt", "--gnmt-lenpen", 0.3)
+    done = run("fairseq-interactive", corpus, *flags, cwd=tmp_path, stdin="a b c\nd\n")
     found = hypotheses(done.stdout)
     assert len(found) == 2
     check_scores(found, 0.3)
-
-    done = generate(data, checkpoint, *flags[5:], "--lenpen", 0.6, cwd=tmp_path, expect=1)
-    assert "--lenpen 0.6 and --gnmt-lenpen 0.6: a hypothesis has one length" in done.stderr
-    assert "Traceback" not in done.stderr

@@ -1,0 +1,262 @@
+"""The real command lines, on text with awkward lines."""
+
+import json
+import math
+import re
+import subprocess
+import sys
+import zipfile
+
+import analysed
+import numpy
+import pytest
+import torch
+from cli import USER_DIR, environment, generate, run, train
+from fairseq import checkpoint_utils
+
+from fairseq_hybrid_attn.patterns import PAST, local
+
+SKIP = "--skip-invalid-size-inputs-valid-test"
+HYPOTHESES = 19  # 20 sentences, one of them too long
+
+
+def lines(done: subprocess.CompletedProcess, kind: str) -> dict[int, str]:
+    """The last column of a kind of lines that fairseq prints (H, P), by sentence."""
+    found = [line for line in done.stdout.splitlines() if line.startswith(f"{kind}-")]
+    return {int(line[2 : line.index("\t")]): line.split("\t")[-1] for line in found}
+
+
+def test_train_average_generate_score(trained, corpus, tmp_path):
+    """From the checkpoint alone: no architecture, no flag of the model; by the fast paths."""
+    taken = re.findall(r"attention is computed by path (\S+)", trained.done.stderr)
+    assert taken and set(taken) <= {"short", "grouped"}
+    averaged = ["--last-updates", 2, "--output", "average.pt", trained.folder]
+    run("fairseq-hybrid", "average", *averaged, cwd=tmp_path)
+    report = {"FAIRSEQ_HYBRID_ATTN_REPORT": "1"}
+    generated = generate(corpus, "average.pt", SKIP, cwd=tmp_path, **report)
+    (said,) = re.findall(r"attention computed by path: (.*)", generated.stderr)
+    assert set(re.findall(r"(\S+) \d+", said)) == {"short", "step"}
+    assert len(lines(generated, "H")) == HYPOTHESES
+
+    (tmp_path / "generated.txt").write_text(generated.stdout)
+    reference = corpus.parent / "test.en"
+    scored = run(
+        "fairseq-hybrid",
+        "score",
+        *("--generated", "generated.txt", "--reference", reference, "--missing", "empty"),
+        *("--subwords", "none", "--tokenizer", "none", "--target-lang", "en"),
+        *("--json", "score.json"),
+        cwd=tmp_path,
+    )
+    assert "BLEU" in scored.stdout and "nrefs:1|case:mixed" in scored.stdout
+    assert json.loads((tmp_path / "score.json").read_text())["sentences"] == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arch, flags",
+    {
+        "transformer_mma": [],
+        "transformer_hybrid_gate": [],
+        "transformer_localness": [],
+        "transformer_forward_encoding_mask": ["--squeeze-ratio", 4],
+        "transformer_backward_encoding_mask": ["--squeeze-ratio", 4],
+        "transformer_lstm_on_top": ["--encoder-lstm-layers", 1, "--decoder-lstm-layers", 2],
+    }.items(),
+)
+def test_train_resume_generate(arch, flags, corpus, tmp_path):
+    for updates in (2, 4):
+        train(corpus, "model", arch, *flags, "--max-update", updates, cwd=tmp_path)
+    checkpoint = tmp_path / "model" / "checkpoint_last.pt"
+    state = torch.load(checkpoint, weights_only=True)
+    assert state["optimizer_history"][-1]["num_updates"] == 4
+    for flag, value in zip(flags[::2], flags[1::2], strict=True):
+        assert state["cfg"]["model"][flag[2:].replace("-", "_")] == value
+    generated = generate(corpus, checkpoint, SKIP, "--print-alignment", cwd=tmp_path)
+    assert len(lines(generated, "H")) == HYPOTHESES
+
+
+def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path, monkeypatch):
+    """fairseq-generate scores the references as the model does here.
+
+    The patterns of the second model are nowhere but in its settings.
+    """
+    flags = [*analysed.TINY, "--head-patterns", "backward,local", "--local-window", "2"]
+    monkeypatch.setitem(analysed.MODELS, "mma", ("transformer_mma", flags))
+    analysed.save(corpus.parent, "mma")
+    for checkpoint in (trained.checkpoint, corpus.parent / "mma.pt"):
+        printed = lines(generate(corpus, checkpoint, SKIP, "--score-reference", cwd=tmp_path), "P")
+        (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
+        model.eval()
+        if checkpoint != trained.checkpoint:
+            heads = (PAST, PAST, local(2), local(2))
+            assert all(layer.self_attn.branches == (heads,) for layer in model.encoder.layers)
+        text = (corpus.parent / "test.de").read_text().split("\n")
+        words = task.source_dictionary
+        assert len(printed) == HYPOTHESES
+        for number, scores in printed.items():
+            letters = [words.index(letter) for letter in text[number].split()]
+            source, target = [*letters, words.eos()], [*letters[::-1], words.eos()]
+            previous = torch.tensor([[words.eos(), *target[:-1]]])
+            with torch.no_grad():
+                logits = model(torch.tensor([source]), torch.tensor([len(source)]), previous)[0]
+            # fairseq-generate prints logarithms to base 2.
+            expected = logits.log_softmax(-1)[0, range(len(target)), target] / math.log(2)
+            found = [float(score) for score in scores.split()]
+            assert found == pytest.approx(expected.tolist(), abs=2e-4)
+
+
+def test_validate_and_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
+    """Interactive translates each sentence alone as fairseq-generate does in batches."""
+    common = ["--user-dir", USER_DIR, "--path", trained.checkpoint, "--cpu"]
+    validated = run(
+        "fairseq-validate",
+        *(corpus, *common, "--max-tokens", 400, SKIP, "--task", "translation"),
+        cwd=tmp_path,
+    )
+    assert "valid on 'valid' subset | loss" in validated.stdout + validated.stderr
+    beam = ("--beam", 3, "--max-len-a", 0, "--max-len-b", 12)
+    expected = lines(generate(corpus, trained.checkpoint, SKIP, *beam, cwd=tmp_path), "H")
+    numbers = [n for n in expected if n < 8]  # an empty line among them
+    sources = (corpus.parent / "test.de").read_text().split("\n")
+    interactive = run(
+        *("fairseq-interactive", corpus, *common, *beam, "-s", "de", "-t", "en"),
+        cwd=tmp_path,
+        stdin="".join(f"{sources[n]}\n" for n in numbers),
+    )
+    found = lines(interactive, "H")
+    assert [found[i] for i in range(len(numbers))] == [expected[n] for n in numbers]
+
+
+def train_under_hydra(corpus, branches, *, cwd, expect=0):
+    (cwd / "config").mkdir()
+    model = f'{{_name: transformer_hysan_small, encoder_branches: "{branches}"}}'
+    config = f"""
+common: {{user_dir: {USER_DIR}, cpu: true}}
+task: {{_name: translation, data: {corpus}, max_source_positions: 40, max_target_positions: 40}}
+model: {model}
+criterion: {{_name: cross_entropy}}
+optimizer: {{_name: adam}}
+lr_scheduler: {{_name: fixed}}
+optimization: {{max_update: 1, lr: [0.001]}}
+dataset: {{max_tokens: 400, skip_invalid_size_inputs_valid_test: true}}
+checkpoint: {{save_dir: {cwd}/model}}
+"""
+    (cwd / "config" / "small.yaml").write_text(config)
+    arguments = ["--config-dir", "config", "--config-name", "small"]
+    return run("fairseq-hydra-train", *arguments, cwd=cwd, expect=expect)
+
+
+@pytest.mark.slow
+def test_named_sizes_under_hydra(corpus, tmp_path):
+    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint."""
+    train_under_hydra(corpus, "bw,l3", cwd=tmp_path)
+    checkpoint = tmp_path / "model" / "checkpoint_last.pt"
+    (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
+    assert len(model.encoder.layers) == 2
+    assert model.encoder.embed_tokens.embedding_dim == 256
+    assert len(model.encoder.layers[0].self_attn.branches) == 2
+    generate(corpus, checkpoint, SKIP, "--beam", 2, cwd=tmp_path)
+
+
+def test_wrong_settings_under_hydra_end_with_a_message(corpus, tmp_path):
+    done = train_under_hydra(corpus, "gobal,l0", cwd=tmp_path, expect=1)
+    assert "'gobal' is not a pattern" in done.stderr and "'l0' has width 0" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+class RunsCode:
+    """Unpickled, it would make a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+def test_a_checkpoint_that_would_run_code_is_not_loaded(trained, corpus, tmp_path):
+    state = torch.load(trained.checkpoint, weights_only=True)
+    torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
+    done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
+    assert "weights_only" in done.stderr.lower()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):
+    """Each version names the function that makes an array after its own module."""
+    array = {"array": numpy.arange(3), "number": numpy.float64(0.5)}
+    torch.save(array, tmp_path / "this.pt")
+    for core in ("numpy.core", "numpy._core"):
+        other = tmp_path / f"{core}.pt"
+        with zipfile.ZipFile(tmp_path / "this.pt") as old, zipfile.ZipFile(other, "w") as new:
+            for entry in old.infolist():
+                content = old.read(entry)
+                new.writestr(entry.filename, re.sub(rb"numpy\._?core", core.encode(), content))
+        loaded = torch.load(other, weights_only=True)
+        assert loaded["array"].tolist() == [0, 1, 2] and loaded["number"] == 0.5
+
+
+def test_a_checkpoint_holds_every_setting(trained):
+    """A later change of a default cannot change a trained model."""
+    settings = torch.load(trained.checkpoint, weights_only=True)["cfg"]["model"]
+    assert settings["encoder_branches"] == "global,fw,bw,l5"
+    assert (settings["squeeze_ratio"], settings["encoder_embed_dim"]) == (4, 16)
+    assert settings["branch_fusion"] == "gated-sum"
+
+
+def test_half_precision_generation(trained, corpus, tmp_path):
+    for precision in ("--fp16", "--bf16"):
+        generated = generate(corpus, trained.checkpoint, SKIP, precision, cwd=tmp_path)
+        assert "nan" not in generated.stdout
+        assert len(lines(generated, "H")) == HYPOTHESES
+
+
+def test_wrong_flags_end_training_with_a_message(corpus, tmp_path):
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "checkpoint_last.pt").write_text("kept")
+    done = train(
+        *(corpus, "model", "transformer_hysan"),
+        *("--encoder-branches", "gobal", "--decoder-branches", "bw", "--squeeze-ratio", "7"),
+        cwd=tmp_path,
+        expect=1,
+    )
+    for flag in ("--encoder-branches gobal", "--decoder-branches bw", "--squeeze-ratio 7"):
+        assert flag in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+    assert [p.name for p in model.iterdir()] == ["checkpoint_last.pt"]
+    assert (model / "checkpoint_last.pt").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    "source, said",
+    [
+        ("raise ImportError('No module named fairseq')", "cannot be imported"),
+        ("raise ValueError('mutable default')", "mutable default"),
+        (
+            "class TransformerEncoderLayerBase:\n"
+            "    def forward(self, x):\n"
+            "        return self.fast(x) if self.can_use_fastpath else x\n",
+            "bypasses custom attention",
+        ),
+    ],
+)
+def test_an_unsuitable_fairseq_is_refused_with_the_supported_versions(source, said, tmp_path):
+    """The official 0.12.2 decides in its encoder layer whether to bypass ``self_attn``."""
+    package = tmp_path / "fairseq" / "modules"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "transformer_layer.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-c", "import fairseq_hybrid_attn"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "ve-fairseq 0.12.3" in done.stderr
+    assert "Traceback" not in done.stderr

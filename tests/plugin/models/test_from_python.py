@@ -1,0 +1,85 @@
+"""Models in a Python program, by ``from_pretrained``, the interface of fairseq's hub."""
+
+import re
+from argparse import Namespace
+
+import analysed
+import pytest
+import sentencepiece
+import torch
+from cli import USER_DIR, run
+from fairseq.data import encoders
+from fairseq.models import MODEL_REGISTRY
+from models import ARCHITECTURES
+from subword_nmt.learn_bpe import learn_bpe
+
+from fairseq_hybrid_attn.models import MMA
+
+TEXT = {
+    "de": ["Das Haus ist rot .", "Der Baum ist groß .", "Ein Hund geht in das Haus ."],
+    "en": ["The house is red .", "The tree is big .", "A dog walks into the house ."],
+}
+LIMITS = {"beam": 3, "min_len": 5, "max_len_a": 0, "max_len_b": 8}
+SENTENCES = ["Das Haus ist groß.", "Ein Baum geht; der Hund ist rot."]
+
+
+def subword_nmt(folder):
+    with open(folder / "codes", "w") as codes:
+        learn_bpe([line for lines in TEXT.values() for line in lines], codes, 12)
+    return {"bpe": "subword_nmt", "bpe_codes": str(folder / "codes")}
+
+
+def sentence_pieces(folder):
+    lines = [line for lines in TEXT.values() for line in lines]
+    with open(folder / "spm.model", "wb") as model:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(lines), model_writer=model, vocab_size=40, minloglevel=2
+        )
+    return {"bpe": "sentencepiece", "sentencepiece_model": str(folder / "spm.model")}
+
+
+@pytest.mark.parametrize("subwords", [subword_nmt, sentence_pieces])
+def test_translates_plain_text_as_fairseq_interactive_does(subwords, tmp_path):
+    settings = {"tokenizer": "moses", "moses_no_dash_splits": True, **subwords(tmp_path)}
+    settings |= {"source_lang": "de", "target_lang": "en"}
+    (tmp_path / "bin").mkdir()
+    bpe = encoders.build_bpe(Namespace(**settings))
+    for language, lines in TEXT.items():
+        pieces = dict.fromkeys(piece for line in lines for piece in bpe.encode(line).split())
+        (tmp_path / f"bin/dict.{language}.txt").write_text("".join(f"{p} 1\n" for p in pieces))
+    analysed.save(tmp_path, "mma")
+    generator = torch.Generator().manual_seed(0)
+    state = torch.load(tmp_path / "mma.pt")
+    for weight in state["model"].values():  # a new model says the same whatever it is given
+        if weight.dim() > 1:
+            weight.normal_(generator=generator)
+    torch.save(state, tmp_path / "mma.pt")
+    translator = MMA.from_pretrained(tmp_path, "mma.pt", str(tmp_path / "bin"), **settings)
+    found = translator.translate(SENTENCES, **LIMITS)
+    assert len(set(found)) == 2 and all(re.search(r"\w", line) for line in found), found
+    assert translator.translate(SENTENCES[0], **LIMITS) == found[0]
+
+    flags = [
+        f"--{name.replace('_', '-')}" + ("" if value is True else f"={value}")
+        for name, value in settings.items()
+    ]
+    limits = [f"--{name.replace('_', '-')}={value}" for name, value in LIMITS.items()]
+    done = run(
+        *("fairseq-interactive", tmp_path / "bin", "--user-dir", USER_DIR, "--cpu"),
+        *("--path", tmp_path / "mma.pt", *flags, *limits),
+        cwd=tmp_path,
+        stdin="".join(f"{line}\n" for line in SENTENCES),
+    )
+    assert re.findall(r"^D-.*\t(.*)$", done.stdout, re.MULTILINE) == found
+
+
+def test_every_architecture_is_loaded_by_any_class(tmp_path, monkeypatch):
+    for arch in ARCHITECTURES:
+        squeeze = ["--squeeze-ratio", "4"] if re.search("hysan|mask", arch) else []
+        flags = [*analysed.TINY, *squeeze]
+        monkeypatch.setitem(analysed.MODELS, arch, (arch, flags))
+    analysed.make_data(tmp_path, ARCHITECTURES)
+    for arch in ARCHITECTURES:
+        translator = MMA.from_pretrained(str(tmp_path), f"{arch}.pt", "./bin")
+        assert type(translator.models[0]) is MODEL_REGISTRY[arch], arch
+        assert len(translator.translate("Da@@ s Haus", max_len_b=4).split()) <= 5

@@ -26,7 +26,7 @@ from .scored_sentences import ScoredTranslations
 
 
 def measure(plan: Plan, significance: bool = True) -> TableNumbers:
-    """The numbers of a plan's cells, column by column, and the verdicts on the claims.
+    """The numbers of a plan's cells by column, and the verdicts on the claims.
 
     With ``significance``, the test set is resampled for intervals, p-values and claims; that takes
     about a second for each row and each term of a claim.

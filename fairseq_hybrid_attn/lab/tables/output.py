@@ -9,7 +9,7 @@ from dataclasses import asdict
 from ..files.tabular import Grid
 from .claims import HOW_JUDGED, in_words
 from .grids import curves_grid, footnotes, rows_grid, transposed_grid
-from .numbers import TableNumbers
+from .numbers import Line, Section, TableNumbers
 
 
 def as_terminal(numbers: TableNumbers) -> str:
@@ -24,35 +24,36 @@ def as_markdown(numbers: TableNumbers) -> str:
 
 def as_csv(numbers: TableNumbers) -> str:
     """For programs: a line a cell, empty where there is no number."""
-    rows = []
-    for section in numbers.sections:
-        for line in section.lines:
-            ours = line.ours
-            rows.append(
-                {
-                    "table": numbers.table,
-                    "row": line.row,
-                    "column": section.name,
-                    "label": numbers.label,
-                    "system": line.system,
-                    "at": line.at,
-                    "score": ours.score if ours else section.score,
-                    "paper": _digits(line.paper),
-                    "ours": _digits(ours and ours.value),
-                    "interval": _digits(ours and ours.interval),
-                    "interval_over": ours.over if ours and ours.interval is not None else "",
-                    "seeds": " ".join(map(str, ours.seeds)) if ours else "",
-                    "by_seed": " ".join(map(_digits, ours.by_seed)) if ours else "",
-                    "paper_difference": _digits(section.paper_difference(line)),
-                    "our_difference": _digits(section.our_difference(line)),
-                    "p_values": " ".join(_digits(p) or "-" for p in ours.p_values) if ours else "",
-                    "parameters": ours.parameters if ours else "",
-                    "updates": f"{ours.updates:.0f}" if ours else "",
-                    "signature": ours.signature if ours else "",
-                    "state": (ours.stale or "done") if ours else line.why_not,
-                }
-            )
-    return Grid.of(rows).csv()
+    cells = [(section, line) for section in numbers.sections for line in section.lines]
+    return Grid.of([_record(numbers, section, line) for section, line in cells]).csv()
+
+
+def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, object]:
+    ours = line.ours
+    has = {} if ours is None else asdict(ours)
+    p_values = [_digits(p) or "-" for p in has.get("p_values", ())]
+    return {
+        "table": numbers.table,
+        "row": line.row,
+        "column": section.name,
+        "label": numbers.label,
+        "system": line.system,
+        "at": line.at,
+        "score": has.get("score", section.score),
+        "paper": _digits(line.paper),
+        "ours": _digits(has.get("value")),
+        "interval": _digits(has.get("interval")),
+        "interval_over": ours.over if ours and ours.interval is not None else "",
+        "seeds": " ".join(map(str, has.get("seeds", ()))),
+        "by_seed": " ".join(map(_digits, has.get("by_seed", ()))),
+        "paper_difference": _digits(section.paper_difference(line)),
+        "our_difference": _digits(section.our_difference(line)),
+        "p_values": " ".join(p_values),
+        "parameters": has.get("parameters"),
+        "updates": f"{ours.updates:.0f}" if ours else "",
+        "signature": has.get("signature"),
+        "state": (ours.stale or "done") if ours else line.why_not,
+    }
 
 
 def as_json(numbers: TableNumbers) -> str:

@@ -49,40 +49,37 @@ def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
     """The command that repeats a table, and what its runs took, unless it was told before."""
     results = list(one.results.values())
     tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
-    told = _runs(results)
+    count = f"{len(results)} run" + ("s" if len(results) > 1 else "")
     if written.issuperset(tables):
-        told = [f"{_count(results)} of {', '.join(table for table, _ in tables)}: see there"]
+        told = [f"{count} of {', '.join(table for table, _ in tables)}: see there"]
+    else:
+        told = [f"{count}, {_time(results)}", *(_by_row(fact, results) for fact in FACTS)]
     command = f"```sh\n{shlex.join(one.command)}\n```\n"
     return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
 
 
-def _count(results: Sequence[dict]) -> str:
-    return f"{len(results)} run" + ("s" if len(results) > 1 else "")
-
-
-def _runs(results: Sequence[dict]) -> list[str]:
-    """What was trained, on what, with what."""
+def _time(results: Sequence[dict]) -> str:
+    """How long the trainings took, on what machines."""
     seconds = [result["training_seconds"] for result in results]
-    return [
-        f"{_count(results)}, {sum(seconds) / 3600:.1f} h of training in all, "
-        f"{min(seconds) / 60:.0f} to {max(seconds) / 60:.0f} min each, on "
-        + "; ".join(dict.fromkeys(map(_machine, results))),
-        *_by_row("budget", results, _budget),
-        *_by_row("parameters", results, lambda result: f"{result['parameters']:,}"),
-        *_by_row("text", results, lambda result: _text(result["corpus"])),
-        *_by_row("code", results, lambda result: _commit(result["code"])),
-        *_by_row("versions", results, _versions),
-    ]
+    machines = dict.fromkeys(
+        f"{result['devices']} {(*hardware['gpus'], hardware['processor'])[0]}"
+        for result in results
+        for hardware in [result["hardware"]]
+    )
+    return (
+        f"{sum(seconds) / 3600:.1f} h of training in all, {min(seconds) / 60:.0f} to "
+        f"{max(seconds) / 60:.0f} min each, on {'; '.join(machines)}"
+    )
 
 
-def _by_row(name: str, results: Sequence[dict], tell: Callable[[dict], str]) -> list[str]:
+def _by_row(fact: str, results: Sequence[dict]) -> str:
     """A fact, once if all results share it, or else with the rows that have it."""
     rows: dict[str, dict[str, None]] = {}
     for result in results:
-        rows.setdefault(tell(result), {})[result["row"]] = None
+        rows.setdefault(FACTS[fact](result), {})[result["row"]] = None
     if len(rows) == 1:
-        return [f"{name}: {next(iter(rows))}"]
-    return [f"{name}: " + "; ".join(f"{text} ({', '.join(which)})" for text, which in rows.items())]
+        return f"{fact}: {next(iter(rows))}"
+    return f"{fact}: " + "; ".join(f"{text} ({', '.join(which)})" for text, which in rows.items())
 
 
 def _budget(result: dict) -> str:
@@ -91,43 +88,47 @@ def _budget(result: dict) -> str:
     return f"{result['updates']:,} updates of at most {tokens:,} tokens{epoch}"
 
 
-def _versions(result: dict) -> str:
-    return ", ".join(f"{package} {version}" for package, version in result["versions"].items())
-
-
-def _machine(result: dict) -> str:
-    hardware = result["hardware"]
-    return f"{result['devices']} {(*hardware['gpus'], hardware['processor'])[0]}"
-
-
-def _text(corpus: dict) -> str:
+def _text(result: dict) -> str:
+    corpus = result["corpus"]
     counts = ", ".join(f"{part} {count:,}" for part, count in sorted(corpus["counts"].items()))
-    return (
-        f"{corpus['source']}-{corpus['target']}, pairs: {counts} (digest {corpus['digest'][:12]})"
-    )
+    languages = f"{corpus['source']}-{corpus['target']}"
+    return f"{languages}, pairs: {counts} (digest {corpus['digest'][:12]})"
 
 
-def _commit(code: dict) -> str:
+def _commit(result: dict) -> str:
+    code = result["code"]
     commit = code["commit"] or f"digest {code['digest'][:12]}"
     return f"commit {commit}" + (", modified" if code["modified"] else "")
 
 
+def _versions(result: dict) -> str:
+    return ", ".join(f"{package} {version}" for package, version in result["versions"].items())
+
+
+#: What is told of runs, besides their time.
+FACTS: dict[str, Callable[[dict], str]] = {
+    "budget": _budget,
+    "parameters": lambda result: f"{result['parameters']:,}",
+    "text": _text,
+    "code": _commit,
+    "versions": _versions,
+}
+
+
+def _states(one: KeptTable, unless: str | None = None) -> str:
+    """How far unfinished runs were, except those in one state."""
+    states = one.unfinished.items()
+    return "; ".join(f"{name}: {state}" for name, state in states if state != unless)
+
+
 def _unfinished(one: KeptTable) -> list[str]:
-    states = "; ".join(f"{name}: {state}" for name, state in one.unfinished.items())
-    return [f"Not finished: {states}\n"] if states else []
+    return [f"Not finished: {_states(one)}\n"] if one.unfinished else []
 
 
 def _not_run(one: KeptTable) -> str:
-    rows = dict.fromkeys(
-        f"{line.row}: {line.system}" if line.system else line.row
-        for section in one.numbers.sections
-        for line in section.lines
-    )
-    states = [
-        f"{name}: {state}"
-        for name, state in one.unfinished.items()
-        if state != State.NOT_BEGUN.value
-    ]
-    begun = f" ({'; '.join(states)})" if states else ""
+    lines = [line for section in one.numbers.sections for line in section.lines]
+    rows = dict.fromkeys(f"{line.row}: {line.system}".removesuffix(": ") for line in lines)
+    states = _states(one, unless=State.NOT_BEGUN.value)
+    begun = f" ({states})" if states else ""
     title, command = one.numbers.title, shlex.join(one.command)
     return f"- **{title}** (`{command}`): not run: {'; '.join(rows)}{begun}"

@@ -48,7 +48,9 @@ class KeptTable:
 
 def publish(plan: Plan, folder: Path) -> None:
     """Write a table, its figure and its runs' results."""
-    done, numbers = _measured(plan)
+    done, numbers = _done(plan), measure(plan)
+    while done != _done(plan):  # a run finished in between
+        done, numbers = _done(plan), measure(plan)
     results = {result_name(run): _content(run) for run in done}
     for name, result in results.items():
         path = result_path(folder, name)
@@ -59,17 +61,7 @@ def publish(plan: Plan, folder: Path) -> None:
     if is_drawable(plan) and numbers.is_measured:
         figure = f"{_stem(plan)}.png"
         style.save(draw(plan, numbers.sections), folder / "tables" / figure)
-    own = plan.workspace.own
-    asked = {
-        "table": plan.table.name,
-        "rows": list(dict.fromkeys(cell.row.name for cell in plan.cells)),
-        "columns": list(dict.fromkeys(cell.column.name for cell in plan.cells)),
-        "seeds": list(plan.seeds),
-        "profile": plan.workspace.profile.name,
-        "text": own and own.folder.resolve().name,
-        "source_lang": own and own.source_lang,
-        "target_lang": own and own.target_lang,
-    }
+    asked = _asked(plan)
     states = {run.name: status(run) for run in plan.runs if run not in done}
     whole = without_folders(_by_name(numbers, plan.table.claims), plan.workspace)
     known = _from_runs(_plan(asked, folder, plan.workspace.configs), results)
@@ -84,22 +76,17 @@ def publish(plan: Plan, folder: Path) -> None:
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
-    """All tables that are kept in a folder; of a paper's, those first that have runs of their own.
-
-    Args:
-        folder: of the results.
-        configs: of the tables, which say what the papers report and claim.
-    """
+    """All tables in a folder of results; of each paper, those first that have runs of their own."""
     paths = sorted((folder / "tables").glob("*.json"))
     if not paths:
         raise UserError(f"{folder} has no tables/*.json; `publish` writes them")
-    return sorted((_read_table(path, folder, configs) for path in paths), key=_order)
 
+    def order(one: KeptTable) -> tuple:
+        name = one.numbers.table
+        own = any(f"/{name}/" in run for run in one.results)
+        return name.partition("/")[0], not own, name, one.numbers.label
 
-def _order(one: KeptTable) -> tuple:
-    name = one.numbers.table
-    own = any(f"/{name}/" in run for run in one.results)
-    return name.partition("/")[0], not own, name, one.numbers.label
+    return sorted((_read_table(path, folder, configs) for path in paths), key=order)
 
 
 def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
@@ -124,8 +111,23 @@ def _kept_result(folder: Path, name: str) -> dict:
     return result
 
 
+def _asked(plan: Plan) -> dict:
+    """What a plan asks for, as it is kept."""
+    own = plan.workspace.own
+    return {
+        "table": plan.table.name,
+        "rows": list(dict.fromkeys(cell.row.name for cell in plan.cells)),
+        "columns": list(dict.fromkeys(cell.column.name for cell in plan.cells)),
+        "seeds": list(plan.seeds),
+        "profile": plan.workspace.profile.name,
+        "text": own and own.folder.resolve().name,
+        "source_lang": own and own.source_lang,
+        "target_lang": own and own.target_lang,
+    }
+
+
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
-    """What was asked for, on a text that need not be here."""
+    """The inverse of :func:`_asked`; the text need not be here."""
     own = None
     if asked["text"]:
         own = OwnText(folder / asked["text"], asked["source_lang"], asked["target_lang"])
@@ -174,20 +176,11 @@ def _in_order(content: dict) -> TableNumbers:
 
 def _beyond(whole: dict, part: dict) -> dict:
     """What is to be merged onto the part to get the whole."""
-    differing = {key: value for key, value in whole.items() if part.get(key, part) != value}
-    both = {key for key in differing if isinstance(part.get(key), dict)}
-    return {
-        key: _beyond(value, part[key]) if key in both else value for key, value in differing.items()
+    differing = [key for key in whole if key not in part or whole[key] != part[key]]
+    both = [key for key in differing if isinstance(whole[key], dict) and key in part]
+    return {key: whole[key] for key in differing} | {
+        key: _beyond(whole[key], part[key]) for key in both if isinstance(part[key], dict)
     }
-
-
-def _measured(plan: Plan) -> tuple[list[Run], TableNumbers]:
-    """The runs that have a result, and their numbers, with no run finishing in between."""
-    while True:
-        done = _done(plan)
-        numbers = measure(plan)
-        if _done(plan) == done:
-            return done, numbers
 
 
 def _done(plan: Plan) -> list[Run]:
@@ -264,27 +257,20 @@ def _stem(plan: Plan) -> str:
 
 def command_of(plan: Plan) -> list[str]:
     """The command that makes a table, with names for the folders of the machine."""
-    place = plan.workspace
-    rows = list(dict.fromkeys(cell.row.name for cell in plan.cells))
-    columns = list(dict.fromkeys(cell.column.name for cell in plan.cells))
-    seeds = plan.seeds
+    asked, seeds = _asked(plan), plan.seeds
     counted = seeds == tuple(range(1, len(seeds) + 1))
-    command = ["scripts/reproduce.sh", plan.table.name]
-    if len(rows) < len(plan.table.rows):
-        command += rows
-    if len(columns) < len(plan.table.columns):
-        command += ["--columns", ",".join(columns)]
-    command += ["--seeds", str(len(seeds)) if counted else ",".join(map(str, seeds))]
-    if not place.profile.is_full:
-        command += ["--profile", place.profile.name]
-    if place.own:
-        command += ["--data", place.own.folder.resolve().name]
-        for flag, language in (
-            ("--source-lang", place.own.source_lang),
-            ("--target-lang", place.own.target_lang),
-        ):
-            command += [flag, language] if language else []
-    return command
+    all_columns = len(asked["columns"]) == len(plan.table.columns)
+    flags = {
+        "--columns": None if all_columns else ",".join(asked["columns"]),
+        "--seeds": str(len(seeds)) if counted else ",".join(map(str, seeds)),
+        "--profile": None if plan.workspace.profile.is_full else asked["profile"],
+        "--data": asked["text"],
+        "--source-lang": asked["source_lang"],
+        "--target-lang": asked["target_lang"],
+    }
+    rows = [] if len(asked["rows"]) == len(plan.table.rows) else asked["rows"]
+    given = [word for flag, value in flags.items() if value for word in (flag, value)]
+    return ["scripts/reproduce.sh", plan.table.name, *rows, *given]
 
 
 def without_folders(content: dict, workspace: Workspace) -> dict:
@@ -294,19 +280,10 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
         **{checkout: "." for checkout in (str(USER_DIR.parent), *_checkouts(content))},
         **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
     }
-
-    def replaced(part: object) -> object:
-        match part:
-            case dict():
-                return {key: replaced(value) for key, value in part.items()}
-            case list() | tuple():
-                return [replaced(value) for value in part]
-            case str():
-                for folder in sorted(names, key=len, reverse=True):
-                    part = part.replace(folder, names[folder])
-        return part
-
-    return replaced(content)
+    text = json.dumps(content, ensure_ascii=False)
+    for folder in sorted(names, key=len, reverse=True):
+        text = text.replace(json.dumps(folder, ensure_ascii=False)[1:-1], names[folder])
+    return json.loads(text)
 
 
 def _checkouts(result: dict) -> set[str]:

@@ -5,9 +5,9 @@ import json
 import shutil
 from html.parser import HTMLParser
 
+import analysed
 import pytest
 import torch
-from analysed import make_data, save
 from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 
@@ -25,12 +25,29 @@ SYSTEMS = {
     "mma": ["The house was there", "yes", "so it is said", "cats and dogs"],
 }
 TAGS = ["DET NOUN", "PRT", "", "NOUN ADJ VERB"]
+BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
 #: Elements that have no end.
 VOID = {"meta", "input", "img", "br"}
+
+MODELS = ["bin", "--path", "gate1.pt", "mma.pt"]
+TEXT = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
+SCORED = ["--reference", "ref.en", "--target-lang", "en"]
+HYPOTHESES = [word for name in SYSTEMS for word in ("--hypotheses", f"{name}={name}.en")]
+LOGS = "--log gate1=gate1.log --log mma=mma.log".split()
+#: In another order than the models.
+PROBING = "--probing mma=mma.probing --probing gate1=gate1.probing".split()
+PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu".split()
+PROBE += "--hidden 2 --dropout 0 --task-files tasks".split()
+#: Of the sentences and maps, only one: for speed.
+SECOND = ["--sentences", "2", "--maps", "2"]
 
 
 def write(path, lines):
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read(path):
+    return json.loads(path.read_text())
 
 
 def log(losses):
@@ -40,15 +57,30 @@ def log(losses):
         yield f"2026-01-01 00:00:00 | INFO | train_inner | {record}"
 
 
+def command(*words):
+    main([str(word) for word in words])
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder = make_data(tmp_path_factory.mktemp("report"), ["gate1", "mma", "lstm"])
+    """Models, their translations, logs, tags and, not probed alike, results of probing."""
+    folder = analysed.make_data(tmp_path_factory.mktemp("report"), ["gate1", "mma", "lstm"])
     write(folder / "ref.en", REFERENCE)
     write(folder / "text.tags", TAGS)
     for name, lines in SYSTEMS.items():
         write(folder / f"{name}.en", lines)
     write(folder / "gate1.log", log([3.5, 2.25, 2.5]))
     write(folder / "mma.log", log([4, 3]))
+    (folder / "tasks").mkdir()
+    write(
+        folder / "tasks/bigram_shift.txt",
+        [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in BIGRAMS],
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, flags in {"gate1": "--seeds 2", "mma": "--seeds 1 --end-symbol out"}.items():
+            words = [*PROBE, *flags.split(), "--json", f"{name}.probing"]
+            command("probe", "bin", "--path", f"{name}.pt", *words)
     return folder
 
 
@@ -58,35 +90,24 @@ def in_data(data, monkeypatch):
     return data
 
 
-MODELS = ["bin", "--path", "gate1.pt", "mma.pt"]
-TEXT = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
-SCORED = ["--reference", "ref.en", "--target-lang", "en"]
-HYPOTHESES = [word for name in SYSTEMS for word in ("--hypotheses", f"{name}={name}.en")]
-LOGS = "--log gate1=gate1.log --log mma=mma.log".split()
-
-
-def command(*words):
-    main([str(word) for word in words])
-
-
 @pytest.fixture(scope="module")
 def whole(data):
     """A report with all parts: its JSON and its page."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            *("report", *MODELS, *TEXT, *SCORED, *HYPOTHESES, *LOGS, "--tags", "text.tags"),
-            *("--output", "whole.html", "--json", "whole.json"),
+            *("report", *MODELS[:3], "--compare", "mma.pt", *TEXT, *SCORED, *HYPOTHESES, *LOGS),
+            *("--tags", "text.tags", *PROBING, "--output", "whole.html", "--json", "whole.json"),
         )
-    return json.loads((data / "whole.json").read_text()), Page((data / "whole.html").read_text())
+    return read(data / "whole.json"), Page((data / "whole.html").read_text())
 
 
 class Page(HTMLParser):
-    """A page taken apart: that it is well-formed is seen to on the way.
+    """A page taken apart; fails if it is not well-formed.
 
     Attributes:
         tables: rows of texts, by the heading of the part; a part may have several.
-        texts: all text of a part but that of its scripts, by its heading.
+        texts: all text of a part except that of its scripts, by its heading.
         links: what src and href name.
         elements: the names of all elements.
     """
@@ -128,98 +149,55 @@ class Page(HTMLParser):
 # --- numbers ----------------------------------------------------------------------------------
 
 
-def test_heads_and_gates_are_those_of_the_commands(in_data, whole):
+def test_parts_are_what_the_commands_print_and_write(in_data, whole, capsys):
     found, page = whole
-    command("heads", *MODELS, *TEXT, "--json", "heads.json")
-    command("gates", *MODELS[:3], *TEXT, "--tags", "text.tags", "--json", "gates.json")
-    heads = json.loads((in_data / "heads.json").read_text())
-    gates = json.loads((in_data / "gates.json").read_text())
-    assert [model["name"] for model in found["models"]] == ["gate1", "mma"]
-    shown = page.tables["Heads and branches"]
-    for number, (ours, theirs) in enumerate(zip(found["models"], heads["models"], strict=True)):
-        for key in ("heads", "layers", "description"):
-            assert ours[key] == theirs[key]
+    lengths = ["lengths", "--source", "text.de", "--source-subwords", "subword-nmt", *SCORED]
+    theirs = {}
+    for part, words in {
+        "Heads and branches": ["heads", *MODELS, *TEXT],
+        "Gates": ["gates", *MODELS[:3], *TEXT, "--tags", "text.tags"],
+        "BLEU by source length": [*lengths, *HYPOTHESES],
+        "Learning curves": ["curves", "gate1=gate1.log", "mma=mma.log"],
+    }.items():
+        capsys.readouterr()
+        command(*words, "--json", "part.json")
+        theirs[words[0]] = read(in_data / "part.json")
+        printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
+        shown = [" ".join(" ".join(row).split()) for table in page.tables[part] for row in table]
+        assert len(shown) > 2 and set(shown) <= printed, part
+    for ours, heads in zip(found["models"], theirs["heads"]["models"], strict=True):
+        assert {key: ours[key] for key in heads} == heads
         assert ours["sentences"] == 3  # one is empty
-        differences = [
-            ["" if d[k] is None else f"{d[k]:.3f}" for k in list(d) if k.startswith(("div", "pos"))]
-            for d in [
-                {k: v for k, v in one.items() if k != "divergences"} for one in ours["layers"]
-            ]
-        ]
-        assert [row[2:] for row in shown[2 * number + 1][1:]] == differences
-    # A layer of MMA has four heads of four patterns, so the page shows each head.
-    mma = [row for row in found["models"][1]["heads"] if row["kind"] == "encoder"]
-    for row, cells in zip(mma, shown[2][1:], strict=False):
-        assert cells[:5] == ["encoder", str(row["layer"]), row["branch"], row["pattern"], "1"]
-        numbers = [v for k, v in row.items() if k in HEAD_COLUMNS]
-        assert cells[5:] == [f"{value:.3f}" for value in numbers]
-    for ours, theirs in zip(found["models"], gates["models"], strict=False):
-        assert {**ours["gates"], "bleu": None} == theirs
-    assert found["models"][1]["gates"] is None
-    assert found["tags"] == gates["tags"]
-    shown = page.tables["Gates"]
-    for table, model in zip(shown[::2], gates["models"], strict=True):
-        assert [row[-2:] for row in table[1:]] == [
-            [f"{row['mean']:.3f}", f"{row['deviation']:.3f}"] for row in model["rows"]
-        ]
-    for table, model in zip(shown[1::2], gates["models"], strict=True):
-        assert [row[2:] for row in table[1:]] == [
-            [row["tag"], str(row["words"]), f"{row['mean']:.3f}", f"{row['deviation']:.3f}"]
-            for row in model["tag_rows"]
-        ]
-    assert f"All layers: {gates['models'][0]['share']:.3f}, window 3." in page.texts["Gates"]
-    assert "mma: no gates" in page.texts["Gates"]
-
-
-HEAD_COLUMNS = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
-
-
-def test_scores_are_those_of_the_commands(in_data, whole):
-    found, page = whole
-    command(
-        *("lengths", "--source", "text.de", "--source-subwords", "subword-nmt", *SCORED),
-        *(*HYPOTHESES, "--json", "lengths.json"),
-    )
-    lengths = json.loads((in_data / "lengths.json").read_text())
+    assert found["curves"] == theirs["curves"]["curves"]
+    lengths = theirs["lengths"]
     del lengths["source"], lengths["reference"]
     assert found["lengths"] == lengths
+    bleu = found["scores"][0]["systems"]
+    assert bleu == lengths["whole"]["scores"]
+    (gates,) = theirs["gates"]["models"]
+    assert found["models"][0]["gates"] == {**gates, "bleu": bleu["gate1"]["value"]}
+    assert found["models"][1]["gates"] is None and "mma: no gates" in page.texts["Gates"]
+    assert found["tags"] == theirs["gates"]["tags"]
+    assert f"All layers: {gates['share']:.3f}, window 3." in page.texts["Gates"]
+
+
+def test_scores_are_those_of_the_command(in_data, whole):
+    found, page = whole
     assert [score["name"] for score in found["scores"]] == ["bleu", "tokenised_bleu"]
     for name in SYSTEMS:
         command("score", "--hypotheses", f"{name}.en", *SCORED, "--json", "score.json")
-        theirs = json.loads((in_data / "score.json").read_text())["scores"]
+        theirs = read(in_data / "score.json")["scores"]
         for score in found["scores"]:
             assert score["systems"][name]["value"] == theirs[score["name"]]["value"]
             assert score["signature"] == theirs[score["name"]]["signature"]
             assert score["signature"] in page.texts["Scores"]
-    bleu = found["scores"][0]["systems"]
-    assert bleu == lengths["whole"]["scores"]
-    row = page.tables["Scores"][0][1]
-    assert row == ["BLEU", "4", *score_cells(bleu)]
-    rows = page.tables["BLEU by source length"][0][1:]
-    for cells, group in zip(rows, [*lengths["groups"], lengths["whole"]], strict=True):
-        assert cells[:2] == [group["label"], str(group["sentences"])]
-        assert cells[2:] == (score_cells(group["scores"]) if group["scores"] else [""] * 3)
-    assert found["models"][0]["gates"]["bleu"] == bleu["gate1"]["value"]
+    # As in the table of lengths, where tests see it printed.
+    *_, all_lengths = page.tables["BLEU by source length"][0]
+    assert page.tables["Scores"][0][1] == ["BLEU", *all_lengths[1:]]
+    assert found["scores"][0]["systems"]["mma"]["p_value"] is not None
 
 
-def score_cells(scores):
-    cells = []
-    for name, score in scores.items():
-        interval = "" if score["interval"] is None else f" ± {score['interval']:.2f}"
-        cells.append(f"{score['value']:.2f}{interval}")
-        if name != "gate1":
-            cells.append("" if score["p_value"] is None else f"{score['p_value']:.3f}")
-    return cells
-
-
-def test_curves_and_maps_are_those_of_the_commands(in_data, whole):
-    found, page = whole
-    command("curves", "gate1=gate1.log", "mma=mma.log", "--json", "curves.json")
-    assert found["curves"] == json.loads((in_data / "curves.json").read_text())["curves"]
-    assert page.tables["Learning curves"][0][1:] == [
-        ["gate1", "loss", "training", "3", "10-30", "2.250 at 20", "2.500"],
-        ["mma", "loss", "training", "2", "10-20", "3.000 at 20", "3.000"],
-    ]
+def test_maps_are_those_of_the_command(in_data, whole):
     command("maps", *MODELS, *TEXT, "--page", "maps.html")
     assert maps_data(in_data / "whole.html") == maps_data(in_data / "maps.html")
 
@@ -230,11 +208,28 @@ def maps_data(path):
     return json.loads(text[start : text.index("</script>", start)])
 
 
-def test_what_the_models_are(in_data, whole):
+def test_probing_is_that_of_the_command(data, whole):
+    found, page = whole
+    theirs = {name: read(data / f"{name}.probing") for name in SYSTEMS}
+    assert found["probing"] == theirs and list(found["probing"]) == ["gate1", "mma"]
+    gate1, mma = (one["tasks"]["BShift"] for one in theirs.values())
+    assert page.tables["Probing"][0] == [
+        ["task", "group", "gate1", "mma", "most common class"],
+        [
+            *("BShift", "syntactic", f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"),
+            *(f"{mma['accuracy']:.2f}", "50.00"),
+        ],
+    ]
+    assert "mma: layer last, end symbol out, seeds 1; hidden" in page.texts["Probing"]
+    assert "were probed with different settings" in page.texts["Probing"]
+    assert "different files" not in page.texts["Probing"]
+
+
+def test_what_the_models_are(data, whole):
     found, page = whole
     rows = {row[0]: row[1:] for row in page.tables["Models"][0]}
     for number, model in enumerate(found["models"]):
-        path = in_data / f"{model['name']}.pt"
+        path = data / f"{model['name']}.pt"
         weights = torch.load(path, weights_only=True)["model"]
         buffers = ("version", "_float_tensor")
         count = sum(w.numel() for name, w in weights.items() if not name.endswith(buffers))
@@ -264,8 +259,7 @@ def test_a_part_of_the_sentences(in_data):
     flags = ["bin", "--path", "lstm.pt", *TEXT, "--sentences", "4"]
     command("report", *flags, "--maps", "1,2", "--output", "o.html", "--json", "o.json")
     command("heads", *flags, "--json", "heads.json")
-    (ours,) = json.loads((in_data / "o.json").read_text())["models"]
-    (theirs,) = json.loads((in_data / "heads.json").read_text())["models"]
+    (ours,), (theirs,) = (read(in_data / f"{name}.json")["models"] for name in ("o", "heads"))
     assert (ours["heads"], ours["sentences"]) == (theirs["heads"], 1)
     assert [one["number"] for one in maps_data(in_data / "o.html")["sentences"]] == [1, 2]
 
@@ -278,7 +272,7 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     images = [link for link in page.links if link.startswith("data:image/svg+xml;base64,")]
     others = [link for link in page.links if link not in images]
     assert others == [f"#part{number}" for number in range(1, 9)]
-    assert len(images) == 2 * (1 + 2 + 1 + 1)
+    assert len(images) == 2 * (1 + 2 + 1 + 1 + 1)
     rest = (data / "whole.html").read_text().replace(plotly_script(), "")
     assert "http://" not in rest and "https://" not in rest
 
@@ -287,7 +281,7 @@ def test_the_page_in_a_browser(data, whole, browser):
     shown = Shown(browser, data / "whole.html", "dark")
     for theme in ("dark", "light", "dark"):
         visible = [one for one in shown.page.locator("figure img").all() if one.is_visible()]
-        assert len(visible) == 5
+        assert len(visible) == 6
         assert {image.get_attribute("class") for image in visible} == {f"only-{theme}"}
         assert all(image.evaluate("image => image.naturalWidth > 100") for image in visible)
         shown.page.click("#theme")
@@ -301,14 +295,17 @@ def test_the_page_in_a_browser(data, whole, browser):
 
 def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
     name = "<b>&\"'</b></script>"
-    command("report", "bin", "--path", "lstm.pt", "--names", name, *TEXT, "--output", "o.html")
+    words = [*TEXT, "--tags", "text.tags", "--output", "o.html"]
+    command("report", "bin", "--path", "lstm.pt", "--names", name, *words)
     page = Page((in_data / "o.html").read_text())
     assert not {"b", "i"} & page.elements
     assert page.tables["Models"][0][:2] == [["", name], ["architecture", "LSTMModel"]]
     for part in ("Scores", "BLEU by source length"):
         assert "No translations were given" in page.texts[part]
     assert "No logs were given" in page.texts["Learning curves"]
+    assert "No results of probing were given" in page.texts["Probing"]
     assert f"{name}: no gates" in page.texts["Gates"]
+    assert "So parts of speech were not used (text.tags)" in page.texts["Gates"]
     reason = f"{name} has no encoder attention: LSTMEncoder has no self-attention modules."
     assert reason in page.texts["Attention maps"] and reason in page.texts["Heads and branches"]
     assert page.tables["Heads and branches"][0][1][:2] == ["cross", "1"]
@@ -316,10 +313,8 @@ def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
 
 def test_texts_of_all_kinds_are_escaped():
     nasty = "<u>x</u>"
-    part = Part(
-        nasty, [Paragraph(nasty), Code(nasty, nasty), PageTable(Grid([nasty], [[nasty]]), nasty)]
-    )
-    page = Page(report(nasty, [part]))
+    table = PageTable(Grid([nasty], [[nasty]]), nasty)
+    page = Page(report(nasty, [Part(nasty, [Paragraph(nasty), Code(nasty, nasty), table])]))
     assert "u" not in page.elements and page.tables[nasty] == [[[nasty], [nasty]]]
 
 
@@ -336,7 +331,7 @@ def runs(in_data, tmp_path):
     for side in ("de", "en"):
         shutil.copy(f"text.{side}", corpus / f"subwords/test.{side}")
     shutil.copy("ref.en", corpus / "raw/test.en")
-    # Other words than those of the subwords' text, so that it shows which are counted.
+    # Other words than in the text of subwords: it shows which are counted.
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     (corpus / "manifest.json").write_text('{"digest": "d"}')
     folders = []
@@ -346,18 +341,13 @@ def runs(in_data, tmp_path):
         shutil.copy("lstm.pt", folder / "model.pt")
         shutil.copy(f"{name}.en", folder / "hypotheses.txt")
         shutil.copy(f"{name}.log", folder / "logs/train.log")
+        score = "fairseq-hybrid score --subwords subword-nmt --tokenizer moses --lowercase".split()
         result = {
             **dict.fromkeys(("scores", "identity", "updates", "parameters", "finished"), {}),
             "label": "small@text",
             "corpus": {"source": "de", "target": "en", "digest": "d"},
             "settings": {"corpus": "ldc.en-zh"},
-            "commands": {
-                "train": ["fairseq-train", "bin", "--arch", name],
-                "score": [
-                    *("fairseq-hybrid", "score", "--subwords", "subword-nmt"),
-                    *("--tokenizer", "moses", "--lowercase"),
-                ],
-            },
+            "commands": {"train": ["fairseq-train", "bin", "--arch", name], "score": score},
         }
         (folder / "result.json").write_text(json.dumps(result))
         folders.append(folder)
@@ -365,254 +355,157 @@ def runs(in_data, tmp_path):
 
 
 def test_runs_know_what_flags_say(in_data, runs):
-    flags = ["--sentences", "2", "--maps", "2"]
-    command("report", "--run", *runs, "--cpu", *flags, "--output", "o.html", "--json", "o.json")
-    ours = json.loads((in_data / "o.json").read_text())
+    outputs = ["--output", "o.html", "--json", "o.json"]
+    command("report", "--run", runs[0], "--compare", runs[1], "--cpu", *SECOND, *outputs)
+    ours = read(in_data / "o.json")
     shutil.copy("lstm.pt", "mma.lstm.pt")
+    names = ["gate1/bleu/seed1", "mma/bleu/seed1"]
+    named = [
+        f"{flag} {name}={path}"
+        for name, short in zip(names, SYSTEMS, strict=True)
+        for flag, path in (("--hypotheses", f"{short}.en"), ("--log", f"{short}.log"))
+    ]
     words = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/tokenised/test.de"
     command(
-        *("report", "bin", "--path", "lstm.pt", "mma.lstm.pt", "--names", "gate1", "mma"),
-        *(*TEXT, *SCORED, *HYPOTHESES, "--lowercase", *LOGS, "--source-words", words, *flags),
-        *("--output", "p.html", "--json", "p.json"),
+        *("report", "bin", "--path", "lstm.pt", "mma.lstm.pt", "--names", *names, *TEXT, *SCORED),
+        *(" ".join(named).split()),
+        *("--lowercase", "--source-words", words, *SECOND, "--output", "p.html"),
+        *("--json", "p.json"),
     )
-    theirs = json.loads((in_data / "p.json").read_text())
-    names = ["gate1/bleu/seed1", "mma/bleu/seed1"]
-    assert [model["name"] for model in ours["models"]] == names
-    renamed = json.loads(
-        json.dumps(ours).replace('"gate1/bleu/seed1"', '"gate1"').replace(f'"{names[1]}"', '"mma"')
-    )
+    theirs = read(in_data / "p.json")
     for key in ("scores", "lengths", "curves"):
-        assert renamed[key] == theirs[key]
+        assert ours[key] == theirs[key]
+    for one, other in zip(ours["models"], theirs["models"], strict=True):
+        for key in ("name", "heads", "layers", "gates", "sha256", "parameters"):
+            assert one[key] == other[key]
     command("score", "--hypotheses", "mma.en", *SCORED, "--lowercase", "--json", "score.json")
-    expected = json.loads((in_data / "score.json").read_text())["scores"]["bleu"]["value"]
+    expected = read(in_data / "score.json")["scores"]["bleu"]["value"]
     assert ours["scores"][0]["systems"]["mma/bleu/seed1"]["value"] == expected
     assert "case:lc" in ours["scores"][0]["signature"]
     assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0]
-    for one, other in zip(renamed["models"], theirs["models"], strict=True):
-        for key in ("heads", "layers", "gates", "sha256", "parameters"):
-            assert one[key] == other[key]
     assert ours["models"][1]["training"] == ["fairseq-train", "bin", "--arch", "mma"]
     assert "fairseq-train bin --arch mma" in (in_data / "o.html").read_text()
 
 
-def test_mistakes_about_runs(in_data, runs, tmp_path):
-    def refused(problem, *flags):
-        with pytest.raises(UserError, match=problem):
-            command("report", *flags, "--cpu", "--output", "no.html")
-        assert not (in_data / "no.html").exists()
-
-    refused("--run knows that; leave out --gen-subset", "--run", runs[0], "--gen-subset", "test")
-    refused("--run knows that; leave out DATA", "bin", "--run", runs[0])
-    refused("there is no result.json", "--run", tmp_path)
-    refused("gives 1 names for 2 runs", "--run", *runs, "--names", "a")
-    refused("two models are called", "--run", runs[0], runs[0])
-    shutil.copytree(runs[0], tmp_path / "elsewhere")
-    refused("is not where `reproduce` makes runs", "--run", tmp_path / "elsewhere")
-    manifest = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
-    manifest.write_text('{"digest": "other"}')
-    refused("is another than the run was made of", "--run", runs[0])
-    manifest.unlink()
-    refused("its corpus is not in", "--run", runs[0])
-    (runs[0] / "model.pt").unlink()
-    refused("has no model.pt", "--run", runs[0])
-
-
 # --- mistakes ---------------------------------------------------------------------------------
 
-MMA = ["bin", "--path", "mma.pt"]
+MMA = ["bin", "--path", "mma.pt", *TEXT]
 ONE = ["--hypotheses", "mma=mma.en"]
 
 
-@pytest.mark.parametrize(
-    "flags, problem",
-    [
-        ([], "give DATA and --path; or --run FOLDER alone"),
-        ([*MODELS, *SCORED, *HYPOTHESES[:2]], "no translations of mma"),
-        ([*MMA, *SCORED, "--hypotheses", "nobody=mma.en"], "they are called mma"),
-        ([*MMA, *SCORED, *ONE, *ONE], "two systems are called mma"),
-        ([*MMA, *ONE], "give --reference and --target-lang as well"),
-        ([*MMA, *ONE, "--reference", "ref.en"], "give --target-lang as well"),
-        ([*MMA, *SCORED], "--reference is for translations"),
-        ([*MMA, "--lowercase"], "--lowercase is for translations"),
-        ([*MMA, "--bounds", "5"], "--bounds is for translations"),
-        ([*MMA, *SCORED, *ONE, "--tokenizer", "moses"], "goes with --generated"),
-        ([*MMA, *SCORED, "--generated", "mma=mma.en"], "needs --tokenizer"),
-        ([*MMA, *SCORED, "--hypotheses", "mma=none.en"], "cannot be read"),
-        ([*MMA, *SCORED, *ONE, "--source-words", "text.tags.2"], "cannot be read"),
-        ([*MMA, "--log", "x=mma.log"], "--log x=…: there is no such model"),
-        ([*MMA, "--log", "mma=text.de"], "no records of a training"),
-        ([*MMA, "--log", "mma=mma.log", "--log", "mma=mma.log"], "twice"),
-        ([*MMA, "--json", "no.html"], "--output writes there too"),
-        ([*MMA, "--json", "mma.pt"], "one of the inputs"),
-        ([*MMA, "--tags", "text.tags", "--tagger", "de"], "one of --tags"),
-        ([*MMA, "--maps", "3"], "1 sentences are empty"),
-        ([*MMA, "--sentences", "3"], "none of the sentences can be looked at"),
-        (["bin", "--path", "none.pt"], "no such file"),
-        (["bin", "--path", "text.de"], "cannot be loaded"),
-    ],
-)
-def test_mistakes(in_data, flags, problem):
+def refused(problem, *words, name="report", flags=("--output",)):
     with pytest.raises(UserError, match=problem):
-        command("report", *flags, *TEXT, "--output", "no.html")
+        command(name, *words, *flags, "no.html")
+
+
+def test_mistakes_about_runs(in_data, runs, tmp_path):
+    def bad(problem, *flags):
+        refused(problem, *flags, "--cpu")
+
+    bad("--run knows that; leave out --gen-subset", "--run", runs[0], "--gen-subset", "test")
+    bad("--run knows that; leave out DATA", "bin", "--run", runs[0])
+    bad("there is no result.json", "--run", tmp_path)
+    bad("gives 1 names for 2 runs", "--run", *runs, "--names", "a")
+    bad("two models are called", "--run", runs[0], runs[0])
+    shutil.copytree(runs[0], tmp_path / "elsewhere")
+    bad("is not where `reproduce` makes runs", "--run", tmp_path / "elsewhere")
+    manifest = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
+    manifest.write_text('{"digest": "other"}')
+    bad("is another than the run was made of", "--run", runs[0])
+    manifest.unlink()
+    bad("its corpus is not in", "--run", runs[0])
+    (runs[0] / "model.pt").unlink()
+    bad("has no model.pt", "--run", runs[0])
     assert not (in_data / "no.html").exists()
 
 
-def test_translations_of_another_set(in_data):
-    write(in_data / "short.ref", REFERENCE[:3])
+def test_mistakes(in_data):
     write(in_data / "short.en", REFERENCE[:3])
-    flags = ["--reference", "short.ref", "--target-lang", "en", "--hypotheses", "mma=short.en"]
-    with pytest.raises(UserError, match=r"has 3 lines, but the sentences of the models are 4"):
-        command("report", *MMA, *TEXT, *flags, "--output", "no.html")
-    with pytest.raises(UserError, match=r"text.de has 4 lines, but the reference short.ref has 3"):
-        flags += ["--source-words", "text.de"]
-        command("report", *MMA, *TEXT, *flags, "--output", "no.html")
-
-
-@pytest.mark.parametrize("name, flags", [("report", ["--output"]), ("maps", ["--page"])])
-def test_all_models_show_the_same_sentences(in_data, monkeypatch, name, flags):
-    """The first model's; also where a later one takes but shorter ones."""
-    from analysed import MODELS as known
-
-    arch, settings = known["mma"]
-    monkeypatch.setitem(known, "tight", (arch, [*settings, "--max-source-positions", "3"]))
-    save(in_data, "tight")
-    if name == "report":
-        flags = ["--too-long", "skip", *flags]
-    with pytest.raises(UserError, match=r"--path tight.pt: 2 sentences are longer .* by --"):
-        command(name, "bin", "--path", "mma.pt", "tight.pt", *TEXT, *flags, "no.html")
+    write(in_data / "short.tags", TAGS[:3])
+    short = "--reference short.en --target-lang en --hypotheses mma=short.en".split()
+    (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
+    for problem, words in {
+        "give DATA and --path; or --run FOLDER alone": TEXT,
+        "--compare with what": ["bin", "--compare", "mma.pt", *TEXT],
+        "no translations of mma": [*MODELS, *TEXT, *SCORED, *HYPOTHESES[:2]],
+        "no such model; they are called mma": [*MMA, *SCORED, "--hypotheses", "nobody=mma.en"],
+        "two systems are called mma": [*MMA, *SCORED, *ONE, *ONE],
+        "give --reference and --target-lang as well": [*MMA, *ONE],
+        "scored: give --target-lang as well": [*MMA, *ONE, "--reference", "ref.en"],
+        "--reference is for translations": [*MMA, *SCORED],
+        "--lowercase is for translations": [*MMA, "--lowercase"],
+        "--bounds is for translations": [*MMA, "--bounds", "5"],
+        "goes with --generated": [*MMA, *SCORED, *ONE, "--tokenizer", "moses"],
+        "needs --tokenizer": [*MMA, *SCORED, "--generated", "mma=mma.en"],
+        "none.en cannot be read": [*MMA, *SCORED, "--hypotheses", "mma=none.en"],
+        "none.words cannot be read": [*MMA, *SCORED, *ONE, "--source-words", "none.words"],
+        "--log x=…: there is no such model": [*MMA, "--log", "x=mma.log"],
+        "no records of a training": [*MMA, "--log", "mma=text.de"],
+        "loss .training. twice": [*MMA, *"--log mma=mma.log --log mma=mma.log".split()],
+        "--output writes there too": [*MMA, "--json", "no.html"],
+        "one of the inputs": [*MMA, "--json", "mma.pt"],
+        "one of --tags": [*MMA, "--tags", "text.tags", "--tagger", "de"],
+        "1 sentences are empty": [*MMA, "--maps", "3"],
+        "none of the sentences can be looked at": [*MMA, "--sentences", "3"],
+        "no such file": ["bin", "--path", "none.pt", *TEXT],
+        "cannot be loaded": ["bin", "--path", "text.de", *TEXT],
+        "has 3 lines, but the sentences of the models are 4": [*MMA, *short],
+        "text.de has 4 lines, but the reference short.en has 3": [
+            *(*MMA, *short, "--source-words", "text.de")
+        ],
+        "has 3 lines, but there are 4 sentences": [*MMA, "--tags", "short.tags"],
+        "is of gate1.pt, which is or was another checkpoint than mma.pt": [
+            *(*MMA, "--probing", "mma=gate1.probing")
+        ],
+        "text.de was not written by `probe": [*MMA, "--probing", "mma=text.de"],
+        "text.json was not written by `probe": [*MMA, "--probing", "mma=text.json"],
+        "none.json cannot be read": [*MMA, "--probing", "mma=none.json"],
+        "--probing x=…: there is no such model": [*MMA, "--probing", "x=mma.probing"],
+        "--probing mma=… twice": [*MMA, *PROBING[:2], *PROBING[:2]],
+    }.items():
+        refused(problem, *words)
     assert not (in_data / "no.html").exists()
 
 
-# --- models that are compared, groups of lengths, probing, parts of speech ----------------------
-
-
-def written(folder, *flags, models=("bin", "--path", "mma.pt")):
-    """The JSON and the page of a report."""
-    command("report", *models, *TEXT, *flags, "--output", "w.html", "--json", "w.json")
-    return json.loads((folder / "w.json").read_text()), Page((folder / "w.html").read_text())
-
-
-def test_compare_names_further_models(in_data, whole):
-    models = ["bin", "--path", "gate1.pt", "--compare", "mma.pt"]
-    found, page = written(in_data, *SCORED, *HYPOTHESES, models=models)
-    assert found["scores"] == whole[0]["scores"]
-    assert page.tables["Scores"][0] == whole[1].tables["Scores"][0]
-    assert found["scores"][0]["systems"]["mma"]["p_value"] is not None
-    with pytest.raises(UserError, match="--compare with what"):
-        command("report", "bin", "--compare", "mma.pt", *TEXT, "--output", "no.html")
-
-
-def test_compare_names_further_runs(in_data, runs):
-    flags = ["--cpu", "--sentences", "2", "--maps", "2", "--output", "w.html", "--json", "w.json"]
-    command("report", "--run", runs[0], "--compare", runs[1], *flags)
-    found = json.loads((in_data / "w.json").read_text())
-    assert [model["name"] for model in found["models"]] == ["gate1/bleu/seed1", "mma/bleu/seed1"]
-
-
-def test_groups_of_lengths_are_those_of_the_command(in_data):
+def test_bounds_and_words_of_the_source(in_data, capsys):
+    """Groups are those of the command; a file without words is warned of."""
     flags = [*SCORED, *ONE, "--bounds", "1,2"]
-    found, page = written(in_data, *flags)
-    command(
-        *("lengths", "--source", "text.de", "--source-subwords", "subword-nmt", *flags),
-        *("--json", "lengths.json"),
-    )
-    lengths = json.loads((in_data / "lengths.json").read_text())
-    assert found["lengths"]["groups"] == lengths["groups"]
-    rows = page.tables["BLEU by source length"][0]
-    assert [row[0] for row in rows[1:]] == ["(0,1]", "(1,2]", "(2,∞)", "all"]
-
-
-def test_source_without_words_is_warned_of(in_data, capsys):
-    write(in_data / "source.words", ["我喜欢这本书" * 5] * 4)
-    written(in_data, *SCORED, *ONE, "--source-words", "source.words")
-    assert "are there spaces between words? --source-words" in capsys.readouterr().err
-    write(in_data / "source.words", ["Da@@ s Haus"] * 4)
-    written(in_data, *SCORED, *ONE, "--source-words", "source.words")
-    assert "source.words looks like subword-nmt" in capsys.readouterr().err
-    written(in_data, *SCORED, *ONE)
+    command("report", *MMA, *flags, *SECOND, "--output", "w.html", "--json", "w.json")
     assert "warning" not in capsys.readouterr().err
+    of_text = ["--source", "text.de", "--source-subwords", "subword-nmt"]
+    command("lengths", *of_text, *flags, "--json", "lengths.json")
+    groups = read(in_data / "w.json")["lengths"]["groups"]
+    assert groups == read(in_data / "lengths.json")["groups"]
+    assert [group["label"] for group in groups] == ["(0,1]", "(1,2]", "(2,∞)"]
+    write(in_data / "source.words", ["我喜欢这本书" * 5 + "@@ x"] * 4)
+    refused("none of the sent", *MMA, *flags, *"--source-words source.words --sentences 3".split())
+    warned = capsys.readouterr().err
+    assert "are there spaces between words? --source-words" in warned
+    assert "source.words looks like subword-nmt" in warned
 
 
-PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu".split()
-PROBE += "--hidden 2 --dropout 0 --task-files tasks".split()
-
-
-@pytest.fixture
-def probed(in_data):
-    """``NAME.probing.json`` of two models that were probed with different settings."""
-    (in_data / "tasks").mkdir(exist_ok=True)
-    sentences = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
-    write(
-        in_data / "tasks/bigram_shift.txt",
-        [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in sentences],
-    )
-    for name, flags in (("gate1", ["--seeds", 2]), ("mma", ["--seeds", 1, "--end-symbol", "out"])):
-        command("probe", "bin", "--path", f"{name}.pt", *PROBE, *flags, "--json", f"{name}.probing")
-    return in_data
-
-
-def test_probing_is_that_of_the_command(probed):
-    flags = ["--probing", "mma=mma.probing", "--probing", "gate1=gate1.probing"]
-    found, page = written(probed, *flags, "--sentences", "2", "--maps", "2", models=MODELS)
-    theirs = {name: json.loads((probed / f"{name}.probing").read_text()) for name in SYSTEMS}
-    assert found["probing"] == theirs and list(found["probing"]) == ["gate1", "mma"]
-    gate1, mma = (one["tasks"]["BShift"] for one in theirs.values())
-    assert page.tables["Probing"][0] == [
-        ["task", "group", "gate1", "mma", "most common class"],
-        [
-            *("BShift", "syntactic", f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"),
-            *(f"{mma['accuracy']:.2f}", "50.00"),
-        ],
-    ]
-    assert "mma: layer last, end symbol out, seeds 1; hidden" in page.texts["Probing"]
-    assert "were probed with different settings" in page.texts["Probing"]
-    assert "different files" not in page.texts["Probing"]
-
-
-def test_probing_of_different_files_is_told(probed):
-    other = json.loads((probed / "mma.probing").read_text())
-    other["tasks"]["BShift"]["sha256"] = "0"
-    (probed / "other.probing").write_text(json.dumps(other))
-    flags = ["--probing", "mma=other.probing", "--probing", "gate1=gate1.probing"]
-    _, page = written(probed, *flags, "--sentences", "2", "--maps", "2", models=MODELS)
-    assert "BShift: the models had different files" in page.texts["Probing"]
-
-
-@pytest.mark.parametrize(
-    "flags, problem",
-    [
-        (["mma=gate1.probing"], r"is of gate1.pt, which is or was another checkpoint than mma.pt"),
-        (["mma=text.de"], "was not written by `probe --json`"),
-        (["mma=text.json"], "was not written by `probe --json`"),
-        (["mma=none.json"], "cannot be read"),
-        (["x=mma.probing"], "there is no such model"),
-        (["mma=mma.probing", "--probing", "mma=mma.probing"], "twice"),
-    ],
-)
-def test_mistakes_about_probing(probed, flags, problem):
-    (probed / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
-    with pytest.raises(UserError, match=problem):
-        command("report", *MMA, *TEXT, "--probing", *flags, "--output", "no.html")
-    assert not (probed / "no.html").exists()
-
-
-def test_tags_must_fit_also_where_no_model_has_gates(in_data):
-    write(in_data / "short.tags", TAGS[:3])
-    with pytest.raises(UserError, match="has 3 lines, but there are 4 sentences"):
-        command("report", *MMA, *TEXT, "--tags", "short.tags", "--output", "no.html")
-    _, page = written(in_data, "--tags", "text.tags")
-    assert "So parts of speech were not used (text.tags)" in page.texts["Gates"]
+def test_all_models_show_the_same_sentences(in_data, monkeypatch):
+    """Those of the first model; a later one that does not take them is refused."""
+    arch, settings = analysed.MODELS["mma"]
+    tight = arch, [*settings, "--max-source-positions", "3"]
+    monkeypatch.setitem(analysed.MODELS, "tight", tight)
+    analysed.save(in_data, "tight")
+    words = ["bin", "--path", "mma.pt", "tight.pt", *TEXT]
+    problem = r"--path tight.pt: 2 sentences are longer .* by --"
+    refused(problem, *words, "--too-long", "skip")
+    refused(problem, *words, name="maps", flags=["--page"])
+    assert not (in_data / "no.html").exists()
 
 
 def test_a_decoder_that_returns_no_attention(in_data, monkeypatch):
-    from analysed import MODELS as known
-
-    arch, settings = known["lstm"]
-    monkeypatch.setitem(known, "blind", (arch, [*settings, "--decoder-attention", "0"]))
-    save(in_data, "blind")
-    for name, output in (("heads", "--json"), ("heads", "--figure"), ("maps", "--page")):
-        with pytest.raises(UserError, match="LSTMDecoder has no attention modules, and returns no"):
-            command(name, "bin", "--path", "blind.pt", *TEXT, output, "no.pdf")
-    assert not (in_data / "no.pdf").exists()
-    _, page = written(in_data, models=["bin", "--path", "mma.pt", "blind.pt"])
-    assert "blind has no attention that can be looked at" in page.texts["Heads and branches"]
+    arch, settings = analysed.MODELS["lstm"]
+    blind = arch, [*settings, "--decoder-attention", "0"]
+    monkeypatch.setitem(analysed.MODELS, "blind", blind)
+    analysed.save(in_data, "blind")
+    for name, flag in (("heads", "--json"), ("maps", "--page")):
+        problem = "LSTMDecoder has no attention modules, and returns no"
+        refused(problem, "bin", "--path", "blind.pt", *TEXT, name=name, flags=[flag])
+    assert not (in_data / "no.html").exists()
+    command("report", "bin", "--path", "mma.pt", "blind.pt", *TEXT, "--output", "w.html")
+    text = Page((in_data / "w.html").read_text()).texts["Heads and branches"]
+    assert "blind has no attention that can be looked at" in text

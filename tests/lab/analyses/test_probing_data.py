@@ -1,0 +1,170 @@
+"""Tasks of probing that are made from text."""
+
+import html
+import itertools
+import random
+from collections import Counter
+
+import pytest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.probing.generate import LENGTHS, Wanted, bigram_shift, usable
+from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
+
+VOCABULARY = [a + b + c for a in "bdfgklmnpr" for b in ("a", "e", "o") for c in ("st", "nd", "x")]
+
+
+def text(count=4000, seed=0):
+    """Sentences of 1 to 34 tokens; frequent and rare words, quotes, punctuation, double ones."""
+    choose = random.Random(seed)
+    weights = [1 / rank for rank in range(1, len(VOCABULARY) + 1)]
+    made = []
+    for _ in range(count):
+        words = choose.choices(VOCABULARY, weights, k=choose.randint(0, 33))
+        if words and choose.random() < 0.3:
+            words[choose.randrange(len(words))] = choose.choice([",", "&quot;", "&apos;s", '"'])
+        words[:1] = [word.capitalize() for word in words[:1]]
+        made.append(" ".join([*words, "."]))
+    return [*made, *(line.upper() for line in made[:50])]
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("generated")
+    (folder / "text").write_text("\n".join(text()) + "\n")
+    options = "--sizes 400 50 60 --words 8 --first-rank 41".split()
+    main(["probing-data", str(folder / "text"), "--output", str(folder / "out"), *options])
+    return folder
+
+
+def lines_of(folder, name):
+    return [line.split("\t") for line in (folder / name).read_text().splitlines()]
+
+
+def test_made_files_are_task_files_with_classes_alike(generated):
+    for name, classes in (("SentLen", 6), ("WC", 8), ("BShift", 2)):
+        task = TASKS[name]
+        file = read_task(generated / "out" / task.file, task)
+        assert len(file.classes) == classes
+        counts = Counter(zip(file.parts, file.labels, strict=True))
+        for part, size in {"tr": 400, "va": 50, "te": 60}.items():
+            assert {counts[part, label] for label in file.classes} == {size // classes}
+        # Part after part, and within a part no order of classes.
+        assert [part for part, _ in itertools.groupby(file.parts)] == ["tr", "va", "te"]
+        assert len(list(itertools.groupby(file.labels))) > 2 * 3 * classes
+        # No sentence twice, not even with other case or order of words.
+        words = [tuple(sorted(sentence.lower().split())) for sentence in file.sentences]
+        assert len(set(words)) == len(words)
+        assert {len(sentence.split()) for sentence in file.sentences} <= set(range(5, 29))
+
+
+def test_made_lengths(generated):
+    # From the description beside the published files.
+    assert LENGTHS == ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
+    for _, label, sentence in lines_of(generated, "out/sentence_length.txt"):
+        least, most = LENGTHS[int(label)]
+        assert least <= len(sentence.split()) <= most
+
+
+def test_made_words_are_there_once_and_alone(generated):
+    rows = lines_of(generated, "out/word_content.txt")
+    targets = {label for _, label, _ in rows}
+    for _, label, sentence in rows:
+        assert [word for word in sentence.lower().split() if word in targets] == [label]
+    sentences = {}
+    for line in text():
+        if 5 <= len(line.split()) <= 28:
+            sentences.setdefault(line.lower(), line)
+    counts = Counter(word for line in sentences for word in line.split())
+    ranked = [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
+    expected = [word for word in ranked[40:] if len(word) >= 4 and word.isalpha()][:8]
+    assert targets == set(expected)
+
+
+def test_made_inversions(generated):
+    originals = {" ".join(sentence.split()) for sentence in text()}
+    seen = Counter()
+    for _, label, sentence in lines_of(generated, "out/bigram_shift.txt"):
+        assert '"' not in html.unescape(sentence)
+        if label == "O":
+            assert sentence in originals
+            continue
+        assert sentence not in originals
+        words = sentence.split()
+        undone = [
+            at
+            for at in range(len(words) - 1)
+            if " ".join([*words[:at], words[at + 1], words[at], *words[at + 2 :]]) in originals
+        ]
+        (at,) = undone
+        assert at >= 1
+        for word in words[at : at + 2]:
+            assert any(character.isalpha() for character in word)
+        seen[at] += 1
+    assert len(seen) > 10  # all over the sentence
+
+
+def test_what_is_not_inverted():
+    """Equal neighbours; escaped punctuation; what would be another sentence."""
+    equal = [f"{word} that That that , {word} ." for word in VOCABULARY]
+    # As Moses' tokeniser writes it: its letters are not a word's.
+    escaped = [f"{word} leaves &amp; &#91; {word} ." for word in VOCABULARY]
+    # Only two words of each can change places: then one twin is the other.
+    twins = [
+        f"{a.capitalize()} , {pair} , !" for a in VOCABULARY for pair in ("and fro", "fro and")
+    ]
+    usual = [f"{a} , {b} goes , ." for a, b in itertools.pairwise(VOCABULARY[:20])]
+    for others in (equal, escaped, twins):
+        found = bigram_shift(usable([*others, *usual]), Wanted(sizes=(4, 2, 2)))
+        assert len(found) == 8
+        for example in found:
+            assert "goes" in example.original
+            assert (example.sentence == example.original) == (example.label == "O")
+
+
+def test_the_same_seed_gives_the_same_files(generated, tmp_path):
+    common = ["probing-data", str(generated / "text")]
+    common += "--sizes 400 50 60 --words 8 --first-rank 41".split()
+    main([*common, "--output", str(tmp_path / "again")])
+    main([*common, "--output", str(tmp_path / "other"), "--seed", "2"])
+    for file in sorted((generated / "out").iterdir()):
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes()
+        assert file.read_bytes() != (tmp_path / "other" / file.name).read_bytes()
+
+
+def test_text_is_made_tokens(tmp_path):
+    lines = [f"Tom's {a} {b}, and {a}-{b}!" for a, b in itertools.pairwise(VOCABULARY)]
+    (tmp_path / "text").write_text("\n".join(lines))
+    options = "--tasks BShift --sizes 40 8 8 --tokenizer moses --lang en".split()
+    main(["probing-data", str(tmp_path / "text"), "--output", str(tmp_path / "out"), *options])
+    rows = lines_of(tmp_path, "out/bigram_shift.txt")
+    assert all(sentence.startswith("Tom &apos;s ") or label == "I" for _, label, sentence in rows)
+    assert all(sentence.endswith(" !") for _, _, sentence in rows)
+    assert [file.name for file in (tmp_path / "out").iterdir()] == ["bigram_shift.txt"]
+
+
+def test_what_cannot_be_made_is_said_and_nothing_is_written(generated, tmp_path):
+    for options, said in {
+        "--tasks TreeDepth": "TreeDepth cannot be made",
+        "--tasks Length": "there is no Length",
+        "--sizes 9000 10 10": "SentLen: 1,502 sentences of each class .* tokens' the text has",
+        "--sizes 3 1 1": "too few for 6 classes",
+        "--sizes 0 1 1": "--sizes",
+        "--tasks WC": "--first-rank 2001 on, the text has only 0 words",
+        "--tasks WC --first-rank 40 --words 8 --sizes 9000 80 80": "--sizes or --first-rank",
+        "--words 1": "--words 1",
+        "--first-rank 0": "--first-rank 0",
+        "--tokenizer moses": "both of --tokenizer and --lang",
+    }.items():
+        words = [str(generated / "text"), "--output", str(tmp_path / "x"), *options.split()]
+        with pytest.raises(UserError, match=said):
+            main(["probing-data", *words])
+        assert not (tmp_path / "x").exists()
+
+
+def test_published_files_are_not_overwritten(generated, tmp_path):
+    (tmp_path / "tree_depth.txt").write_text("mine")
+    with pytest.raises(UserError, match=r"tree_depth.txt exists; choose another folder"):
+        main(["probing-data", str(generated / "text"), "--output", str(tmp_path)])
+    assert len(list(tmp_path.iterdir())) == 1

@@ -411,7 +411,7 @@ def test_mistakes_about_runs(in_data, runs, tmp_path):
     bad("is not where `reproduce` makes runs", "--run", tmp_path / "elsewhere")
     manifest = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
     manifest.write_text('{"digest": "other"}')
-    bad("is another than the run was made of", "--run", runs[0])
+    bad("the run was not made of the corpus in", "--run", runs[0])
     manifest.unlink()
     bad("its corpus is not in", "--run", runs[0])
     (runs[0] / "model.pt").unlink()

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from refusals import check_command_refusals, check_refusals
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, score
@@ -48,31 +49,28 @@ def test_rates_of_a_corpus_are_those_of_its_counts():
     assert total.recall == pytest.approx(100 * 3 / 4)
 
 
-def test_a_possible_link_that_is_missing_costs_nothing():
+def test_what_aer_means():
+    # A possible link that is missing costs nothing.
     assert score([frozenset({(0, 0)})], [gold({(0, 0)}, {(1, 1)})]).total.aer == 0
-
-
-def test_sure_links_alone_make_it_one_minus_the_f_measure():
+    # With sure links alone, it is one minus the F measure.
     counts = score([frozenset({(0, 0), (5, 5)})], [gold({(0, 0), (1, 1), (2, 2)})]).total
     f = 2 * counts.precision * counts.recall / (counts.precision + counts.recall)
     assert counts.aer == pytest.approx(100 - f)
 
 
 def test_what_is_undefined():
-    nothing = score([frozenset()], [gold(())])
-    assert (nothing.total.aer, nothing.total.precision, nothing.total.recall) == (None,) * 3
-    assert nothing.undefined == [0]
-    only_possible = score([frozenset()], [gold((), {(0, 0)})])
-    assert only_possible.total.aer is None and only_possible.undefined == [0]
-    no_gold = score([frozenset({(0, 0)})], [gold(())]).total
-    assert (no_gold.aer, no_gold.precision, no_gold.recall) == (100, 0, None)
-    no_links = score([frozenset()], [gold({(0, 0)})]).total
-    assert (no_links.aer, no_links.precision, no_links.recall) == (100, None, 0)
-    none_at_all = score([], [])
-    assert none_at_all.total.aer is None and none_at_all.undefined == []
-
-
-def test_undefined_sentences_change_nothing():
+    link = frozenset({(0, 0)})
+    for links, sentence, rates in (
+        (frozenset(), gold(()), (None, None, None)),
+        (frozenset(), gold((), link), (None, None, None)),
+        (link, gold(()), (100, 0, None)),
+        (frozenset(), gold(link), (100, None, 0)),
+    ):
+        found = score([links], [sentence])
+        assert (found.total.aer, found.total.precision, found.total.recall) == rates
+        assert found.undefined == [0] * (rates[0] is None)
+    assert score([], []).total.aer is None and score([], []).undefined == []
+    # Undefined sentences change nothing.
     with_empty = score([*ALIGNMENTS, frozenset()], [*GOLD, gold(())])
     assert with_empty.total == score(ALIGNMENTS, GOLD).total and with_empty.undefined == [2]
 
@@ -86,29 +84,24 @@ def test_pharaoh_files(tmp_path):
     assert pharaoh([]) == ""
 
 
-@pytest.mark.parametrize(
-    "line, problem",
-    [
-        ("0-0 1", "line 2: '1' is not a link"),
-        ("0-x", "line 2: '0-x' is not a link"),
-        ("-1-0", "line 2: '-1-0' is not a link"),
-        ("0p1", "line 2: '0p1' is not a link"),
-        ("1-2-3", "line 2: '1-2-3' is not a link"),
-        ("٣-0", "line 2: '٣-0' is not a link"),
-        ("0-0 3-0", "line 2: link 3-0 is beyond the sentence, which has 3 source and 2 target"),
-        ("0-2", "line 2: link 0-2 is beyond the sentence"),
-    ],
-)
-def test_broken_pharaoh_files(tmp_path, line, problem):
-    path = write(tmp_path / "a", "0-0", line)
-    with pytest.raises(UserError, match=problem):
-        read_pharaoh(path, [(3, 2), (3, 2)])
+def test_broken_pharaoh_files(tmp_path):
+    def read(line):
+        read_pharaoh(write(tmp_path / "a", "0-0", *line.split("\n")), [(3, 2), (3, 2)])
 
-
-def test_pharaoh_files_of_another_text(tmp_path):
-    path = write(tmp_path / "a", "0-0", "0-0")
-    with pytest.raises(UserError, match="has 2 lines, but the text has 3"):
-        read_pharaoh(path, [(1, 1)] * 3)
+    check_refusals(
+        [
+            ("0-0 1", "line 2: '1' is not a link"),
+            ("0-x", "line 2: '0-x' is not a link"),
+            ("-1-0", "line 2: '-1-0' is not a link"),
+            ("0p1", "line 2: '0p1' is not a link"),
+            ("1-2-3", "line 2: '1-2-3' is not a link"),
+            ("٣-0", "line 2: '٣-0' is not a link"),
+            ("0-0 3-0", "line 2: link 3-0 is beyond the sentence, which has 3 source and 2 target"),
+            ("0-2", "line 2: link 0-2 is beyond the sentence"),
+            ("0-0\n0-0", "has 3 lines, but the text has 2"),
+        ],
+        read,
+    )
 
 
 def test_every_form_of_a_link(tmp_path):
@@ -140,19 +133,16 @@ def test_base_and_direction(tmp_path):
     assert "no link has a word 0" in told.remarks[0]
 
 
-@pytest.mark.parametrize("reverse, lengths", [(False, [(3, 3), (2, 2)]), (True, [(3, 3), (2, 2)])])
-def test_links_beyond_the_sentence_are_told_and_left_out(tmp_path, reverse, lengths):
+def test_links_beyond_the_sentence_are_told_and_left_out(tmp_path):
     path = write(tmp_path / "g", "0-0 2-2", "1-1 1p2 2-0")
-    found = read_gold(path, base=0, reverse=reverse, lengths=lengths)
-    assert found.sentences == [gold({(0, 0), (2, 2)}), gold({(1, 1)})]
-    assert found.left_out == 2
-    assert f"{path}, line 2: sentence 2, link 1p2 is beyond the sentence" in found.remarks[0]
-    assert "link 2-0" in found.remarks[1] and len(found.remarks) == 2
-
-
-def test_a_last_word_is_not_beyond_the_sentence_counted_from_1(tmp_path):
-    path = write(tmp_path / "g", "2-3 3-3")
-    found = read_gold(path, base=1, lengths=[(2, 3)])
+    for reverse in (False, True):
+        found = read_gold(path, base=0, reverse=reverse, lengths=[(3, 3), (2, 2)])
+        assert found.sentences == [gold({(0, 0), (2, 2)}), gold({(1, 1)})]
+        assert found.left_out == len(found.remarks) == 2
+        assert f"{path}, line 2: sentence 2, link 1p2 is beyond the sentence" in found.remarks[0]
+        assert "link 2-0" in found.remarks[1]
+    # Counted from 1, the last word is not beyond the sentence.
+    found = read_gold(write(tmp_path / "h", "2-3 3-3"), base=1, lengths=[(2, 3)])
     assert found.sentences == [gold({(1, 2)})] and found.left_out == 1
 
 
@@ -172,30 +162,36 @@ def test_a_line_for_each_link(tmp_path):
     assert again.left_out == 1 and "line 2: sentence 3, link 2-1" in again.remarks[0]
 
 
-@pytest.mark.parametrize(
-    "kind, line, problem",
-    [
-        ("lines", "1-2 x", "line 2: 'x' is not a link"),
-        ("lines", "1-2Q", "line 2: '1-2Q' is not a link"),
-        ("lines", "1p2S", "line 2: link 1p2S is sure and possible at once"),
-        ("lines", "1 0 0 S", "line 2: '1' is not a link"),
-        ("naacl", "1-1", "line 2: '1-1' is not of the form"),
-        ("naacl", "1 1 1 X", "line 2: '1 1 1 X' is not"),
-        ("naacl", "3 1 1", "line 2: sentence 3, but there are 1 to 2"),
-        ("naacl", "0 1 1", "line 2: sentence 0, but"),
-    ],
-)
-def test_broken_gold_files(tmp_path, kind, line, problem):
-    first = {"lines": "1-1", "naacl": "1 1 1"}[kind]
-    path = write(tmp_path / "g", first, line)
-    with pytest.raises(UserError, match=problem):
-        read_gold(path, base=1, kind=kind, sentences=2)
+def test_broken_gold_files(tmp_path):
+    for kind, first, cases in (
+        (
+            "lines",
+            "1-1",
+            [
+                ("1-2 x", "line 2: 'x' is not a link"),
+                ("1-2Q", "line 2: '1-2Q' is not a link"),
+                ("1p2S", "line 2: link 1p2S is sure and possible at once"),
+                ("1 0 0 S", "line 2: '1' is not a link"),
+                ("1-1\n1-1", "has 3 lines, but there are 2 sentences"),
+            ],
+        ),
+        (
+            "naacl",
+            "1 1 1",
+            [
+                ("1-1", "line 2: '1-1' is not of the form"),
+                ("1 1 1 X", "line 2: '1 1 1 X' is not"),
+                ("3 1 1", "line 2: sentence 3, but there are 1 to 2"),
+                ("0 1 1", "line 2: sentence 0, but"),
+            ],
+        ),
+    ):
 
+        def read(line, kind=kind, first=first):
+            path = write(tmp_path / "g", first, *line.split("\n"))
+            read_gold(path, base=1, kind=kind, sentences=2)
 
-def test_gold_of_another_text(tmp_path):
-    path = write(tmp_path / "g", "1-1", "1-1")
-    with pytest.raises(UserError, match="has 2 lines, but there are 3 sentences"):
-        read_gold(path, base=1, sentences=3)
+        check_refusals(cases, read)
 
 
 def test_words_are_split_at_the_space_alone(tmp_path):
@@ -261,31 +257,20 @@ def test_nothing_to_score_is_no_crash(files, capsys):
     assert out.count("undefined") == 3 and "no AER in 3 sentences" in out
 
 
-@pytest.mark.parametrize(
-    "flags, problem",
-    [
-        ("--gold gold --gold-base 1 --source text.s", "both of --source and --target"),
-        ("--gold gold --gold-base 1 --json gold", "one of the inputs"),
-        ("--gold missing --gold-base 1", "missing cannot be read"),
-        ("--gold short --gold-base 1", "has 1 lines, but there are 3 sentences"),
-    ],
-)
-def test_wrong_arguments(files, flags, problem):
+def test_refusals(files, capsys):
     write(files / "short", "1-1")
-    with pytest.raises(UserError, match=problem):
-        main(["aer", "ours", *flags.split()])
-
-
-def test_the_base_is_never_guessed(files, capsys):
-    with pytest.raises(SystemExit):
+    write(files / "long", "0-0", "0-0", "0-0")
+    check_command_refusals(
+        [
+            ("ours --source text.s", "both of --source and --target"),
+            ("ours --json gold", "one of the inputs"),
+            ("ours --gold missing", "missing cannot be read"),
+            ("ours --gold short", "has 1 lines, but there are 3 sentences"),
+            ("long --source text.s --target text.t", "long, line 3: link 0-0 is beyond the sent"),
+            ("ours short", "short has 1 lines, but ours has 3"),
+        ],
+        *"aer --gold gold --gold-base 1".split(),
+    )
+    with pytest.raises(SystemExit):  # the base is never guessed
         main("aer ours --gold gold".split())
     assert "--gold-base" in capsys.readouterr().err
-
-
-def test_alignments_that_do_not_fit_the_text(files):
-    write(files / "long", "0-0", "0-0", "0-0")
-    with pytest.raises(UserError, match="long, line 3: link 0-0 is beyond the sentence"):
-        main("aer long --gold gold --gold-base 1 --source text.s --target text.t".split())
-    write(files / "short", "0-0")
-    with pytest.raises(UserError, match="short has 1 lines, but ours has 3"):
-        main("aer ours short --gold gold --gold-base 1".split())

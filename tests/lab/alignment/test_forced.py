@@ -1,0 +1,283 @@
+"""Links from attention: which step, which layer, which head, which word; in any batch."""
+
+import random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from every_model import SHAPES, SYMBOLS, build, task_of
+from fairseq.data import LanguagePairDataset, ListDataset
+from refusals import check_refusals
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.alignment.forced import (
+    AlignedSentence,
+    Aligner,
+    cross_attention,
+    strongest,
+)
+from fairseq_hybrid_attn.lab.inference.sentences import Sentences
+from fairseq_hybrid_attn.lab.text.words import (
+    check_kind,
+    piece_links,
+    text_of,
+    word_attention,
+    words_of,
+)
+
+
+def sentences(count, seed=0, longest=9):
+    """Pairs of lines in subwords; among them empty ones and equal ones."""
+    choose = random.Random(seed)
+
+    def line(least):
+        return [f"w{choose.randrange(SYMBOLS)}" for _ in range(choose.randint(least, longest))]
+
+    pairs = [(line(1), line(0)) for _ in range(count)]
+    pairs[3] = ([], ["w1", "w2"])
+    pairs[5] = ([], [])
+    pairs[7] = pairs[2]
+    source, target = zip(*pairs, strict=True)
+    return [" ".join(words) for words in source], [" ".join(words) for words in target]
+
+
+def align(model, source, target, *, subwords="none", left=True, **settings):
+    text = Sentences.of_text(task_of(left), source, target)
+    return list(Aligner(model, subwords, **settings).align(text))
+
+
+@pytest.mark.parametrize("name", ["stock", "mma", "lstm", "fconv"])
+def test_a_batch_is_its_sentences_alone_in_order(name):
+    """Whichever side is padded."""
+    model = build(name)
+    source, target = sentences(30)
+    layers, heads = SHAPES.get(name, (2, 4))
+    padded = [align(model, source, target, left=left, max_tokens=90) for left in (True, False)]
+    for number, pair in enumerate(zip(*padded, strict=True)):
+        words = [source[number]], [target[number]]
+        (alone,) = align(model, *words)
+        shape = (layers, heads, len(words[1][0].split()), len(words[0][0].split()) + 1)
+        for together in pair:
+            assert ([" ".join(together.source)], [" ".join(together.target)]) == words
+            assert together.attention.shape == shape
+            np.testing.assert_allclose(together.attention, alone.attention, rtol=0, atol=2e-6)
+            np.testing.assert_allclose(together.attention.sum(-1), 1, atol=1e-5)
+            for layer in (*range(1, layers + 1), "average"):
+                for head in (*range(1, heads + 1), "average"):
+                    assert together.links(layer, head) == alone.links(layer, head)
+
+
+def test_windows_of_sentences_are_in_order(monkeypatch):
+    model = build("mma")
+    source, target = sentences(30)
+    at_once = [one.links(-1, 1) for one in align(model, source, target)]
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.inference.sentences._WINDOW", 7)
+    told = []
+    skip = [0, 12, 29]
+    text = Sentences.of_text(task_of(), source, target)
+    settings = {"use": lambda s: s.links(-1, 1), "skip": skip, "progress": told.append}
+    found = Aligner(model, "none", max_tokens=40).align(text, **settings)
+    assert list(found) == [None if n in skip else links for n, links in enumerate(at_once)]
+    assert sum(told) == 30 and len(told) > 5
+
+
+def test_batches_are_no_larger_than_asked(monkeypatch):
+    sizes = []
+
+    def watch(model, sample, **settings):
+        sizes.append(tuple(sample["target"].shape))
+        return cross_attention(model, sample, **settings)
+
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.alignment.forced.cross_attention", watch)
+    source, target = sentences(30)
+    align(build("mma"), source, target, max_tokens=20)
+    assert all(rows * length <= 20 for rows, length in sizes)
+    assert max(rows for rows, _ in sizes) > 1 and sum(rows for rows, _ in sizes) == 30
+    sizes.clear()
+    align(build("mma"), source, target, max_tokens=1)
+    assert [rows for rows, _ in sizes] == [1] * 30
+
+
+def one_batch(source=((5, 6, 7, 8, 9, 2),), target=((4, 5, 6, 7, 2),)):
+    source, target = torch.tensor(source), torch.tensor(target)
+    return {
+        "target": target,
+        "net_input": {
+            "src_tokens": source,
+            "src_lengths": torch.tensor([source.size(1)] * len(source)),
+            "prev_output_tokens": target.roll(1, dims=1),
+        },
+    }
+
+
+def test_layers_and_heads_are_those_that_fairseq_returns():
+    """Of the first head and of the mean, which its decoder can be asked for."""
+    for name in ("stock", "stock-prenorm", "stock-checkpointed", "hysan", "mma"):
+        model, sample = build(name), one_batch()
+        (found,) = cross_attention(model, sample)
+        net = sample["net_input"]
+        for layer in range(2):
+            with torch.no_grad():
+                encoder_out = model.encoder(net["src_tokens"], src_lengths=net["src_lengths"])
+                for heads, expected in ((1, found[layer, 0]), (None, found[layer].mean(0))):
+                    theirs = model.decoder(
+                        net["prev_output_tokens"],
+                        encoder_out=encoder_out,
+                        alignment_layer=layer,
+                        alignment_heads=heads,
+                    )[1]["attn"][0][0]
+                    torch.testing.assert_close(expected, theirs, rtol=0, atol=1e-6)
+        heads = found.flatten(0, 1)
+        assert all(not a.allclose(b, atol=1e-4) for n, a in enumerate(heads) for b in heads[:n])
+
+
+def test_choosing_layers_and_heads():
+    attention = np.random.default_rng(0).random((3, 4, 2, 6)).astype("float32")
+    sentence = AlignedSentence(list("abcde"), list("xy"), attention)
+    for layer, expected in ((1, 0), (3, 2), (-1, 2), (-3, 0)):
+        for head, place in ((1, 0), (4, 3), (-1, 3), (-2, 2)):
+            assert (sentence.of(layer, head) == attention[expected, place]).all()
+        mean = attention[expected].mean(0)
+        np.testing.assert_allclose(sentence.of(layer, "average"), mean, rtol=1e-6)
+    np.testing.assert_allclose(sentence.of("average", 2), attention[:, 1].mean(0), rtol=1e-6)
+    np.testing.assert_allclose(sentence.of("average", "average"), attention.mean((0, 1)), rtol=1e-6)
+    check_refusals(
+        [
+            ("4 1", "--layer 4: there are 3"),
+            ("0 1", "--layer 0"),
+            ("1 5", "--head 5"),
+            ("1 -5", "--head -5"),
+        ],
+        lambda chosen: sentence.of(*map(int, chosen.split())),
+    )
+
+
+def test_the_strongest_source_word():
+    attention = np.array([[0.1, 0.6, 0.1, 0.2], [0.2, 0.1, 0.1, 0.6], [0.3, 0.1, 0.3, 0.3]])
+    assert strongest(attention) == {(1, 0), (0, 1), (0, 2)}
+    assert strongest(attention, end_symbol=True) == {(1, 0), (0, 2)}
+    # Of equal ones the first, whatever the last digits; but not of unequal ones.
+    for second, chosen in ((0.4, 0), (0.4 + 1e-7, 0), (0.4 - 1e-7, 0), (0.401, 1)):
+        assert strongest(np.array([[0.4, second, 0.2]])) == {(chosen, 0)}
+    for without_words in (np.ones((2, 1)), np.ones((0, 4))):
+        assert not strongest(without_words) and not strongest(without_words, end_symbol=True)
+
+
+def test_words_of_a_sentence_that_is_aligned():
+    """Sums and means of what the decoder attends to, by the rows that predict the pieces."""
+    model = build("stock")
+    (found,) = align(model, ["w1 w2@@ w3"], ["w4@@ w5 w6"], subwords="subword-nmt")
+    words = task_of().source_dictionary
+    source = [words.index(word) for word in ("w1", "w2@@", "w3")]
+    target = [words.index(word) for word in ("w4@@", "w5", "w6")]
+    (pieces,) = cross_attention(model, one_batch([[*source, 2]], [[*target, 2]]))
+    assert (found.source, found.target) == (["w1", "w2w3"], ["w4w5", "w6"])
+    rows = torch.stack([pieces[:, :, 0:2].mean(2), pieces[:, :, 2]], dim=2)
+    expected = torch.stack([rows[..., 0], rows[..., 1:3].sum(-1), rows[..., 3]], dim=-1)
+    np.testing.assert_allclose(found.attention, expected, atol=1e-6)
+
+
+def test_the_step_that_reads_a_word_is_one_later():
+    model = build("stock")
+    (pieces,) = cross_attention(model, one_batch([[5, 6, 7, 2]], [[8, 9, 2]]))
+    for settings, rows in (({}, slice(0, 2)), ({"read_step": True}, slice(1, 3))):
+        (found,) = align(model, ["w1 w2 w3"], ["w4 w5"], **settings)
+        np.testing.assert_allclose(found.attention, pieces[:, :, rows], atol=1e-6)
+
+
+def test_the_whole_translation_as_context():
+    """The first step sees what comes after it, if and only if that is asked for."""
+    for full, same in ((False, True), (True, False)):
+        first, second = (
+            cross_attention(build("stock"), one_batch(target=[target]), full_context=full)[0]
+            for target in ([4, 5, 6, 7, 2], [4, 5, 9, 9, 2])
+        )
+        assert first[:, :, 0].allclose(second[:, :, 0], atol=1e-6) is same
+    check_refusals(
+        [("lstm", "--full-context"), ("hysan", "no future token")],
+        lambda name: cross_attention(build(name), one_batch(), full_context=True),
+    )
+
+
+def test_models_without_cross_attention():
+    model = build("lstm")
+    model.decoder.need_attn = False
+    with pytest.raises(UserError, match="no cross-attention"):
+        cross_attention(model, one_batch())
+
+
+def test_the_dictionarys_own_symbols_are_not_words():
+    """fairseq leaves padding out, and an end symbol ends: all later words would be shifted."""
+    for symbol in ("<pad>", "</s>"):
+        for sides in ((f"a {symbol} b", "c"), ("a b c", f"a {symbol} b")):
+            with pytest.raises(UserError, match="<pad> are fairseq's own symbols .*: sentence 2$"):
+                Sentences.of_text(task_of(), ["a b", sides[0]], ["b", sides[1]])
+    words = task_of().source_dictionary
+    for symbol in (words.pad(), words.eos()):
+        lines = [torch.tensor([5, symbol, 6, 2]), torch.tensor([5, 2])]
+        data = LanguagePairDataset(
+            *(ListDataset(lines), [4, 2], words, ListDataset(lines[:1] * 2), [4, 4], words)
+        )
+        task = SimpleNamespace(load_dataset=lambda split: None, dataset=lambda split, d=data: d)
+        with pytest.raises(UserError, match="own symbols"):
+            Sentences.of_split(task, "test")
+
+
+# -- Words and subwords --------------------------------------------------------------------------
+
+
+def test_which_pieces_are_a_word():
+    for kind, line, words in (
+        ("none", "a b@@ \u2581c", [[0], [1], [2]]),
+        ("subword-nmt", "ein@@ e Kat@@ z@@ e schläft", [[0, 1], [2, 3, 4], [5]]),
+        ("subword-nmt", "a b@@", [[0], [1]]),
+        ("subword-nmt", "@@ a @@ b", [[0, 1], [2, 3]]),
+        ("subword-nmt", "a @@", [[0, 1]]),
+        ("sentencepiece", "\u2581Ein e \u2581Katze .", [[0, 1], [2, 3]]),
+        ("sentencepiece", "ohne \u2581Anfang", [[0], [1]]),
+        ("sentencepiece", "\u2581 我们 \u2581 \u2581好", [[0, 1], [2, 3]]),
+        ("sentencepiece", "\u2581a \u2581", [[0, 1]]),
+        ("sentencepiece", "\u2581", []),
+        ("subword-nmt", "@@", []),
+        ("none", "", []),
+    ):
+        pieces = line.split()
+        assert words_of(pieces, kind) == words, (kind, line)
+        if kind == "sentencepiece":
+            text = line.replace(" ", "").replace("\u2581", " ").split()
+            assert [text_of(word, pieces, kind) for word in words] == text, line
+
+
+def test_attention_between_words_by_hand():
+    """Source a|bc, target xy|z and the end symbols: sums over b and c, means over x and y."""
+    attention = np.array(
+        [  # a, b, c, end
+            [0.5, 0.25, 0.125, 0.125],  # x
+            [0.1, 0.2, 0.3, 0.4],  # y
+            [0.0, 0.0, 1.0, 0.0],  # z
+            [0.0, 0.0, 0.0, 1.0],  # end: not a word
+        ]
+    )
+    groups = [[0], [1, 2]], [[0, 1], [2]]
+    words = word_attention(attention, *groups)
+    np.testing.assert_allclose(words, [[0.3, 0.4375], [0.0, 1.0]])
+    both = word_attention(np.stack([attention, 2 * attention]), *groups)
+    np.testing.assert_allclose(both, np.stack([words, 2 * words]))
+    # Links of words are those of all their pieces.
+    pieces = {(1, 0), (1, 1), (2, 0), (2, 1), (0, 2)}
+    assert piece_links(frozenset({(1, 0), (0, 1)}), *groups) == pieces
+
+
+def test_text_has_the_marks_of_its_subwords(capsys):
+    bpe, pieces = ["a@@", "b", "c"], ["\u2581a", "b", "\u2581c"]
+    for right, kind, wrong in ((bpe, "subword-nmt", pieces), (pieces, "sentencepiece", bpe)):
+        check_kind([right], kind)
+        check_kind([["a", "b"]], kind)  # no word of it is split
+        check_kind([[*bpe, *pieces]], kind)  # both marks: one of them is text
+        check_kind([], kind)
+        with pytest.raises(UserError, match=f"--subwords {kind}: the text has no mark of that"):
+            check_kind([["x"], wrong], kind)
+    assert not capsys.readouterr().err
+    check_kind([bpe], "none")
+    assert "--subwords none, but the text looks like subword-nmt" in capsys.readouterr().err

@@ -63,32 +63,33 @@ def criterion(load_dataset=None, **settings):
 
 def lstm(**settings):
     """fairseq's own LSTM, two layers."""
-    args = Namespace(
-        encoder_embed_dim=16,
-        encoder_hidden_size=8,
-        encoder_bidirectional=True,
-        encoder_layers=2,
-        decoder_embed_dim=16,
-        decoder_hidden_size=16,
-        decoder_out_embed_dim=16,
-        decoder_layers=2,
-        dropout=0.0,
-        criterion=CRITERION,
-        **settings,
+    sizes = (
+        "encoder_embed_dim",
+        "decoder_embed_dim",
+        "decoder_hidden_size",
+        "decoder_out_embed_dim",
     )
+    args = Namespace(**dict.fromkeys(sizes, 16), encoder_hidden_size=8, encoder_bidirectional=True)
+    vars(args).update(encoder_layers=2, decoder_layers=2, dropout=0.0, criterion=CRITERION)
+    vars(args).update(settings)
     base_architecture(args)
     torch.manual_seed(0)
     return LSTMModel.build_model(args, task_of(12)).eval()
 
 
-def model_of(name, **settings):
-    if name in OTHERS:
-        return OTHERS[name](**settings)
-    return build_tiny(name, **settings)
-
-
 OTHERS = {"stock": build_stock, "lstm": lstm}
 TRANSFORMERS = ("stock", "mma", "hysan-gated", "gate-hidden", "future-only", "lstm-on-top")
+
+
+def model_of(name, **settings):
+    return OTHERS[name](**settings) if name in OTHERS else build_tiny(name, **settings)
+
+
+def attention_of(model, sample, *which):
+    """The weights of a head for a batch, by default of the last."""
+    with recorded_head(model, *which) as attention:
+        model(**sample["net_input"])
+    return attention(sample["net_input"]["src_tokens"].ne(PAD))
 
 
 # --- A* -----------------------------------------------------------------------------------------
@@ -117,22 +118,15 @@ def test_each_link_is_a_gaussian_along_the_source():
     torch.testing.assert_close(found, expected)
 
 
-def test_other_variances():
-    sample = batch([[4] * 3], [[4] * 3], [[(2, 0), (0, 1), (1, 1)]])
+def test_other_variances_and_a_link_given_twice():
+    sample = batch([[4] * 3], [[4] * 3], [[(2, 0), (0, 1), (1, 1), (1, 1)]])
     expected = rows([0, 0, 1, 0], [1, 1, 0, 0], *([[0.0] * 4] * 2))
     torch.testing.assert_close(gold(sample, 0.0)[0], expected)
     torch.testing.assert_close(gold(sample, 1e-30)[0], expected)
-    wide = rows(
-        [math.exp(-2 / 9), math.exp(-0.5 / 9), 1, 0], [1 + math.exp(-0.5 / 9)] * 2 + [0] * 2
-    )
-    torch.testing.assert_close(gold(sample, 9.0)[0, 0], wide[0])
-
-
-def test_a_link_given_twice_counts_once():
-    once, twice = (
-        batch([[4] * 3], [[4]], [links]) for links in ([(0, 0), (2, 0)], [(0, 0), (2, 0), (2, 0)])
-    )
-    assert gold(once).equal(gold(twice))
+    once = batch([[4] * 3], [[4] * 3], [[(2, 0), (0, 1), (1, 1)]])
+    assert gold(sample).equal(gold(once))
+    near, far = math.exp(-0.5 / 9), math.exp(-2 / 9)
+    torch.testing.assert_close(gold(sample, 9.0)[0, 0], rows([far, near, 1, 0])[0])
 
 
 def test_gold_of_a_batch_is_that_of_each_sentence():
@@ -157,31 +151,20 @@ def test_gold_of_a_batch_is_that_of_each_sentence():
 
 @pytest.mark.parametrize("name", [*TRANSFORMERS, "lstm"])
 def test_distances_are_equation_13_alone_and_in_any_batch(name):
-    model, loss = model_of(name), criterion()
-    alone = {}
-    for number in range(4):
-        sample = batch(*([side[number]] for side in (SOURCES, TARGETS, LINKS)))
-        real = torch.ones(1, len(SOURCES[number]) + 1, dtype=torch.bool)
-        with recorded_head(model) as attention:
-            model(**sample["net_input"])
-        (weights,) = attention(real)
-        torch.testing.assert_close(weights.sum(1), torch.ones(len(TARGETS[number]) + 1))
-        distance = 0.0
-        if LINKS[number]:
-            for t, row in enumerate(gold(sample)[0].tolist()):
-                if any(row):
-                    distance += sum(
-                        (g - float(w)) ** 2 for g, w in zip(row, weights[t], strict=True)
-                    )
-        alone[number] = math.sqrt(distance)
+    model, loss, alone = model_of(name), criterion(), []
+    for data in zip(SOURCES, TARGETS, LINKS, strict=True):
+        sample = batch(*([part] for part in data))
+        (weights,) = attention_of(model, sample)
+        torch.testing.assert_close(weights.sum(1), torch.ones(len(data[1]) + 1))
+        squares = 0.0
+        for t, row in enumerate(gold(sample)[0].tolist() if data[2] else []):
+            if any(row):
+                squares += sum((g - float(w)) ** 2 for g, w in zip(row, weights[t], strict=True))
+        alone.append(math.sqrt(squares))
     assert alone[2] == 0 and min(alone[0], alone[1], alone[3]) > 0.1
     for left in (True, False):
         sample = batch(left_pad_source=left)
-        with recorded_head(model) as attention:
-            model(**sample["net_input"])
-        distances, supervised = loss.distances(
-            sample, attention(sample["net_input"]["src_tokens"].ne(PAD))
-        )
+        distances, supervised = loss.distances(sample, attention_of(model, sample))
         order = sample["id"].tolist()
         assert distances.tolist() == pytest.approx([alone[number] for number in order], abs=1e-5)
         assert supervised.tolist() == [number != 2 for number in order]
@@ -211,91 +194,81 @@ def test_a_head_is_that_head(name):
             with_kwargs=True,
         )
     sample = batch([SOURCES[0]], [TARGETS[0]], [LINKS[0]])
-    real = torch.ones(1, 6, dtype=torch.bool)
-    for layer, head, place in (
-        (-1, -1, (number - 1, 3)),
-        (1, 2, (0, 1)),
-        (-2, -4, (number - 2, 0)),
+    for which, place in (
+        ((), (number - 1, 3)),
+        ((1, 2), (0, 1)),
+        ((-2, -4), (number - 2, 0)),
     ):
         inputs.clear()
-        with recorded_head(model, layer, head) as attention:
-            model(**sample["net_input"])
+        found = attention_of(model, sample, *which)
         by_hand = heads_by_hand(model.decoder.layers[place[0]], *inputs[place[0]])
-        torch.testing.assert_close(attention(real), by_hand[place[1]])
+        torch.testing.assert_close(found, by_hand[place[1]])
     assert not any(layer._forward_hooks for layer in model.decoder.layers)  # they are gone
 
 
 def test_the_loss_is_fairseq_s_plus_the_weighted_sum_of_distances():
+    """Without alignments, it is the translation loss alone."""
     model, sample = build_stock(), batch()
     plain, size, logged = criterion(supervision_weight=0.0)(model, sample)
     distances = logged["attention_loss"]
     assert logged["supervised_sentences"] == 3 and distances > 0.3
     for weight in (1.0, 2.5):
-        loss, same_size, logged = criterion(supervision_weight=weight, report_accuracy=True)(
-            model, sample
-        )
+        weighted = criterion(supervision_weight=weight, report_accuracy=True)
+        loss, same_size, logged = weighted(model, sample)
         torch.testing.assert_close(loss, plain + weight * distances)
         assert logged["loss"] == loss and same_size == size == sample["ntokens"]
         assert logged["total"] == sample["ntokens"]
-
-
-def test_batches_without_alignments_have_their_translation_loss():
     for sample in (batch(links=None), batch(links=[[], [], [], []])):
         assert "alignments" not in sample
-        loss, _, logged = criterion()(build_stock(), sample)
-        assert loss == criterion(supervision_weight=0.0)(build_stock(), sample)[0]
+        loss, _, logged = criterion()(model, sample)
+        assert loss == criterion(supervision_weight=0.0)(model, sample)[0]
         assert logged["attention_loss"] == 0 and logged["supervised_sentences"] == 0
 
 
 def test_logs_are_summed_over_processes_and_batches():
-    loss = criterion()
+    loss, model = criterion(), build_stock()
     assert loss.logging_outputs_can_be_summed()
-    logs = [
-        loss(build_stock(), sample)[2]
-        for sample in (batch(), batch(links=None), batch(SOURCES[::-1], TARGETS[::-1], LINKS[::-1]))
-    ]
+    samples = (batch(), batch(links=None), batch(SOURCES[::-1], TARGETS[::-1], LINKS[::-1]))
+    logs = [loss(model, sample)[2] for sample in samples]
     assert len({tuple(log) for log in logs}) == 1  # the same keys in the same order
-    summed = {key: sum(log[key] for log in logs) for key in logs[0]}
-    means = []
-    for outputs in (logs, [summed]):
+    mean = sum(float(log["attention_loss"]) for log in logs) / 6
+    for outputs in (logs, [{key: sum(log[key] for log in logs) for key in logs[0]}]):
         with metrics.aggregate() as aggregated:
             loss.reduce_metrics(outputs)
-        means.append(aggregated.get_smoothed_values())
-    assert means[0]["attention_loss"] == means[1]["attention_loss"] > 0.1
-    mean = sum(float(log["attention_loss"]) for log in logs) / 6
-    assert means[0]["attention_loss"] == pytest.approx(mean, abs=1e-3)
+        found = aggregated.get_smoothed_values()["attention_loss"]
+        assert found == pytest.approx(mean, abs=1e-3) and found > 0.1
 
 
 # --- the gradient -------------------------------------------------------------------------------
 
 
-def gradients_of_distances(model, sample, layer=-1, head=-1):
+def gradients_of_distances(model, *which):
     """By the name of the parameter; None where the loss does not reach."""
-    with recorded_head(model, layer, head) as attention:
-        model(**sample["net_input"])
-    real = sample["net_input"]["src_tokens"].ne(PAD)
-    criterion().distances(sample, attention(real))[0].sum().backward()
+    sample = batch()
+    attention = attention_of(model, sample, *which)
+    criterion().distances(sample, attention)[0].sum().backward()
     return gradients(model)
 
 
-ABOVE = ("encoder_attn.v_proj", "encoder_attn.out_proj", "encoder_attn_layer_norm", "fc1", "fc2")
+ABOVE = (
+    *("encoder_attn.v_proj", "encoder_attn.out_proj", "encoder_attn_layer_norm"),
+    *("fc1", "fc2", "final_layer_norm"),
+)
 
 
 @pytest.mark.parametrize("layer", [1, 2])
 @pytest.mark.parametrize("name", ["stock", "hysan-gated", "lstm-on-top"])
 def test_gradient_reaches_only_what_lies_before_the_head(name, layer):
-    found = gradients_of_distances(model_of(name), batch(), layer=layer)
+    found = gradients_of_distances(model_of(name), layer)
     here = f"decoder.layers.{layer - 1}"
-    expected = {n for n in found if n.startswith(("encoder.", "decoder.embed_tokens"))}
-    for n in found:
-        below = n.startswith("decoder.layers.") and n < here
-        inside = n.startswith(here) and not any(
-            n.startswith(f"{here}.{part}") for part in (*ABOVE, "final_layer_norm")
-        )
-        if below or inside:
-            expected.add(n)
+    above = tuple(f"{here}.{part}" for part in ABOVE)
+    expected = {
+        n
+        for n in found
+        if n.startswith(("encoder.", "decoder.embed_tokens"))
+        or (n.startswith("decoder.layers.") and n < f"{here}/" and not n.startswith(above))
+    }
     assert {n for n, gradient in found.items() if gradient is not None} == expected
-    assert not any("output_projection" in n or "decoder.top" in n for n in expected)
     # Of the head's own projections, its rows alone; the bias of keys moves no weight at all.
     for part in ("q_proj.weight", "q_proj.bias", "k_proj.weight"):
         gradient = found[f"{here}.encoder_attn.{part}"]
@@ -306,7 +279,7 @@ def test_gradient_reaches_only_what_lies_before_the_head(name, layer):
 
 def test_gradient_of_an_lstm():
     """The attention feeds the next step, so all but the last layer's output lies before it."""
-    found = gradients_of_distances(lstm(), batch())
+    found = gradients_of_distances(lstm())
     without = {name for name, gradient in found.items() if gradient is None}
     assert without == {"decoder.fc_out.weight", "decoder.fc_out.bias"}
     assert found["decoder.attention.input_proj.weight"].any()
@@ -338,11 +311,8 @@ def test_half_precision():
         loss, _, _ = criterion()(build_stock().to(dtype), batch())
         loss.backward()
         assert loss.isfinite()
-        sample, half = batch(), lstm().to(dtype)
-        with recorded_head(half, -1, -1) as attention:
-            half(**sample["net_input"])
-        weights = attention(sample["net_input"]["src_tokens"].ne(PAD)).to(dtype)
-        assert criterion().distances(sample, weights)[0].dtype == torch.float32
+        attention = attention_of(lstm().to(dtype), batch()).to(dtype)
+        assert criterion().distances(batch(), attention)[0].dtype == torch.float32
 
 
 def test_layerdrop():
@@ -417,41 +387,34 @@ def pairs(size, generator):
     """Sequences, their reversal, and the links."""
     lengths = torch.randint(3, 8, (size,), generator=generator).tolist()
     sources = [torch.randint(4, 4 + SYMBOLS, (n,), generator=generator).tolist() for n in lengths]
-    return (
-        sources,
-        [s[::-1] for s in sources],
-        [[(i, n - 1 - i) for i in range(n)] for n in lengths],
-    )
+    links = [[(i, n - 1 - i) for i in range(n)] for n in lengths]
+    return sources, [source[::-1] for source in sources], links
 
 
-def learned(model, weight, steps, rate):
+def learned(model, weight, rate):
     """Train; return the alignment error rate of the last head on other sentences, and the share
     of its attention on gold links."""
-    generator = torch.Generator().manual_seed(5)
-    loss = criterion(supervision_weight=weight, gold_variance=0.5)
+    generator, loss = torch.Generator().manual_seed(5), criterion(supervision_weight=weight)
     optimizer = torch.optim.Adam(model.train().parameters(), lr=rate)
-    for _ in range(steps):
+    for _ in range(120):
         value, size, _ = loss(model, batch(*pairs(32, generator)))
         optimizer.zero_grad()
         (value / size).backward()
         optimizer.step()
     sample = batch(*pairs(100, generator))
-    with torch.no_grad(), recorded_head(model.eval()) as attention:
-        loss(model, sample)
-        attention = attention(sample["net_input"]["src_tokens"].ne(PAD))
+    with torch.no_grad():
+        attention = attention_of(model.eval(), sample)
     links = gold(sample, variance=0.0)
     hits = links.gather(2, attention.argmax(2, keepdim=True)).sum()
-    mass = (links * attention).sum()
     # As many links as there are target words on both sides: AER = 1 - 2 hits / (2 words).
-    words = links.sum()
-    return float(1 - hits / words), float(mass / words)
+    return float(1 - hits / links.sum()), float((links * attention).sum() / links.sum())
 
 
 @pytest.mark.parametrize(
     "name, rate", [("stock", 5e-3), pytest.param("lstm", 1e-2, marks=pytest.mark.slow)]
 )
 def test_the_supervised_loss_lowers_the_alignment_error_on_held_out_sentences(name, rate):
-    before, after = (learned(model_of(name), weight, 120, rate) for weight in (0.0, 1.0))
+    before, after = (learned(model_of(name), weight, rate) for weight in (0.0, 1.0))
     assert after[0] < before[0] - 0.3 and after[0] < 0.5
     assert after[1] > before[1] + 0.2
 
@@ -481,16 +444,9 @@ def test_train_validate_and_generate(corpus, tmp_path):
 
 @pytest.mark.slow
 def test_train_an_lstm(corpus, tmp_path):
-    done = run(
-        "fairseq-train",
-        corpus,
-        *("--user-dir", USER_DIR, "--arch", "lstm", "--save-dir", "model", "--cpu"),
-        *("--encoder-embed-dim", 16, "--encoder-hidden-size", 8, "--encoder-bidirectional"),
-        *("--decoder-embed-dim", 16, "--decoder-hidden-size", 16, "--decoder-out-embed-dim", 16),
-        *("--optimizer", "adam", "--max-tokens", 400, "--max-update", 2, "--log-format", "simple"),
-        *FLAGS,
-        cwd=tmp_path,
-    )
+    flags = ["--user-dir", USER_DIR, "--arch", "lstm", "--save-dir", "model", "--cpu", *FLAGS]
+    flags += ["--optimizer", "adam", "--max-tokens", 400, "--max-update", 2]
+    done = run("fairseq-train", corpus, *flags, "--log-format", "simple", cwd=tmp_path)
     assert "attention_loss" in done.stdout + done.stderr
 
 

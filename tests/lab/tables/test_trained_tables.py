@@ -110,32 +110,29 @@ def write_gold(folder):
     (folder / "gold.yaml").write_text("base: 1\nfirst: en\n")
 
 
-def where(place, text="text", output="out"):
-    return ("--configs", place / "configs", "--data", place / text, "--output", place / output)
+def hybrid(place, *arguments, text="text", configs="configs", output="out", expect=0):
+    """A command on this workspace; one that makes runs does so on the CPU."""
+    where = ("--configs", place / configs, "--data", place / text, "--output", place / output)
+    device = () if arguments[0] in ("table", "runs") else ("--device", "cpu")
+    return run("fairseq-hybrid", *arguments, *where, *device, cwd=place, expect=expect)
 
 
 @pytest.fixture(scope="module")
 def reproduced(place):
     pytest.importorskip("eflomal")
-    flags = ("--device", "cpu", "--keep-checkpoints")
-    done = run("fairseq-hybrid", "reproduce", "toy/table1", *where(place), *flags, cwd=place)
-    return place, done
+    hybrid(place, "reproduce", "toy/table1", "--keep-checkpoints")
+    return place
 
 
 @pytest.fixture(scope="module")
 def cells(reproduced):
     """The printed tables, by row, column and point of a curve."""
-    return {
-        (c["row"], c["column"], c["at"]): c
+    printed = [
+        hybrid(reproduced, "table", name, "--format", "csv").stdout
         for name in ("toy/figure1", "toy/table1")
-        for c in table(reproduced[0], name)
-    }
-
-
-def table(place, name, **which):
-    command = ("fairseq-hybrid", "table", name, "--format", "csv")
-    text = run(*command, *where(place, **which), cwd=place).stdout
-    return list(csv.DictReader(io.StringIO(text)))
+    ]
+    found = [cell for text in printed for cell in csv.DictReader(io.StringIO(text))]
+    return {(cell["row"], cell["column"], cell["at"]): cell for cell in found}
 
 
 def lines(path):
@@ -164,10 +161,9 @@ def aer_by_hand(place, row, links):
 
 
 def test_error_rates_stand_in_the_table(reproduced, cells):
-    place, _ = reproduced
     rows = {"plain": "gold.align", "taught": "gold.align", "aligner": "text/gold.words"}
     for row, links in rows.items():
-        expected = aer_by_hand(place, row, links)
+        expected = aer_by_hand(reproduced, row, links)
         assert float(cells[row, "aer", ""]["ours"]) == pytest.approx(expected, abs=1e-4)
     assert expected < 5  # the aligner's: each word is always translated by the same one
     assert cells["aligner", "aer", ""]["updates"] == "0"
@@ -179,8 +175,7 @@ def test_error_rates_stand_in_the_table(reproduced, cells):
 
 
 def test_heads_and_their_average_are_rows(reproduced, cells):
-    place, _ = reproduced
-    entries = read(run_folder(place, "plain") / "alignment.json")["table"]
+    entries = read(run_folder(reproduced, "plain") / "alignment.json")["table"]
     heads = {(entry["layer"], entry["head"]): entry["aer"] for entry in entries}
     assert len(heads) == 2 * 5  # one layer and the mean of layers, 4 heads and their mean
     for row, head in {"plain": 4, "head2": 2, "average": "average"}.items():
@@ -192,9 +187,8 @@ def test_heads_and_their_average_are_rows(reproduced, cells):
 
 
 def test_a_second_test_set_has_scores_of_its_own(reproduced, cells):
-    place, _ = reproduced
-    hypotheses = lines(run_folder(place, "plain") / "hypotheses.txt")
-    references = lines(place / "text/test.en")
+    hypotheses = lines(run_folder(reproduced, "plain") / "hypotheses.txt")
+    references = lines(reproduced / "text/test.en")
     assert len(hypotheses) == 32 and len(references) == 20
     for column, part, count in (("bleu", hypotheses[:20], 20), ("second", hypotheses[20:], 12)):
         expected = sacrebleu.corpus_bleu(part, [references[:count]]).score
@@ -203,9 +197,8 @@ def test_a_second_test_set_has_scores_of_its_own(reproduced, cells):
 
 
 def test_curves_are_of_the_test_set_or_of_the_development_set(reproduced, cells):
-    place, _ = reproduced
     for row, subset in {"plain": "valid", "taught": "test"}.items():
-        folder = run_folder(place, row)
+        folder = run_folder(reproduced, row)
         assert read(folder / "curve.json")["curve_set"] == subset
         log = read_log(folder / "logs/train.log").validation["valid"]
         curve = {
@@ -214,7 +207,7 @@ def test_curves_are_of_the_test_set_or_of_the_development_set(reproduced, cells)
         assert sorted(curve) == [30, 60]
         for at, scores in curve.items():
             hypotheses = lines(folder / f"curve/{at}/hypotheses.txt")
-            reference = lines(place / f"text/{subset}.en")
+            reference = lines(reproduced / f"text/{subset}.en")
             expected = sacrebleu.corpus_bleu(hypotheses[: len(reference)], [reference]).score
             shown = {
                 name: float(cells[row, f"{name}_curve", str(at)]["ours"])
@@ -227,14 +220,13 @@ def test_curves_are_of_the_test_set_or_of_the_development_set(reproduced, cells)
 
 
 def test_gates_are_those_of_the_model(reproduced, cells):
-    place, _ = reproduced
     run(
-        *("fairseq-hybrid", "gates", place / "out/corpora/full@text/toy/bin"),
-        *("--path", run_folder(place, "plain") / "model.pt", "--gen-subset", "valid"),
-        *("--subwords", "subword-nmt", "--cpu", "--json", place / "gates.json"),
-        cwd=place,
+        *("fairseq-hybrid", "gates", reproduced / "out/corpora/full@text/toy/bin"),
+        *("--path", run_folder(reproduced, "plain") / "model.pt", "--gen-subset", "valid"),
+        *("--subwords", "subword-nmt", "--cpu", "--json", reproduced / "gates.json"),
+        cwd=reproduced,
     )
-    (model,) = read(place / "gates.json")["models"]
+    (model,) = read(reproduced / "gates.json")["models"]
     (first,) = [row for row in model["rows"] if row["layer"] == 1 and row["head"] is None]
     assert 0 < first["mean"] < 1
     gate, layer = (cells["plain", column, ""] for column in ("gate", "layer1"))
@@ -244,8 +236,7 @@ def test_gates_are_those_of_the_model(reproduced, cells):
 
 
 def test_training_alignments_are_for_those_that_ask(reproduced):
-    place, _ = reproduced
-    corpus = place / "out/corpora/full@text/toy"
+    corpus = reproduced / "out/corpora/full@text/toy"
     assert not list((corpus / "bin").glob("*align*"))
     assert (corpus / "aligned/train.align.de-en.idx").is_file()
     assert (corpus / "aligned/train.de-en.de.bin").samefile(corpus / "bin/train.de-en.de.bin")
@@ -253,87 +244,77 @@ def test_training_alignments_are_for_those_that_ask(reproduced):
     assert len(links) == 200 and any(links)
     manifest = read(corpus / "manifest.json")
     for row, expected in {"plain": None, "taught": manifest["alignments"]}.items():
-        folder = run_folder(place, row)
+        folder = run_folder(reproduced, row)
         assert read(folder / "result.json")["corpus"].get("alignments") == expected
         assert ("attention_loss" in (folder / "logs/train.log").read_text()) == (row == "taught")
-    assert read(run_folder(place, "taught") / "result.json")["corpus"]["gold"]["sentences"] == 20
+    assert (
+        read(run_folder(reproduced, "taught") / "result.json")["corpus"]["gold"]["sentences"] == 20
+    )
 
 
 def test_what_is_stale_is_kept_until_it_can_be_done_again(reproduced):
     """Other alignments of the training text concern the run that was taught with them, alone."""
-    place, _ = reproduced
-    path = place / "out/corpora/full@text/toy/manifest.json"
-    before = path.read_text()
-    result = run_folder(place, "taught") / "result.json"
-    made_with = read(result)
+    path = reproduced / "out/corpora/full@text/toy/manifest.json"
+    result = run_folder(reproduced, "taught") / "result.json"
+    before, made_with = path.read_text(), read(result)
+    changed = {**made_with, "identity": {**made_with["identity"], "code": "other"}}
+    redo = ("reproduce", "toy/table1", "taught", "--redo-stale", "--prepare-only")
     try:
         path.write_text(json.dumps({**json.loads(before), "alignments": "other"}))
-        shown = run("fairseq-hybrid", "runs", *where(place), cwd=place).stdout
+        shown = hybrid(reproduced, "runs").stdout.splitlines()
+        path.write_text(before)
+        result.write_text(json.dumps(changed))
+        assert "stale" in hybrid(reproduced, *redo).stdout and read(result) == changed
     finally:
         path.write_text(before)
-    states = {row: line for line in lines_of(shown) for row in ROWS if f"table1/{row}/" in line}
-    assert "data changed" in states["taught"] and "stale" not in states["plain"]
-    aer = read(run_folder(place, "plain") / "result.json")["scores"]["aer"]["value"]
-    assert f"{aer:.2f}" in states["plain"].split()
-    changed = {**made_with, "identity": {**made_with["identity"], "code": "other"}}
-    flags = (*where(place), "--device", "cpu", "--redo-stale", "--prepare-only")
-    try:
-        result.write_text(json.dumps(changed))
-        told = run("fairseq-hybrid", "reproduce", "toy/table1", "taught", *flags, cwd=place).stdout
-        assert "stale" in told and read(result) == changed
-    finally:
         result.write_text(json.dumps(made_with))
-    again = run(
-        "fairseq-hybrid", "reproduce", "toy/table1", *where(place), "--device", "cpu", cwd=place
-    )
-    assert "done in" not in again.stdout
+    states = {row: line for line in shown for row in ROWS if f"table1/{row}/" in line}
+    assert "data changed" in states["taught"] and "stale" not in states["plain"]
+    aer = read(run_folder(reproduced, "plain") / "result.json")["scores"]["aer"]["value"]
+    assert f"{aer:.2f}" in states["plain"].split()
+    assert "done in" not in hybrid(reproduced, "reproduce", "toy/table1").stdout
 
 
-def lines_of(text):
-    return text.splitlines()
-
-
-def test_commands_are_shown(reproduced):
-    place, _ = reproduced
-    flags = where(place)
-    shown = run("fairseq-hybrid", "show", "toy/table1/taught", "--column", "aer", *flags, cwd=place)
-    assert "corpora/full@text/toy/aligned \\" in shown.stdout
-    assert "fairseq-hybrid align" in shown.stdout and "--head last" in shown.stdout
-    shown = run("fairseq-hybrid", "show", "toy/table1/aligner", *flags, cwd=place).stdout
+def test_commands_are_shown(place):
+    shown = hybrid(place, "show", "toy/table1/taught", "--column", "aer").stdout
+    assert "corpora/full@text/toy/aligned \\" in shown
+    assert "fairseq-hybrid align" in shown and "--head last" in shown
+    shown = hybrid(place, "show", "toy/table1/aligner").stdout
     assert "align-training" in shown and "fairseq-train" not in shown
-    flags = (*flags, "--device", "cpu")
-    done = run("fairseq-hybrid", "train", "toy/table1/aligner", *flags, cwd=place, expect=1)
+    done = hybrid(place, "train", "toy/table1/aligner", expect=1)
     assert "is no" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced):
-    place, _ = reproduced
-    folder, corpus = run_folder(place, "plain"), place / "out/corpora/full@text/toy"
+    folder, corpus = run_folder(reproduced, "plain"), reproduced / "out/corpora/full@text/toy"
     settings = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5"
     command = [
         *("score-checkpoints", corpus / "bin", folder / "checkpoints"),
-        *("--reference", place / "text/valid.en", "--target-lang", "en", "--cpu"),
+        *("--reference", reproduced / "text/valid.en", "--target-lang", "en", "--cpu"),
         *("--subwords", "subword-nmt", "--tokenizer", "moses", "--every", 30),
         *(f"--generate={settings}", "--output", "scored"),
     ]
 
     def scored(*more, expect=0, words=command):
-        return run("fairseq-hybrid", *words, *more, cwd=place, expect=expect)
+        return run("fairseq-hybrid", *words, *more, cwd=reproduced, expect=expect)
 
     printed = scored().stdout
-    found, theirs = read(place / "scored/curve.json"), read(folder / "curve.json")
+    found, theirs = read(reproduced / "scored/curve.json"), read(folder / "curve.json")
     for point, other in zip(found["curve"], theirs["curve"], strict=True):
         assert point["updates"] == other["updates"]
         assert point["scores"]["bleu"] == other["scores"]["bleu"]
     assert found["curve_set"] == "valid" and "update 60: BLEU" in printed
     # Again, nothing is translated; with other settings, all is.
-    log = place / "scored/60/logs/translate.log"
+    log = reproduced / "scored/60/logs/translate.log"
     before = log.stat().st_size
     assert scored().stdout == printed
     assert log.stat().st_size == before
     # Scored otherwise, or after a mistake about the reference, none is translated again.
-    (place / "short.en").write_text("one\n")
-    wrong = [place / "short.en" if word == place / "text/valid.en" else word for word in command]
+    (reproduced / "short.en").write_text("one\n")
+    wrong = [
+        reproduced / "short.en" if word == reproduced / "text/valid.en" else word
+        for word in command
+    ]
     assert "the reference has 1 lines" in scored(words=wrong, expect=1).stderr
     assert "update 60: tokenised BLEU" in scored("--score", "tokenised_bleu").stdout
     assert log.stat().st_size == before
@@ -343,30 +324,27 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
     # A program that fails, and no checkpoints.
     failed = scored("--gen-subset", "dev", "--every", 60, words=other, expect=1).stderr
     assert "fairseq-generate ended" in failed and "translate.log" in failed
-    (place / "none").mkdir()
-    command[2] = place / "none"
+    (reproduced / "none").mkdir()
+    command[2] = reproduced / "none"
     assert "--save-interval-updates" in scored(expect=1).stderr
 
 
-def test_text_without_gold_is_told_and_costs_nothing_else(reproduced):
-    place, _ = reproduced
+def test_text_without_gold_is_told(place):
     ignore = shutil.ignore_patterns("gold.*", "*second*")
     shutil.copytree(place / "text", place / "bare", ignore=ignore)
-    flags = (*where(place, text="bare"), "--device", "cpu")
-    done = run("fairseq-hybrid", "reproduce", "toy/table7", *flags, cwd=place, expect=1)
+    done = hybrid(place, "reproduce", "toy/table7", text="bare", expect=1)
     assert "without hand-aligned sentences: no alignment error rate" in done.stdout
     assert "eflomal is measured by hand-aligned sentences" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_columns_that_share_a_corpus_want_the_same_one(place, tmp_path):
+def test_columns_that_share_a_corpus_want_the_same_one(place):
     """The user's text in two sizes would be prepared in the first, and trained on in both."""
     content = {**FILES["toy/table1.yaml"], "rows": {"taught": {}}, "baseline": None}
     content["columns"] = {"few": {"subword-size": 40}, "many": {"subword-size": 60}}
-    configs = write_configs(tmp_path, **{**FILES, "toy/table1.yaml": content})
-    folders = ("--configs", configs, "--output", tmp_path / "out", "--data", place / "text")
-    command = ("reproduce", "toy/table1", "--device", "cpu", "--prepare-only")
-    done = run("fairseq-hybrid", *command, *folders, cwd=place, expect=1)
+    write_configs(place / "other", **{**FILES, "toy/table1.yaml": content})
+    changed = {"configs": "other", "output": "two"}
+    done = hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed, expect=1)
     assert "corpus toy: not prepared" in done.stderr
     assert "other pairs or subword-size" in done.stdout
-    assert not (tmp_path / "out/corpora/full@text/toy/bin").exists()
+    assert not (place / "two/corpora/full@text/toy/bin").exists()

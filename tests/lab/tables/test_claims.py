@@ -129,11 +129,12 @@ def test_one_seed_against_the_interval_leaves_a_claim_open(made):
     """A mean that is above zero by one seed alone is no evidence, nor is one below."""
     translate(made, "plain", "nopos", 2, REFERENCES)
     falls = judged(made)[0]
-    assert falls.by_seed["1"] > 0 > falls.by_seed["2"]
+    assert falls.by_seed["1"] > 0 > falls.by_seed["2"] and falls.ours.low > 0
     assert falls.verdict == "not decided at this size"
-    translate(made, "ours", "nopos", 2, worse(REFERENCES, 0.97, "bad"))
+    translate(made, "plain", "nopos", 1, worse(REFERENCES, 0.97, "bad"))
     worse_without = judged(made)[3]
     assert worse_without.by_seed["1"] < 0 < worse_without.by_seed["2"]
+    assert worse_without.ours.high < 0
     assert worse_without.verdict == "not decided at this size"
 
 

@@ -129,10 +129,8 @@ def _diverged(points: dict[int, float]) -> int | None:
 def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
     """Return the curves of scored checkpoints.
 
-    Args:
-        run: its name.
-        content: of ``curve.json`` of `score-checkpoints`, or of a result of `reproduce`.
-        where: the file's name, for messages.
+    ``content`` is that of ``curve.json`` of `score-checkpoints`, or of a result of `reproduce`, and
+    ``where`` is the file's name.
     """
     points = content.get("curve") if isinstance(content, dict) else None
     if not points:

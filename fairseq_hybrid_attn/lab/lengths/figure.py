@@ -18,11 +18,7 @@ _SHARED = 0.5
 def draw(groups: list[GroupScores], systems: list[str], label: str, theme: str = "light") -> Figure:
     """Draw points with 95 % intervals, a line a system; a group without sentences is a gap.
 
-    Args:
-        groups: in order of length.
-        systems: their names, in order.
-        label: of the score.
-        theme: one of ``style.THEMES``.
+    ``label`` is that of the score, ``theme`` one of ``style.THEMES``.
     """
     with style.theme(theme, texts=[*systems, label]) as colours:
         figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)

@@ -77,13 +77,10 @@ def cut_to(translation: str, reference: str) -> str:
 
 @dataclass(frozen=True)
 class SystemScore:
-    """A system's score on a group.
+    """A system's score on a group, from 0 to 100, compared with the first system.
 
-    Attributes:
-        value: from 0 to 100.
-        mean: over the resampled groups; None for a single sentence, as for the next two.
-        interval: half the width of the 95 % interval, which is mean ± interval.
-        p_value: of the paired bootstrap against the first system; None for the first.
+    By bootstrap: the mean over resampled groups, half the width of the 95 % interval around it, and
+    p.  None for a group of one sentence; there is no p for the first system.
     """
 
     value: float
@@ -104,18 +101,10 @@ class GroupScores:
 
 @dataclass(frozen=True)
 class ScoresByLength:
-    """Scores of systems, group by group.
+    """Scores of systems on groups in order of length, and on the whole set.
 
-    Attributes:
-        score: its name, one of ``scoring.METRICS``.
-        label: its name for display.
-        signature: sacrebleu's.
-        systems: their names; others are compared with the first.
-        groups: in order of length.
-        whole: the whole set.
-        without_words: sentences (from 0) whose source has no words; they are in no group.
-        samples: of the bootstrap.
-        seed: of the bootstrap.
+    Others are compared with the first of ``systems``.  Sentences ``without_words`` (from 0) are in
+    no group.  ``samples`` and ``seed`` are of the bootstrap, ``signature`` is sacrebleu's.
     """
 
     score: str
@@ -191,14 +180,12 @@ def score_by_length(
     """Score systems on each group of sentences.
 
     Args:
-        score: one of ``scoring.METRICS``.
-        systems: translations as text, by name; others are compared with the first.
-        references: parallel to them.
-        lengths: words of the source sentences, parallel to them.
+        score: one of ``scoring.metrics.METRICS``.
+        systems: translations as text, by name.
+        references: parallel to them, like the next.
+        lengths: words of the source sentences.
         target_lang: two or three letters, lower case.
         bounds: see :func:`groups_of`.
-        lowercase: ignore case.
-        samples: of the bootstrap.
         progress: passes on the groups one by one, and shows how many are done.
     """
     check_parallel({**systems, "the source": lengths}, references)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ...errors import UserError
@@ -45,17 +46,14 @@ def add_systems(parser: argparse.ArgumentParser) -> None:
             flag,
             dest="systems",
             action="append",
-            type=_system(flag == "--generated"),
+            type=partial(_system, generated=flag == "--generated"),
             metavar="NAME=FILE",
             help=help_,
         )
 
 
-def _system(generated: bool):
-    def parse(text: str) -> System:
-        return System(*flags.named_path(text), generated)
-
-    return parse
+def _system(text: str, generated: bool) -> System:
+    return System(*flags.named_path(text), generated)
 
 
 def add_bounds(parser: argparse.ArgumentParser) -> None:
@@ -77,12 +75,7 @@ def _bounds(text: str) -> tuple[int, ...]:
 
 
 def check_systems(systems: Sequence[System], needed: Mapping[str, str | None]) -> None:
-    """Check that names differ, and that flags say how to read --generated, and only then.
-
-    Args:
-        systems: at least one.
-        needed: those flags and their values.
-    """
+    """Check that names differ, and that the flags ``needed`` by --generated go with it only."""
     names = [one.name for one in systems]
     for name in names:
         if names.count(name) > 1:

@@ -41,8 +41,6 @@ class ProbeSettings:
         hidden: hidden units; 0: no hidden layer.
         dropout: of the hidden units.
         l2: weight decay.
-        batch_size: of training.
-        tenacity: see above.
         passes: over the training set, between two validations.
         max_passes: after these, no further ones begin.
     """
@@ -98,14 +96,9 @@ class Fit:
 
 
 class SideBySide(nn.Module):
-    """Independent classifiers of one shape with equal initial weights.
+    """Independent classifiers of one shape, with equal initial weights.
 
-    Args:
-        width: d.
-        hidden: units; 0: no hidden layer.
-        classes: c.
-        dropout: of each classifier.
-        l2: of each classifier.
+    Each has its own dropout and L2.
     """
 
     #: Draws the numbers for dropout; None: torch's own generator.
@@ -176,15 +169,8 @@ def train_classifier(
 ) -> Fit:
     """Train all candidates, and test the one with the best validation accuracy.
 
-    Args:
-        train: to learn from.
-        valid: to stop and to choose by.
-        test: used once.
-        classes: their number.
-        settings: the candidates, and their training.
-        seed: of weights, order and dropout.
-        device: where to compute.
-        progress: called with the number of passes done since the last call.
+    ``valid`` says when to stop and which to choose; ``test`` is used once.  ``seed`` is of weights,
+    order and dropout; ``progress`` is called with the number of passes done since the last call.
     """
     train, valid, test = (part.to(device) for part in (train, valid, test))
     best: Fit | None = None

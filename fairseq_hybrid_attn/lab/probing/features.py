@@ -117,7 +117,7 @@ def sentence_vectors(
         layer: 1 = lowest; 0: the embeddings with positions; LAST.
         end_symbol: whether the end symbol is among the tokens of the mean.
         max_tokens: of a batch.
-        device: where the model is.
+        device: where to compute.
         progress: called with the number of sentences done since the last call.
 
     Returns:

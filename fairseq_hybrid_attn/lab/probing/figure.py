@@ -19,9 +19,7 @@ _SHARED = 0.75
 def draw(models: Mapping[str, dict], theme: str = "light") -> Figure:
     """Draw bars with the standard deviation over seeds, and a line at the most common class.
 
-    Args:
-        models: by name, at least one: what `probe --json` writes.
-        theme: one of ``style.THEMES``.
+    ``models`` are results of `probe --json` by name; ``theme`` is one of ``style.THEMES``.
     """
     results = {
         task: {name: m["tasks"][task.name] for name, m in models.items() if task.name in m["tasks"]}

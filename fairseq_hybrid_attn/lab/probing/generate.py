@@ -174,14 +174,9 @@ def _balanced(
     wanted: Wanted,
     names: dict[str, str] | None = None,
 ) -> list[Example]:
-    """Distribute the sentences of each class over the parts, mixed within each part.
+    """Distribute the sentences of each class, with originals, over the parts, and mix each part.
 
-    Args:
-        task: for the message.
-        classes: sentences by class, each with its original.
-        labels: the classes, in a fixed order.
-        wanted: how many.
-        names: of the classes, for the message.
+    Messages call the classes by ``names``, or by their labels.
     """
     counts = wanted.of_each(len(labels))
     poorest = min(labels, key=lambda label: len(classes.get(label, [])))

@@ -34,12 +34,8 @@ class Vectors:
 class SentenceEncoder:
     """A frozen encoder, from sentences of task files to vectors.
 
-    Attributes:
-        model: in evaluation mode.
-        task: the model's fairseq task, with its dictionaries.
-        treatment: from sentences to subwords.
-        layer: as for :func:`.features.sentence_vectors`, like the next three.
-        workers: processes that treat text.
+    ``model`` is in evaluation mode, ``task`` its fairseq task; ``workers`` processes treat text.
+    The rest is as for :func:`.features.sentence_vectors`.
     """
 
     model: nn.Module
@@ -130,15 +126,10 @@ def probe(
     device: str = "cpu",
     progress: Callable[[int], object] = lambda done: None,
 ) -> TaskResult:
-    """Probe the vectors of a task's sentences.
+    """Probe vectors of a task's sentences: train a classifier for each seed.
 
-    Args:
-        vectors: of :meth:`SentenceEncoder.vectors`.
-        file: of the task.
-        settings: of the classifiers; None: SentEval's.
-        seeds: a classifier is trained for each.
-        device: where to train classifiers.
-        progress: called with the number of passes over the training set since the last call.
+    ``settings`` are SentEval's if None; ``progress`` is called with the number of passes over the
+    training set since the last call.
     """
     settings = settings_for(file, settings or ProbeSettings())
     numbers = {label: number for number, label in enumerate(file.classes)}

@@ -29,11 +29,7 @@ def read_results(flag: str, path: Path) -> dict:
 
 
 def grid(models: Mapping[str, dict]) -> Grid:
-    """Return a row for each task, then for each group that any model has.
-
-    Args:
-        models: results by the heading of their column.
-    """
+    """Return a row for each task, then for each group that any of the named models has."""
     rows = []
     for task in TASKS.values():
         results = [one["tasks"].get(task.name) for one in models.values()]

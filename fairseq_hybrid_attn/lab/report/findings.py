@@ -10,7 +10,6 @@ from ..heads.measure import ModelHeads
 from ..lengths.measure import ScoresByLength, SystemScore
 from ..maps.measure import ModelMaps
 from ..scoring.significance import SAMPLES, SEED
-from .summary import Summary
 
 
 @dataclass(frozen=True)
@@ -18,35 +17,37 @@ class ModelFindings:
     """What was found in a model.
 
     Attributes:
-        summary: what it is.
-        training: the command that trained it, if known.
+        name: for display.
+        description: architecture, and whether there are positions.
+        patterns: a line for each kind of attention and equal layers.
+        parameters: their number; shared ones count once.
+        path: of the checkpoint.
+        sha256: of that file.
         missing: kinds of attention that it does not have, and why.
         sentences: how many heads and gates are measured over.
         maps: of the sentences shown.
         gates: None if it has none.
         heads: where they look, and how much they differ.
+        training: the command that trained it, if known.
     """
 
-    summary: Summary
-    training: list[str] | None
+    name: str
+    description: str
+    patterns: list[str]
+    parameters: int
+    path: str
+    sha256: str
     missing: dict[str, str]
     sentences: int
     maps: ModelMaps
     gates: ModelGates | None
     heads: ModelHeads
-
-    @property
-    def name(self) -> str:
-        """Return the model's name."""
-        return self.summary.name
+    training: list[str] | None = None
 
     def as_dict(self) -> dict:
         """Return plain data for JSON, without maps."""
         return {
-            **asdict(self.summary),
-            "training": self.training,
-            "missing": self.missing,
-            "sentences": self.sentences,
+            **{key: value for key, value in vars(self).items() if key != "maps"},
             "gates": vars(self.gates) if self.gates else None,
             "heads": self.heads.heads,
             "layers": self.heads.layers,

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import groupby
 
 from ..arguments import models as model_args
+from ..files.checksums import sha256
 from ..gates.measure import Gates
 from ..heads.measure import Heads
-from ..inference.attentions import KINDS, Observed
+from ..inference.attentions import KINDS, Layer, Observed
 from ..maps import command as maps
 from ..maps.measure import ModelMaps, SentenceMaps, maps_of
 from .findings import ModelFindings
-from .summary import summary
 
 #: The unit of the numbers about heads, the default of `heads`.
 UNIT = "subwords"
@@ -26,11 +27,8 @@ def look(
 ) -> ModelFindings:
     """Run a model once for maps, gates and heads together.
 
-    Args:
-        args: of the command.
-        loaded: the model.
-        tags: parts of speech of the source, if any.
-        first: findings of the first model, whose sentences this one shows too; None for that.
+    ``tags`` are parts of speech of the source, if any.  The model shows maps of the same sentences
+    as the ``first`` model; None for that.
     """
     measured = model_args.wanted(args, loaded)
     before = [one.number for one in first.maps.sentences] if first else None
@@ -51,11 +49,38 @@ def look(
     found = model_args.look(args, loaded, attentions, sorted({*measured, *shown}), use)
     name, about = loaded.name, loaded.description
     return ModelFindings(
-        summary=summary(name, about, loaded.model, attentions.layers, loaded.path),
-        training=None,
+        name=name,
+        description=about,
+        patterns=[line for layers in attentions.layers.values() for line in patterns_of(layers)],
+        parameters=sum(parameter.numel() for parameter in loaded.model.parameters()),
+        path=str(loaded.path),
+        sha256=sha256(loaded.path),
         missing=attentions.missing(),
         sentences=len(measured),
         maps=ModelMaps(name, about, [one for one in found if one is not None]),
         gates=gates.of_model(name) if gates.layers else None,
         heads=heads.of_model(name, about),
     )
+
+
+def patterns_of(layers: list[Layer]) -> list[str]:
+    """Return a line for each run of equal layers: the patterns of their branches or heads.
+
+    ``encoder 1-6: global | fw`` are branches; of heads that differ, ``2 × global, 2 × local``.
+    """
+    lines = []
+    for heads, alike in groupby(layers, key=lambda layer: (layer.heads, layer.gate)):
+        alike = list(alike)
+        first, last = alike[0].number, alike[-1].number
+        where = str(first) if first == last else f"{first}-{last}"
+        branches = " | ".join(map(_words, heads[0]))
+        what = f" ({heads[1]} gates)" if heads[1] else ""
+        lines.append(f"{alike[0].kind} {where}: {branches}{what}")
+    return lines
+
+
+def _words(heads: tuple[str, ...]) -> str:
+    """Return a branch's pattern, or how many heads have which."""
+    if len(set(heads)) == 1:
+        return heads[0]
+    return ", ".join(f"{heads.count(word)} × {word}" for word in dict.fromkeys(heads))

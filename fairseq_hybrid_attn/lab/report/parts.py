@@ -26,15 +26,14 @@ _NO_TRANSLATIONS = "No translations were given (--hypotheses or --generated)."
 
 def models_part(found: Findings) -> Iterator[Item]:
     """Say what the models are, and how all was made."""
-    summaries = [model.summary for model in found.models]
     about = {
-        "architecture": [one.description for one in summaries],
-        "attention": ["\n".join(one.patterns) for one in summaries],
-        "parameters": [f"{one.parameters:,}" for one in summaries],
-        "checkpoint": [one.path for one in summaries],
-        "sha256": [one.sha256 for one in summaries],
+        "architecture": [one.description for one in found.models],
+        "attention": ["\n".join(one.patterns) for one in found.models],
+        "parameters": [f"{one.parameters:,}" for one in found.models],
+        "checkpoint": [one.path for one in found.models],
+        "sha256": [one.sha256 for one in found.models],
     }
-    headings = ["", *(one.name for one in summaries)]
+    headings = ["", *(one.name for one in found.models)]
     rows = [[what, *values] for what, values in about.items()]
     yield PageTable(Grid(headings, rows, left=len(headings)))
     yield Paragraph(f"Test set: {found.text}")

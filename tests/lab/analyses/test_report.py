@@ -16,8 +16,8 @@ from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.page import plotly_script
+from fairseq_hybrid_attn.lab.report.models import patterns_of
 from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Paragraph, Part, report
-from fairseq_hybrid_attn.lab.report.summary import patterns_of
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 SYSTEMS = {

@@ -8,11 +8,10 @@ that has the files of ``bin`` by links.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 from ..alignment.training_links import load_eflomal
-from .binarise import run_or_refuse
+from ..engine.processes import run_program
 from .definition import Corpus
 
 TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
@@ -34,10 +33,10 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
         (text / f"train.{language}").symlink_to(
             (prepared / "subwords" / f"train.{language}").resolve()
         )
-    command = [sys.executable, "-m", "fairseq_hybrid_attn", "align-training"]
+    command = ["fairseq-hybrid", "align-training"]
     command += ["--source-lang", corpus.source, "--target-lang", corpus.target]
     command += ["--subwords", corpus.subwords.family, "--trainpref", str(text / "train")]
-    run_or_refuse("align-training", command, output.parent)
+    run_program(command, output.parent / "align-training.log")
     os.replace(text / TEXT, output / TEXT)
     binarise_links(output / TEXT, output / f"train.align.{corpus.source}-{corpus.target}")
     for path in sorted((prepared / "bin").iterdir()):

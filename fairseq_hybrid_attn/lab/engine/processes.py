@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -20,6 +19,7 @@ from ...errors import UserError
 
 #: Programs by the modules that they are, so that they run in this very environment.
 MODULES = {
+    "fairseq-preprocess": "fairseq_cli.preprocess",
     "fairseq-train": "fairseq_cli.train",
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
@@ -34,10 +34,6 @@ _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
 
 class ProgramFailed(UserError):
     """A program ended with an error; the message has the end of its log."""
-
-
-class Stopped(Exception):
-    """The user has stopped the work."""
 
 
 def default_workers() -> int:
@@ -135,28 +131,32 @@ def _call(sender, function: Callable, arguments: Sequence) -> None:
 def run_program(
     command: Sequence[str],
     log: Path,
-    *,
     environment: Mapping[str, str] | None = None,
     lock: int | None = None,
     while_running: Callable[[], None] = lambda: None,
-) -> int:
-    """Run a program to its end, its output appended to a log; return its exit status.
+) -> None:
+    """Run a program of :data:`MODULES` to its end, its output appended to a log.
 
     The program and its own processes end with us.  If we are killed, a program that was
     given a lock stays, and holds the lock.
 
     Args:
         lock: file descriptor for the program to inherit.
-        while_running: called every second; may raise, which ends the program.
+        while_running: called first, and every second; may raise, which ends the program.
+
+    Raises:
+        ProgramFailed: if it ends with an error.
     """
+    while_running()
     log.parent.mkdir(parents=True, exist_ok=True)
     ends_with_us = lock is None
     with open(log, "ab") as output:
+        start = output.tell()
         process = None
         try:
             with _no_signals() if ends_with_us else contextlib.nullcontext():
                 process = subprocess.Popen(
-                    command,
+                    [sys.executable, "-m", MODULES[command[0]], *command[1:]],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -167,11 +167,17 @@ def run_program(
                 )
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    return process.wait(timeout=1)
+                    status = process.wait(timeout=1)
+                    break
                 while_running()
         finally:
             if process:
                 _end(process)
+    if status != 0:
+        end = log.read_bytes()[start:].decode("utf-8", errors="replace").rstrip().split("\n")
+        shown = [f"   | {line[:300]}" for line in end[-SHOWN_LINES:]]
+        name = " ".join(command[: 1 + (command[0] == "fairseq-hybrid")])
+        raise ProgramFailed("\n".join([f"{name} ended with status {status}; it said:", *shown]))
 
 
 def _end(process: subprocess.Popen) -> None:
@@ -183,50 +189,6 @@ def _end(process: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-class Programs:
-    """Runs programs of :data:`MODULES`, until the user stops them."""
-
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-
-    def run(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        log: Path,
-        lock: int | None = None,
-        while_running: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Run a program to its end; see :func:`run_program`.
-
-        Raises:
-            ProgramFailed: if it fails.
-            Stopped: if the user has stopped the programs; this one is ended first.
-        """
-
-        def look() -> None:
-            self.raise_if_stopped()
-            while_running()
-
-        self.raise_if_stopped()
-        start = log.stat().st_size if log.exists() else 0
-        arguments = [sys.executable, "-m", MODULES[command[0]], *command[1:]]
-        status = run_program(arguments, log, environment=environment, lock=lock, while_running=look)
-        if status != 0:
-            raise ProgramFailed(
-                f"{command[0]} ended with status {status}; the end of {log}:\n{_tail(log, start)}"
-            )
-
-    def raise_if_stopped(self) -> None:
-        """Raise ``Stopped`` if the user has stopped the programs."""
-        if self.stopped.is_set():
-            raise Stopped
-
-    def stop(self) -> None:
-        """End all programs."""
-        self.stopped.set()
 
 
 def stop_at_signals() -> None:
@@ -241,10 +203,3 @@ def stop_at_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, stop)
-
-
-def _tail(log: Path, start: int) -> str:
-    with open(log, "rb") as file:
-        file.seek(start)
-        lines = file.read().decode("utf-8", errors="replace").rstrip().split("\n")
-    return "\n".join(f"   | {line[:300]}" for line in lines[-SHOWN_LINES:])

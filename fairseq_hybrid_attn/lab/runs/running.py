@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from ...tasks.resumable import numbered_checkpoints
 from ..engine import provenance
 from ..engine.console import Console, progress_line
 from ..engine.lock import locked
-from ..engine.processes import Programs
+from ..engine.processes import ProgramFailed, run_program
 from ..engine.stages import Stage, Workshop
 from ..files.json_files import write_json
 from ..text.training_log import last_record
@@ -37,10 +38,15 @@ from .workspace import Run
 SECONDS_BETWEEN_LINES = 30
 
 
+class Stopped(Exception):
+    """The user has stopped the runs."""
+
+
 class RunInProgress:
     """A run at work on its devices.
 
     Args:
+        stopped: set when the user stops the runs.
         keep_checkpoints: leave the checkpoints when the result is written.
     """
 
@@ -48,12 +54,12 @@ class RunInProgress:
         self,
         run: Run,
         devices: Devices,
-        programs: Programs,
         console: Console,
+        stopped: threading.Event,
         keep_checkpoints: bool = False,
     ):
         self.run, self.devices = run, devices
-        self.programs, self.console = programs, console
+        self.console, self.stopped = console, stopped
         self.keep_checkpoints = keep_checkpoints
         self.folder: RunFolder = run.folder
         self.environment = devices.environment(without_launcher(os.environ))
@@ -63,7 +69,11 @@ class RunInProgress:
         self.shown_record: dict | None = None
 
     def complete(self) -> None:
-        """Do all stages that are not done."""
+        """Do all stages that are not done.
+
+        Raises:
+            Stopped: if the user has stopped the runs.
+        """
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with self.locked() as self.lock:
             begin(self.run, self.devices.world)
@@ -73,7 +83,7 @@ class RunInProgress:
 
     def locked(self):
         """Hold the run's folder while no other process does; yields the lock."""
-        return locked(self.folder.lock, self._say, self.programs.raise_if_stopped)
+        return locked(self.folder.lock, self._say, self._raise_if_stopped)
 
     def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
         """Do the stages of a folder that are not done."""
@@ -156,7 +166,7 @@ class RunInProgress:
 
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
-        self._run(log, self.train_command(), while_running=self._show_progress)
+        self._run(log, self.train_command())
 
     def average(self, _) -> None:
         """Average the last checkpoints, or take the best."""
@@ -241,9 +251,22 @@ class RunInProgress:
                 self._say(f"{self.folder.checkpoints} is left: {error.strerror or error}")
         write_json(self.folder.result, result)
 
-    def _run(self, log: str, command: list[str], folder: RunFolder | None = None, **more) -> None:
+    def _run(self, log: str, command: list[str], folder: RunFolder | None = None) -> None:
         path = (folder or self.folder).log(log)
-        self.programs.run(command, self.environment, path, self.lock, **more)
+
+        def look() -> None:
+            self._raise_if_stopped()
+            if log == "train":
+                self._show_progress()
+
+        try:
+            run_program(command, path, self.environment, self.lock, look)
+        except ProgramFailed as error:
+            raise ProgramFailed(f"{error}\n   All of it is in {path}") from None
+
+    def _raise_if_stopped(self) -> None:
+        if self.stopped.is_set():
+            raise Stopped
 
     def _show_progress(self) -> None:
         if time.monotonic() - self.shown < SECONDS_BETWEEN_LINES:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from ...errors import UserError
 from ..engine.console import Console
-from ..engine.processes import Programs, Stopped
 from .devices import Devices
-from .running import RunInProgress
+from .running import RunInProgress, Stopped
 from .workspace import Run
 
 
@@ -36,7 +35,7 @@ def run_all(
     waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
     for run in runs:
         waiting.put(run)
-    programs = Programs()
+    stopped = threading.Event()
     outcomes: list[Outcome] = []
 
     def work(devices: Devices, ended: threading.Event) -> None:
@@ -50,7 +49,7 @@ def run_all(
 
     def do_one(run: Run, devices: Devices) -> None:
         try:
-            RunInProgress(run, devices, programs, console, keep_checkpoints).complete()
+            RunInProgress(run, devices, console, stopped, keep_checkpoints).complete()
             problem = None
         except UserError as error:
             problem = str(error)
@@ -73,7 +72,7 @@ def run_all(
             while not end.wait(0.5):  # a wait without limit would not notice Ctrl-C
                 pass
     finally:
-        programs.stop()
+        stopped.set()
         for end in ends:
             end.wait()
     return outcomes

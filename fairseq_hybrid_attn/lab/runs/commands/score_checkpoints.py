@@ -14,7 +14,6 @@ translates new checkpoints, and all of them if data or flags of the translation 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shlex
 from pathlib import Path
@@ -25,7 +24,7 @@ from ....errors import UserError
 from ....tasks.resumable import numbered_checkpoints
 from ...arguments import outputs
 from ...arguments.flags import positive
-from ...engine.processes import ProgramFailed, Programs
+from ...engine.processes import ProgramFailed, run_program
 from ...engine.stages import Stage, Workshop
 from ...files.checkpoints import read_checkpoint, updates
 from ...files.checksums import digest
@@ -122,9 +121,7 @@ def score_one(
     def translate(partial: Path) -> None:
         results = RunFolder(partial).translation
         try:
-            Programs().run(
-                [*command, *words("results-path", results)], os.environ, point.log("translate")
-            )
+            run_program([*command, *words("results-path", results)], point.log("translate"))
         except ProgramFailed as error:
             raise UserError(f"{path}: {error}") from None
 

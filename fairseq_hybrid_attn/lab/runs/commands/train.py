@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import threading
 from collections.abc import Mapping
 
 from ....errors import UserError
@@ -19,7 +20,7 @@ from ...arguments.flags import positive
 from ...configuration.tables import load_table
 from ...corpora import read_manifest
 from ...engine.console import Console
-from ...engine.processes import Programs, stop_at_signals
+from ...engine.processes import stop_at_signals
 from ..devices import Devices, of_environment, slots
 from ..plan import make_plan
 from ..run_folders import begin, check_begun
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{found.name} is trained already")
         return
     stop_at_signals()
-    work = RunInProgress(found, devices, Programs(), Console())
+    work = RunInProgress(found, devices, Console(), threading.Event())
     work.environment = devices.environment(os.environ)  # by which its processes find each other
     work.launch_flags = launch_flags(devices, os.environ, args.port)
     rank = rank_of(os.environ)

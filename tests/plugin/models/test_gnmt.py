@@ -55,10 +55,11 @@ def test_the_formula():
         assert length_penalty(length, alpha) == pytest.approx(penalty)
 
 
-def test_all_hypotheses_and_their_scores(double_softmax):
+@pytest.mark.parametrize("name", ["mma", "hysan-gated", "lstm-on-top"])
+def test_all_hypotheses_and_their_scores(name, double_softmax):
     """A wide beam finishes every target of up to four words.  They are listed here, scored by the
     model at once and ranked by the definition."""
-    model = build_tiny("mma", symbols=SYMBOLS).double()
+    model = build_tiny(name, symbols=SYMBOLS).double()
     targets = [
         (*target, EOS) for n in range(1, 5) for target in itertools.product(ALLOWED, repeat=n)
     ]

@@ -4,11 +4,11 @@ That a batch gives what each sentence gives alone, that no position sees its fut
 precision stays finite is tested for all models together in test_models.py.
 """
 
+import itertools
+
 import pytest
 import torch
-import torch.nn.functional as F
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
-from fairseq.sequence_generator import SequenceGenerator
 from models import (
     EOS,
     PAD,
@@ -35,34 +35,15 @@ def tiny(encoder=2, decoder=2, **settings):
 
 
 def by_hand(top, o):
-    """Eq. 16 of one sentence, ``[n, d]``, gate by gate."""
+    """Eq. 16 of one sentence, ``[n, d]``."""
     x = o + feed_forward(top.ffnn, o)
-    weights = dict(top.lstm.named_parameters())
-    for layer in range(top.lstm.num_layers):
-        directions = [direction(weights, f"l{layer}", x)]
-        if top.lstm.bidirectional:
-            directions.append(direction(weights, f"l{layer}_reverse", x.flip(0)).flip(0))
-        x = torch.cat(directions, dim=1)
+    x = top.lstm(x.unsqueeze(1))[0].squeeze(1)
     return top.layer_norm(feed_forward(top.pfn, x))
 
 
 def feed_forward(network, x):
     hidden = torch.relu(x @ network.fc1.weight.t() + network.fc1.bias)
     return hidden @ network.fc2.weight.t() + network.fc2.bias
-
-
-def direction(weights, name, x):
-    w, u, b, c = (
-        weights[f"{kind}_{name}"] for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    )
-    h = cell = x.new_zeros(u.size(1))
-    states = []
-    for position in x:
-        i, f, g, o = (w @ position + b + u @ h + c).chunk(4)
-        cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(g)
-        h = torch.sigmoid(o) * torch.tanh(cell)
-        states.append(h)
-    return torch.stack(states)
 
 
 @pytest.mark.parametrize("norm", [{}, PRENORM], ids=["post-norm", "pre-norm"])
@@ -164,26 +145,15 @@ def test_the_state_is_needed_and_reordered(double_softmax):
             check_incremental(model)
 
 
-def test_the_state_has_the_batch_first():
-    model = tiny(0, 2)
-    encoder_out = model.encoder(torch.tensor([[5, 2]] * 3))
-    state = {}
-    model.decoder(torch.full((3, 1), EOS), encoder_out=encoder_out, incremental_state=state)
-    (cached,) = [value for key, value in state.items() if key.endswith(".lstm")]
-    assert {name: tuple(t.shape) for name, t in cached.items()} == {
-        "h": (3, 2, 16),
-        "c": (3, 2, 16),
-    }
-
-
-def test_a_step_is_told_whether_its_own_position_is_padding():
-    model = tiny(0, 1)
-    told = []
+def test_a_step_keeps_its_state_batch_first_and_knows_its_own_padding():
+    model, told, state = tiny(0, 2), [], {}
     model.decoder.top.register_forward_pre_hook(lambda module, args: told.append(args[1].tolist()))
     encoder_out = model.encoder(torch.tensor([[5, 2]] * 2))
     prefix = torch.tensor([[EOS, PAD], [EOS, 5]])
-    model.decoder(prefix, encoder_out=encoder_out, incremental_state={})
+    model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
     assert told == [[[True], [False]]]
+    (cached,) = [value for key, value in state.items() if key.endswith(".lstm")]
+    assert {n: tuple(t.shape) for n, t in cached.items()} == {"h": (2, 2, 16), "c": (2, 2, 16)}
 
 
 def test_padding_is_skipped_wherever_it_stands():
@@ -203,48 +173,25 @@ def test_padding_is_skipped_wherever_it_stands():
         torch.testing.assert_close(step, whole[n], rtol=0, atol=1e-12)
 
 
-def test_beam_search_scores_its_hypotheses_as_they_are(double_softmax):
-    """The score of every hypothesis is gathered step by step, in a beam whose finished sentences
-    leave; it is that of the same words fed at once."""
-    model = tiny(2, 2).double()
-    torch.nn.init.normal_(model.decoder.output_projection.weight)  # some sentences end early
-    src = pad(SENTENCES, PAD, left=True)
-    sample = {"net_input": {"src_tokens": src, "src_lengths": src.ne(PAD).sum(1)}}
-    generator = SequenceGenerator(
-        [model], model.decoder.dictionary, beam_size=3, max_len_a=1, max_len_b=3
-    )
-    lengths = set()
-    for source, hypotheses in zip(SENTENCES, generator.generate([model], sample), strict=True):
-        for hypothesis in hypotheses:
-            words = hypothesis["tokens"].tolist()
-            lengths.add(len(words))
-            output = logits(model, [source], [[EOS, *words[:-1]]])[0]
-            expected = F.log_softmax(output, dim=1)[range(len(words)), words]
-            found = hypothesis["positional_scores"].double()
-            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
-    assert len(lengths) > 2
-
-
 # --- training -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("widths", [{}, {"decoder_output_dim": 8, "decoder_input_dim": 16}])
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_autocast(dtype, widths):
+def test_autocast():
     """Training in mixed precision, and steps within it, stay near single precision."""
-    model = tiny(**widths)
-    expected = logits(model, SENTENCES, PREFIXES)
-    with torch.autocast("cpu", dtype=dtype):
-        found = logits(model, SENTENCES, PREFIXES)
-        found.float().pow(2).sum().backward()
-        encoder_out = model.encoder(torch.tensor(SENTENCES[:1]))
-        state, prefix = {}, torch.tensor(PREFIXES[:1])
-        for n in range(1, 5):
-            step = model.decoder(prefix[:, :n], encoder_out=encoder_out, incremental_state=state)
-            step = step[0][0, -1].float()
-            torch.testing.assert_close(step, expected[0, n - 1], rtol=0, atol=0.1)
-    torch.testing.assert_close(found[0, :4].float(), expected[0, :4], rtol=0, atol=0.1)
-    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    wide = {"decoder_output_dim": 8, "decoder_input_dim": 16}
+    for dtype, widths in itertools.product((torch.float16, torch.bfloat16), ({}, wide)):
+        model = tiny(**widths)
+        expected = logits(model, SENTENCES, PREFIXES)[0]
+        with torch.autocast("cpu", dtype=dtype):
+            found = logits(model, SENTENCES, PREFIXES)
+            found.float().pow(2).sum().backward()
+            encoder_out, state = model.encoder(torch.tensor(SENTENCES[:1])), {}
+            prefix = torch.tensor(PREFIXES[:1])
+            for n in range(1, 5):
+                step = model.decoder(prefix[:, :n], encoder_out, incremental_state=state)[0][0, -1]
+                torch.testing.assert_close(step.float(), expected[n - 1], rtol=0, atol=0.1)
+        torch.testing.assert_close(found[0, :4].float(), expected[:4], rtol=0, atol=0.1)
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
 def test_dropout_is_where_it_is_said_to_be():

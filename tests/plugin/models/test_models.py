@@ -88,14 +88,6 @@ def test_global_patterns_alone_are_the_stock_transformer():
         )
 
 
-def test_positions_are_switched_off_side_by_side():
-    for name in ("mma", "hysan-gated"):
-        for encoder, decoder in ((False, False), (False, True), (True, False), (True, True)):
-            model = build_tiny(name, no_encoder_positions=encoder, no_decoder_positions=decoder)
-            assert (model.encoder.embed_positions is None) == encoder
-            assert (model.decoder.embed_positions is None) == decoder
-
-
 def test_global_heads_without_positions_do_not_see_the_order():
     """What the NoPos rows measure: a bag of words for global heads, a sequence for MMA."""
     source, shuffled = [[5, 6, 7, 8, 2]], [[7, 5, 8, 6, 2]]
@@ -108,16 +100,16 @@ def test_global_heads_without_positions_do_not_see_the_order():
 
 def test_encoding_masks_hide_one_direction_in_every_layer():
     """Ma & Zhao 2020, Eq. 14, 15: even after three layers, nothing of the other side is seen."""
-    for name, seen in (("past-only", lambda i, j: j <= i), ("future-only", lambda i, j: j >= i)):
-        model = build_tiny(name, no_encoder_positions=True).double()
-        base = torch.tensor([[5, 6, 7, 8, 9, 2]])
-        states = model.encoder(base)["encoder_out"][0]
-        for j in range(6):
-            changed = base.clone()
-            changed[0, j] = 11
-            other = model.encoder(changed)["encoder_out"][0]
-            for i in range(6):
-                assert torch.equal(states[i], other[i]) == (not seen(i, j)), (name, i, j)
+    base = torch.tensor([[5, 6, 7, 8, 9, 2]])
+    changed = torch.where(torch.eye(6).bool(), 11, base)  # row j has another word at j
+    for name, unseen in (("past-only", torch.triu), ("future-only", torch.tril)):
+        encoder = build_tiny(name, no_encoder_positions=True).double().encoder
+        states, others = (
+            encoder(words)["encoder_out"][0] for words in (base.repeat(6, 1), changed)
+        )
+        same = (others == states).all(2)  # [i, j]: state i is as without the change of word j
+        diagonal = 1 if name == "past-only" else -1
+        assert same.equal(unseen(torch.ones(6, 6), diagonal).bool()), name
 
 
 @pytest.mark.parametrize(
@@ -140,52 +132,36 @@ def test_activation_checkpointing_gives_the_same_gradients(name):
     assert_all_close(*found)
 
 
-def test_layerdrop_trains_and_pruned_layers_keep_their_patterns():
-    settings = {"encoder_layerdrop": 0.5, "decoder_layerdrop": 0.5}
-    keep = {"encoder_layers_to_keep": "0,2", "decoder_layers_to_keep": "1"}
-    for name in ("mma", "hysan-gated", "gate-hidden"):
-        model = build_tiny(name, **settings).train()
-        logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
-        pruned = build_tiny(name, **settings, **keep)
-        assert (len(pruned.encoder.layers), len(pruned.decoder.layers)) == (2, 1)
-        for layer, original in zip(pruned.encoder.layers, (0, 2), strict=True):
-            kept = model.encoder.layers[original].self_attn
-            assert layer.self_attn.branches == kept.branches
-            assert layer.self_attn.state_dict().keys() == kept.state_dict().keys()
-
-
-@pytest.mark.parametrize("name", ["gate-hidden", "lstm-on-top"])
-def test_pruned_weights_load_and_keep_their_places(name):
-    """Layers 0 and 2 of a trained model, where only layer 0 is hybrid.  The setting stays with
-    the model, so its own weights load again, and a side without the setting is kept whole."""
-    whole = build_tiny(name)
+@pytest.mark.parametrize("name", ["mma", "hysan-gated", "gate-hidden", "lstm-on-top"])
+def test_pruned_layers_keep_their_places_patterns_and_weights(name):
+    """Layers 0 and 2 of a model trained with LayerDrop.  The setting stays with the model, so its
+    own weights load again, and a side without the setting is kept whole."""
+    whole = build_tiny(name, encoder_layerdrop=0.5, decoder_layerdrop=0.5)
+    logits(whole.train(), SENTENCES, PREFIXES).pow(2).sum().backward()
     for settings in ({}, {"decoder_layers_to_keep": "1"}):
-        pruned = build_tiny(name, encoder_layers_to_keep="0,2", **settings)
+        pruned, again = (
+            build_tiny(name, encoder_layers_to_keep="0,2", **settings) for _ in range(2)
+        )
         pruned.load_state_dict(copy.deepcopy(whole.state_dict()))
-        for new, old in ((0, 0), (1, 2)):
-            kept = whole.encoder.layers[old].state_dict()
-            assert_all_close(pruned.encoder.layers[new].state_dict(), kept, rtol=0, atol=0)
-        if name == "lstm-on-top":
-            top = whole.encoder.top.state_dict()
-            assert_all_close(pruned.encoder.top.state_dict(), top, rtol=0, atol=0)
-        again = build_tiny(name, encoder_layers_to_keep="0,2", **settings)
+        for layer, old in zip(pruned.encoder.layers, (0, 2), strict=True):
+            kept = whole.encoder.layers[old]
+            assert_all_close(layer.state_dict(), kept.state_dict(), rtol=0, atol=0)
+            if name != "lstm-on-top":
+                assert layer.self_attn.branches == kept.self_attn.branches
         again.load_state_dict(pruned.state_dict())
         assert len(again.decoder.layers) == (1 if settings else 2)
         assert logits(again, SENTENCES, PREFIXES).equal(logits(pruned, SENTENCES, PREFIXES))
 
 
-@pytest.mark.parametrize("name", ["hysan-gated", "lstm-on-top"])
-def test_tied_embeddings(name):
-    for share in ("none", "share_decoder_input_output_embed", "share_all_embeddings"):
-        model = build_tiny(name, **({} if share == "none" else {share: True}))
-        encoder, decoder = model.encoder.embed_tokens.weight, model.decoder.embed_tokens.weight
-        assert (encoder is decoder) == (share == "share_all_embeddings")
-        assert (model.decoder.output_projection.weight is decoder) == (share != "none")
-        logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
-
-
-def test_cross_and_self_attention_of_a_stock_decoder():
-    """Peitz et al. 2019: the decoder's self-attention also sees the source."""
+def test_tied_embeddings_and_a_decoder_that_sees_the_source():
+    for name in ("hysan-gated", "lstm-on-top"):
+        for share in (None, "share_decoder_input_output_embed", "share_all_embeddings"):
+            model = build_tiny(name, **({share: True} if share else {}))
+            encoder, decoder = model.encoder.embed_tokens.weight, model.decoder.embed_tokens.weight
+            assert (encoder is decoder) == (share == "share_all_embeddings")
+            assert (model.decoder.output_projection.weight is decoder) == (share is not None)
+            logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+    # Peitz et al. 2019: the decoder's self-attention also sees the source.
     other = [[4, *sentence[1:]] for sentence in SENTENCES]
     for name in ("mma", "gate-hidden", "local-s"):
         model = build_tiny(name, cross_self_attention=True, no_cross_attention=True)
@@ -193,25 +169,26 @@ def test_cross_and_self_attention_of_a_stock_decoder():
         assert not torch.allclose(first, second), name
 
 
-def test_quantisation_noise():
-    for name in ("mma", "hysan-concat", "gate-query"):
-        model = build_tiny(name, quant_noise_pq=0.5, quant_noise_pq_block_size=4).train()
-        for layer in model.encoder.layers:
+def test_noise_and_dropouts_go_where_fairseq_has_them():
+    noise = {"quant_noise_pq": 0.5, "quant_noise_pq_block_size": 4}
+    rates = {"dropout": 0.3, "attention_dropout": 0.2, "activation_dropout": 0.1}
+    for name in ("mma", "hysan-gated", "hysan-concat", "gate-query", "local-s"):
+        model = build_tiny(name, **noise, **rates).train()
+        for layer in [*model.encoder.layers, *model.decoder.layers]:
+            assert layer.dropout_module.p == 0.3
+            assert layer.self_attn.dropout_module.p == 0.2
+            assert layer.activation_dropout_module.p == 0.1
             for projection in ("q_proj", "k_proj", "v_proj", "out_proj"):
                 assert getattr(layer.self_attn, projection)._forward_pre_hooks  # adds the noise
         logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
 
 
-def test_each_dropout_goes_where_fairseq_has_it():
-    for name in ("mma", "hysan-gated", "gate-hidden", "local-s"):
-        model = build_tiny(name, dropout=0.3, attention_dropout=0.2, activation_dropout=0.1)
-        for layer in [*model.encoder.layers, *model.decoder.layers]:
-            assert layer.dropout_module.p == 0.3
-            assert layer.self_attn.dropout_module.p == 0.2
-            assert layer.activation_dropout_module.p == 0.1
-
-
 def test_a_flag_reaches_what_it_sets():
+    for name in ("mma", "hysan-gated"):
+        for encoder, decoder in ((False, False), (False, True), (True, False), (True, True)):
+            model = build_tiny(name, no_encoder_positions=encoder, no_decoder_positions=decoder)
+            assert (model.encoder.embed_positions is None) == encoder
+            assert (model.decoder.embed_positions is None) == decoder
     gate = build_tiny("gate-hidden", local_window=3).encoder.layers[0].self_attn
     assert gate.branches == ((GLOBAL,), (local(3),))
     (heads,) = build_tiny("mma", local_window=2).encoder.layers[0].self_attn.branches
@@ -223,52 +200,42 @@ def test_a_flag_reaches_what_it_sets():
     assert shapes == [(2, 16), (16, 2)]  # the branches share one gate
 
 
-# (layers, width, FFN, heads, dropout, attention and activation dropout), from the papers.
-BASE, BASE_DROPOUT = (6, 512, 2048, 8, 0.1, 0.0), (6, 512, 2048, 8, 0.1, 0.1)
+# (layers, width, FFN, heads, dropout, attention and activation dropout), from the papers; the other
+# architectures are of base size.
+BASE = (6, 512, 2048, 8, 0.1, 0.0)
 SIZES = {
-    "transformer_hysan": BASE,
     "transformer_hysan_small": (2, 256, 1024, 4, 0.1, 0.0),
-    "transformer_hysan_base": BASE,
     "transformer_hysan_big": (6, 1024, 4096, 16, 0.3, 0.0),
-    "transformer_hybrid_gate": BASE,
-    "transformer_hybrid_gate_base": BASE_DROPOUT,
-    "transformer_localness": BASE,
-    "transformer_localness_base": BASE_DROPOUT,
-    "transformer_mma": BASE,
+    "transformer_hybrid_gate_base": (*BASE[:5], 0.1),
+    "transformer_localness_base": (*BASE[:5], 0.1),
     "transformer_mma_iwslt": (6, 512, 1024, 4, 0.3, 0.0),
-    "transformer_mma_base": BASE,
-    "transformer_forward_encoding_mask": BASE,
-    "transformer_backward_encoding_mask": BASE,
-    "transformer_lstm_on_top": BASE,
 }
-# What a model adds to the Transformer at base size.  Six layers each of encoder and decoder have
-# gates of 2 * 512 * 512 / 16; two hybrid layers have a gate of 512; two localness layers have two
-# predictors of 512 * 512 + 512.
+# What a model adds to the Transformer: gates of 2 * 512 * 512 / 16 in all twelve layers; a gate of
+# 512 in two layers; two predictors of 512 * 512 + 512 in two layers.
 ADDED = {
     "transformer_hysan": 12 * 2 * 512 * 32,
     "transformer_hybrid_gate": 2 * 512,
     "transformer_localness": 2 * 2 * (512 * 512 + 512),
-    "transformer_mma": 0,
     "transformer_forward_encoding_mask": 0,
 }
 
 
 def test_sizes_and_parameters_of_every_architecture():
-    assert sorted(SIZES) == ARCHITECTURES
     limits, counts = {"max_source_positions": 64, "max_target_positions": 64}, {}
-    for arch, (layers, width, ffn, heads, dropout, others) in SIZES.items():
+    for arch in ARCHITECTURES:
+        layers, width, ffn, heads, dropout, others = SIZES.get(arch, BASE)
         with torch.device("meta"):
             model = build(arch, **limits)
         counts[arch] = parameters(model)
         for side in (model.encoder, model.decoder):
             assert len(side.layers) == layers, arch
             for layer in side.layers:
+                attention = layer.self_attn
                 assert tuple(layer.fc1.weight.shape) == (ffn, width), arch
-                assert layer.self_attn.num_heads == heads, arch
-                assert layer.self_attn.head_dim == width // heads, arch
+                assert (attention.num_heads, attention.head_dim) == (heads, width // heads), arch
                 assert layer.dropout_module.p == dropout, arch
-                assert layer.self_attn.dropout_module.p == others, arch
-                assert layer.activation_dropout_module.p == others, arch
+                for module in (attention.dropout_module, layer.activation_dropout_module):
+                    assert module.p == others, arch
     for arch, added in ADDED.items():
         assert counts[arch] - counts["transformer_mma"] == added, arch
 

@@ -52,6 +52,8 @@ def test_case(name):
     assert "|case:mixed|" in cased.signature
     lower = build_metric(name, "en", lowercase=True).score(*texts)
     assert lower.value == pytest.approx(100) and "|case:lc|" in lower.signature
+    labels = ("BLEU", "tokenised BLEU", "compound-split BLEU", "NIST BLEU", "WAT BLEU")
+    assert lower.line.startswith(f"{dict(zip(METRICS, labels, strict=True))[name]} = 100.00 ")
 
 
 def test_statistics_are_those_of_the_corpus():
@@ -64,9 +66,12 @@ def test_statistics_are_those_of_the_corpus():
 def test_moses_words():
     text = "It's a well-known \"dog\" & 5,300 others, isn't it?"
     words = "It 's a well-known \" dog \" & 5,300 others , isn 't it ?"
-    assert build_metric("tokenised_bleu", "en").prepare([text])[0] == (
-        words.replace("&", "&amp;").replace("'", "&apos;").replace('"', "&quot;")
-    )
+    metric = build_metric("tokenised_bleu", "en")
+    escapes = {"&": "&amp;", "'": "&apos;", '"': "&quot;"}
+    assert metric.prepare([text]) == [words.translate(str.maketrans(escapes))]
+    metric.score([text], [text])
+    assert "|tok:moses-en,sacremoses-" in metric.signature()
+    assert "|smooth:none|" in metric.signature()
 
 
 def test_compounds_are_split_as_by_perl():

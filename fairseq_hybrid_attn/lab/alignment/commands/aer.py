@@ -109,16 +109,16 @@ def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -
         lengths=lengths,
         sentences=sentences,
     )
-    for remark in gold.remarks[:_SHOWN]:
-        print(f"warning: {remark}", file=sys.stderr)
+    warnings = gold.remarks[:_SHOWN]
     if len(gold.remarks) > _SHOWN:
-        print(f"warning: and {len(gold.remarks) - _SHOWN} more such links", file=sys.stderr)
+        warnings.append(f"and {len(gold.remarks) - _SHOWN} more such links")
     if gold.left_out > _SHOWN:
-        print(
-            f"warning: {gold.left_out:,} gold links are beyond their sentences; are --gold-base, "
-            "--gold-reversed and the words right?",
-            file=sys.stderr,
+        warnings.append(
+            f"{gold.left_out:,} gold links are beyond their sentences; are --gold-base, "
+            "--gold-reversed and the words right?"
         )
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
     return gold
 
 

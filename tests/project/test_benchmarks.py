@@ -1,4 +1,4 @@
-"""The benchmarks run, and their results are complete.  The numbers themselves do not matter here."""
+"""The benchmarks run, and their results are complete, whatever the numbers."""
 
 import json
 import math

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
+
 CONDITIONS = {
     "global": lambda i, j: True,
     "past": lambda i, j: j <= i,
@@ -15,23 +17,29 @@ CONDITIONS = {
     **{f"local{k}": (lambda i, j, k=k: abs(i - j) <= k) for k in range(1, 12)},
     **{f"local_past{k}": (lambda i, j, k=k: i - k <= j <= i) for k in range(1, 12)},
 }
+PATTERNS = {
+    **{"global": GLOBAL, "past": PAST, "future": FUTURE},
+    **{f"local{k}": local(k) for k in range(1, 12)},
+    **{f"local_past{k}": local_past(k) for k in range(1, 12)},
+}
 
 
-def attention_head(q, k, v, condition, real):
-    """One head of one sentence.
+def attention_head(q, k, v, bias, condition, real):
+    """One head of one sentence: outputs (a vector for each i) and weights (a row for each i).
 
     Args:
         q, k, v: lists of vectors; q is scaled already.
+        bias: a list for each i, added to the scores.
         condition: from (i, j) to whether i may attend to j.
         real: for each position, whether it is a token and not padding.
-
-    Returns:
-        outputs (a vector for each i) and weights (a row for each i).
     """
     outputs, weights = [], []
     for i in range(len(q)):
-        keys = [j for j in range(len(k)) if real[j] and condition(i, j)]
-        scores = {j: sum(a * b for a, b in zip(q[i], k[j], strict=True)) for j in keys}
+        scores = {
+            j: sum(a * b for a, b in zip(q[i], k[j], strict=True)) + bias[i][j]
+            for j in range(len(k))
+            if real[j] and condition(i, j)
+        }
         top = max(scores.values(), default=0.0)
         total = sum(math.exp(score - top) for score in scores.values())
         row = [math.exp(scores[j] - top) / total if j in scores else 0.0 for j in range(len(k))]

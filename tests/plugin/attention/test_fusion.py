@@ -1,0 +1,177 @@
+"""Fusions: their equations, shares known before attention, and the gated sum's own gradient."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_hybrid_attn.attention import AttentionPlan, PatternedSelfAttention
+from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST, local
+
+L, N, B, D, H = 2, 5, 3, 16, 4
+SG = partial(GatedSum, squeeze_ratio=4)
+
+
+def random(*shape, dtype=torch.float64):
+    return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(len(shape)))
+
+
+def sigmoid(x):
+    return 1 / (1 + torch.exp(-x))
+
+
+def test_fusions_are_their_equations():
+    torch.manual_seed(0)
+    hidden, queries = random(N, B, D), random(B, N, D).transpose(0, 1)
+    branches = random(L, N, B, D)
+    first, second = branches
+    gated, by_hidden, by_query = (f(D, H, L).double() for f in (SG, HiddenGate, QueryGate))
+    assert gated.squeeze.weight.shape == (D // 4, D) and gated.expand.weight.shape == (D, D // 4)
+    gates = (branches @ gated.squeeze.weight.T).clamp(min=0) @ gated.expand.weight.T
+    gates = sigmoid(gates)
+    g = sigmoid((hidden * by_hidden.gate.weight[0]).sum(-1, keepdim=True))  # [n, b, 1]
+    of_heads = sigmoid(torch.einsum("nbd,hd->nbh", queries, by_query.gate.weight))
+    wide = torch.stack([of_heads] * (D // H), -1).flatten(2)
+    for fusion, fused, its_gates in (
+        (Sum(D, H, L), first + second, None),
+        (Concat(D, H, L), torch.stack([first, second], 2).flatten(2), None),
+        (gated, (branches * gates).sum(0), gates),
+        (by_hidden, (1 - g) * first + g * second, g),
+        (by_query, (1 - wide) * first + wide * second, of_heads),
+    ):
+        got, got_gates = fusion(branches, hidden, queries)
+        torch.testing.assert_close(got, fused)
+        assert fusion.width == fused.size(-1)
+        assert (got_gates is None) == (its_gates is None)
+        if its_gates is not None:
+            torch.testing.assert_close(got_gates, its_gates)
+        mix = fusion.mixture(hidden, queries)
+        assert (mix is None) == isinstance(fusion, Concat | GatedSum)
+        if mix is not None:
+            by_head = branches.view(L, N, B, H, D // H).permute(0, 2, 3, 1, 4)  # [l, b, h, n, d_k]
+            mixed = (mix * by_head).sum(0).permute(2, 0, 1, 3).flatten(2)
+            torch.testing.assert_close(mixed, fused, rtol=0, atol=1e-12)
+    assert abs(QueryGate(512, 8, 2).gate.weight.std().item() - 0.1) < 0.01
+
+
+def test_a_single_branch_is_not_fused():
+    assert Sum(D, H, 1).mixture(random(N, B, D), random(N, B, D)) is None
+    module = PatternedSelfAttention(D, H, AttentionPlan.of_branches((PAST,), SG))
+    assert not list(module.fusion.parameters())
+
+
+@pytest.mark.parametrize("weight, branch", [(-1e4, GLOBAL), (1e4, local(1))])
+def test_a_gate_forced_shut_or_open_is_one_branch(weight, branch):
+    """With W H = -inf the hybrid layer is the global one, with +inf the local one."""
+    plan = AttentionPlan.of_branches((GLOBAL, local(1)), HiddenGate)
+    hybrid = PatternedSelfAttention(D, H, plan).double().eval()
+    with torch.no_grad():
+        hybrid.fusion.gate.weight.zero_()
+        hybrid.fusion.gate.weight[0, 0] = weight
+    single = PatternedSelfAttention(D, H, AttentionPlan(branches=((branch,),))).double().eval()
+    single.load_state_dict({k: v for k, v in hybrid.state_dict().items() if "fusion" not in k})
+    x = random(6, 2, D)
+    x[..., 0] = 1.0
+    record = hybrid.attend(x)
+    assert (record.gates == (weight > 0)).all()
+    torch.testing.assert_close(record.output, single.attend(x).output, rtol=0, atol=1e-12)
+
+
+# --- the gated sum, whose gradient is written down ---------------------------------------
+
+
+def gated_sum(dtype=torch.float64):
+    torch.manual_seed(0)
+    return SG(D, H, 4).to(dtype)
+
+
+def defined(fusion, x):
+    """HySAN Eq. 13 and 14, by PyTorch's own gradients."""
+    gates = torch.sigmoid(torch.relu(x @ fusion.squeeze.weight.T) @ fusion.expand.weight.T)
+    return (x * gates).sum(0), gates
+
+
+def solve(compute, fusion, x, learned="both"):
+    x = x.detach().requires_grad_()
+    fused, gates = compute(x)
+    loss = {"fused": fused.sin().sum(), "gates": gates.cos().sum()}
+    loss["both"] = loss["fused"] + loss["gates"]
+    return fused, gates, *torch.autograd.grad(loss[learned], (x, *fusion.parameters()))
+
+
+def test_gated_sum_is_its_definition():
+    for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        fusion, x = gated_sum(dtype), random(4, B, N, D, dtype=dtype).transpose(1, 2)
+        for learned in ("fused", "gates", "both"):
+            got = solve(lambda x, f=fusion: f(x, x, x), fusion, x, learned)
+            expected = solve(partial(defined, fusion), fusion, x, learned)
+            for mine, want in zip(got, expected, strict=True):
+                torch.testing.assert_close(mine, want, rtol=0, atol=bound, msg=learned)
+    fusion, x = gated_sum(), random(4, 3, 2, D).requires_grad_()
+    inputs = (x, fusion.squeeze.weight, fusion.expand.weight)
+    assert torch.autograd.gradcheck(
+        lambda x, *_: fusion(x, x, x), inputs, check_undefined_grad=True, fast_mode=True
+    )
+
+
+def test_gated_sum_compiled():
+    """In one graph, which holds for other lengths as well."""
+    fusion = gated_sum()
+    compiled = torch.compile(fusion, backend="aot_eager", fullgraph=True, dynamic=True)
+    for n in (N, N + 3):
+        x = random(4, n, B, D)
+        got = solve(lambda x: compiled(x, x, x), fusion, x)
+        for mine, want in zip(got, solve(partial(defined, fusion), fusion, x), strict=True):
+            torch.testing.assert_close(mine, want, rtol=0, atol=1e-12)
+
+
+class Adapted(nn.Linear):
+    """A layer with something besides its weights, as adapters and quantisers make them."""
+
+    def forward(self, x):
+        return super().forward(x) + 1
+
+
+def test_layers_that_are_more_than_their_weights_are_asked():
+    fusion, x = gated_sum(), random(4, N, B, D).requires_grad_()
+    called = []
+    for layer in (fusion.squeeze, fusion.expand):
+        for hook in ("forward", "forward_pre", "full_backward", "full_backward_pre"):
+            called.clear()
+            handle = getattr(layer, f"register_{hook}_hook")(lambda *told: called.append(1))
+            fused, _ = fusion(x, x, x)
+            fused.sum().backward()
+            torch.testing.assert_close(fused, defined(fusion, x)[0])
+            handle.remove()
+            fusion(x, x, x)[0].sum().backward()
+            assert called == [1], hook
+    plain = fusion(x, x, x)[1]
+    weights = copy.deepcopy(fusion.expand.state_dict())
+    fusion.expand = Adapted(D // 4, D, bias=False, dtype=torch.float64)
+    fusion.expand.load_state_dict(weights)
+    torch.testing.assert_close(fusion(x, x, x)[1].logit(), plain.logit() + 1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_gated_sum_in_half_precision(dtype):
+    """No worse than its definition; under autocast as near as that allows."""
+    torch.manual_seed(0)
+    fusion = GatedSum(64, H, 4, squeeze_ratio=4).to(dtype)
+    x = random(4, 10, 8, 64).to(dtype)
+    ours = solve(lambda x: fusion(x, x, x), fusion, x)
+    plain = solve(partial(defined, fusion), fusion, x)
+    exactly = copy.deepcopy(fusion).double()
+    exact = solve(partial(defined, exactly), exactly, x.double())
+    for mine, other, want in zip(ours, plain, exact, strict=True):
+        assert mine.dtype == dtype
+        error, allowed = ((y.double() - want).pow(2).mean().sqrt() for y in (mine, other))
+        assert error <= 1.05 * allowed
+    fusion = gated_sum(torch.float32)
+    x = random(4, 3, 2, D).to(dtype)
+    with torch.autocast("cpu", dtype=dtype):
+        fused, _, *gradients = solve(lambda x: fusion(x, x, x), fusion, x)
+    torch.testing.assert_close(fused.float(), defined(fusion, x.float())[0], rtol=0.02, atol=0.02)
+    assert all(gradient.isfinite().all() for gradient in gradients)

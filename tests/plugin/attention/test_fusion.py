@@ -9,7 +9,7 @@ from torch import nn
 
 from fairseq_hybrid_attn.attention import AttentionPlan, PatternedSelfAttention
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum
-from fairseq_hybrid_attn.patterns import GLOBAL, PAST, local
+from fairseq_hybrid_attn.patterns import PAST
 
 L, N, B, D, H = 2, 5, 3, 16, 4
 SG = partial(GatedSum, squeeze_ratio=4)
@@ -61,23 +61,6 @@ def test_a_single_branch_is_not_fused():
     assert Sum(D, H, 1).mixture(random(N, B, D), random(N, B, D)) is None
     module = PatternedSelfAttention(D, H, AttentionPlan.of_branches((PAST,), SG))
     assert not list(module.fusion.parameters())
-
-
-@pytest.mark.parametrize("weight, branch", [(-1e4, GLOBAL), (1e4, local(1))])
-def test_a_gate_forced_shut_or_open_is_one_branch(weight, branch):
-    """With W H = -inf the hybrid layer is the global one, with +inf the local one."""
-    plan = AttentionPlan.of_branches((GLOBAL, local(1)), HiddenGate)
-    hybrid = PatternedSelfAttention(D, H, plan).double().eval()
-    with torch.no_grad():
-        hybrid.fusion.gate.weight.zero_()
-        hybrid.fusion.gate.weight[0, 0] = weight
-    single = PatternedSelfAttention(D, H, AttentionPlan(branches=((branch,),))).double().eval()
-    single.load_state_dict({k: v for k, v in hybrid.state_dict().items() if "fusion" not in k})
-    x = random(6, 2, D)
-    x[..., 0] = 1.0
-    record = hybrid.attend(x)
-    assert (record.gates == (weight > 0)).all()
-    torch.testing.assert_close(record.output, single.attend(x).output, rtol=0, atol=1e-12)
 
 
 # --- the gated sum, whose gradient is written down ---------------------------------------

@@ -34,30 +34,6 @@ def test_long_sentences_without_the_private_kernel(monkeypatch):
     check(problem, ways=WAY)
 
 
-def test_dropout_has_the_same_statistics():
-    """Values of 1: an output is the sum of the weights kept, times 1 / (1 - p)."""
-    for name in ("heads", "heads of papers", "scattered heads", "past", "future", "local"):
-        for n in (30, 250, 500):
-            problem = make(name, n, padded="right", numbers=(True, 0.5))
-            problem = dataclasses.replace(problem, v=torch.ones_like(problem.v), dropout=0.3)
-            outputs = []
-            for path in (grouped.grouped, reference):
-                torch.manual_seed(0)
-                result = path(problem).outputs
-                assert not result[:, -1].any()
-                result = result[:, 0]  # a sentence without padding
-                outputs.append(torch.stack([result.mean((0, 2, 3)), result.std((0, 2, 3))]))
-            # Standard errors of a mean over n queries are below 0.65 / sqrt(n).
-            torch.testing.assert_close(*outputs, rtol=0, atol=3 / n**0.5)
-
-
-def test_weights_are_those_before_dropout():
-    problem = make("heads", 20, dropout=0.5, need_weights=True)
-    weights = grouped.grouped(problem).weights
-    torch.testing.assert_close(weights, reference(problem).weights)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
-
-
 def test_padding_is_remembered_only_while_it_is_the_same():
     first, padding = make("heads", 12), torch.zeros(4, 12, dtype=torch.bool)
 

@@ -31,28 +31,23 @@ def test_the_kernel_passes_its_test_and_can_be_switched_off(monkeypatch):
     assert not regions.able(make("hysan", 1050, batch=(1, 1)))
 
 
-@pytest.mark.parametrize(
-    "fault", ["lse", "gone", "nan", "signature", "gradient 0", "gradient 1", "gradient 2", "causal"]
-)
+FAULTS = ["lse", "nan", "causal", 0, 1, 2, AttributeError("no operator"), TypeError("argument")]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_kernel_that_fails_is_not_used(fault, monkeypatch, caplog):
     forward, backward = flash.forward, flash.backward
 
     def faulty_forward(*args, causal=False, **kwargs):
+        if isinstance(fault, Exception):
+            raise fault
         output, lse = forward(*args, causal=causal and fault != "causal", **kwargs)
-        if fault == "gone":
-            raise AttributeError("no such operator")
-        if fault == "signature":
-            raise TypeError("got an unexpected keyword argument")
         if fault == "lse":  # as if rows without keys had another one
             lse = lse.masked_fill(lse == 0, -torch.inf)
-        if fault == "nan":
-            output = output.clone()
-            output[0, 0, 0, 0] = torch.nan
-        return output, lse
+        return (output.where(output != output.max(), torch.nan) if fault == "nan" else output), lse
 
     def faulty_backward(*args, **kwargs):
-        grads = backward(*args, **kwargs)
-        return [x * (1.001 if fault == f"gradient {i}" else 1) for i, x in enumerate(grads)]
+        return [x * (1.001 if fault == i else 1) for i, x in enumerate(backward(*args, **kwargs))]
 
     monkeypatch.setattr(flash, "forward", faulty_forward)
     monkeypatch.setattr(flash, "backward", faulty_backward)
@@ -60,8 +55,7 @@ def test_a_kernel_that_fails_is_not_used(fault, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, logger=flash.__name__):
         assert not regions.applies(problem)
         assert not regions.applies(problem)
-    assert len(caplog.records) == 1
-    assert "slower" in caplog.text
+    assert len(caplog.records) == 1 and "slower" in caplog.text
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

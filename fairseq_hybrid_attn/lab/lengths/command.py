@@ -5,7 +5,7 @@
       --figure lengths.png --json lengths.json
 
 The test set is divided by the number of words of its source sentences (--bounds). Each group is
-scored as a corpus of its own, with the 95 % interval of the bootstrap and p against the first
+scored as a separate corpus, with the 95 % interval of the bootstrap and p against the first
 system.  Words are counted in the tokenised source, before it is split into subwords:
 --source-subwords joins subwords first, --source-tokenizer tokenises.
 

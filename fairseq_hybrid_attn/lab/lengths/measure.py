@@ -1,7 +1,7 @@
 """BLEU by the length of the source sentence (MMA, Fig. 2; after Bahdanau et al. 2015).
 
 The test set is divided into groups by the number of words of the source sentence. Each group is
-scored as a corpus of its own: BLEU over all of its n-grams, not a mean over sentences.
+scored as a separate corpus: BLEU over all of its n-grams, not a mean over sentences.
 MMA's groups are (0,10], (10,20], … (50,∞).  The paper does not say what it counts; **[reading]**
 words of the tokenised source, before they are split into subwords.
 """

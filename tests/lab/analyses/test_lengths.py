@@ -157,21 +157,12 @@ def test_a_corpus_of_one_group_has_its_corpus_bleu(folder):
     assert (first["sentences"], rest["sentences"], rest["scores"]) == (len(with_words), 0, {})
 
 
+CHINESE = "我 喜欢 这 本 书 。|今天 天气 很 好 ， 我们 去 公园 。|他 在 看 报纸 。".split("|")
+JAPANESE = "私は本を読みます。|今日は天気がとても良いです。|猫が好きです。".split("|")
+
+
 @pytest.mark.parametrize(
-    "lang, tok, lines",
-    [
-        (
-            "zh",
-            "zh",
-            ["我 喜欢 这 本 书 。", "今天 天气 很 好 ， 我们 去 公园 。", "他 在 看 报纸 。"],
-        ),
-        (
-            "ja",
-            "ja-mecab",
-            ["私は本を読みます。", "今日は天気がとても良いです。", "猫が好きです。"],
-        ),
-    ],
-    ids=["zh", "ja"],
+    "lang, tok, lines", [("zh", "zh", CHINESE), ("ja", "ja-mecab", JAPANESE)], ids=["zh", "ja"]
 )
 def test_targets_without_spaces_are_in_sacrebleus_words(folder, lang, tok, lines):
     if lang == "ja":
@@ -285,10 +276,8 @@ def test_figure_shows_the_numbers():
     assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap
     # 31 ± 4, whatever the value.
     assert [tuple(point[1] for point in bar) for bar in first[2][0].get_segments()][0] == (27, 35)
-    assert [label.get_text() for label in axes.get_xticklabels()] == [
-        "(0,10]\nn = 12",
-        "(10,∞)\nn = 0",
-    ]
+    ticks = [label.get_text() for label in axes.get_xticklabels()]
+    assert ticks == ["(0,10]\nn = 12", "(10,∞)\nn = 0"]
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
 
 

@@ -1,4 +1,4 @@
-"""Probing: files of tasks, the classifier, and tasks made out of text."""
+"""Probing: files of tasks, the classifier, and results."""
 
 import io
 import itertools
@@ -129,7 +129,7 @@ def blobs(count, seed, classes=3, width=6, noise=1.5):
 
 
 class Dropped(nn.Module):
-    """Dropout by numbers of its own, so that the batches do not depend on it."""
+    """Dropout from separate random numbers, so that the batches do not depend on it."""
 
     def __init__(self, rate, seed):
         super().__init__()
@@ -308,7 +308,7 @@ def test_groups_are_means_of_all_their_tasks(tmp_path):
     assert first["seeds"] != second["seeds"]
     means = [sum(pair) / 2 for pair in zip(first["seeds"], second["seeds"], strict=True)]
     mean = sum(means) / 3
-    assert list(found["groups"]) == ["surface"]  # of the syntactic tasks, one alone is there
+    assert list(found["groups"]) == ["surface"]  # two syntactic tasks are missing
     group = found["groups"]["surface"]
     assert group["seeds"] == pytest.approx(means)
     assert group["accuracy"] == pytest.approx(mean)

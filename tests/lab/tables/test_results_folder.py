@@ -78,6 +78,9 @@ def test_a_run_that_was_done_again_is_not_published_beside_tables_of_what_it_was
     with pytest.raises(UserError, match=r"toy\.curves\S+ is of an older result of full@text"):
         made.hybrid("publish", "toy/table1")
     assert (made.folder / "RESULTS.md").read_text() == document
+    made.hybrid("publish", "toy/curves", "toy/table1")
+    (kept, *_) = read_tables(made.folder / "results", made.configs)
+    assert kept.results["full@text/toy/table1/plain/bleu/seed1"]["finished"] == "later"
 
 
 def test_what_was_published_is_not_replaced_by_nothing(made):

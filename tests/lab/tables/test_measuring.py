@@ -160,6 +160,7 @@ def test_figures_are_of_tables_that_are_curves_or_lengths(made):
     assert (made.folder / "c.svg").read_text().startswith("<?xml")
     for arguments, said in {
         ("toy/curves", "--figure", "x.png"): "choose others by --columns",
+        ("toy/cut", "--columns", "cut_long,longer", "--figure", "x.png"): "choose others by",
         ("toy/curves", "toy/lengths", "--figure", "x.png"): "one table at a time",
         ("toy/curves", "--theme", "dark"): "--figure FILE",
         ("toy/curves", "ours", "--columns", "bleu_curve", "--figure", "x.png"): "is measured yet",

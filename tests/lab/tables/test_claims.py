@@ -190,3 +190,6 @@ def test_numbers_of_different_texts_are_not_added_up(made):
     write_yaml(path, {**content, "claims": [{"says": "x"}]})
     with pytest.raises(UserError, match="claims: no above-zero"):
         load_table("toy/table1", made.configs)
+    write_yaml(path, {**content, "claims": [{"says": "x", "above-zero": "plain"}]})
+    with pytest.raises(UserError, match="use ROW/COLUMN"):  # before anything is run
+        made.hybrid("reproduce", "toy/table1", "--dry-run")

@@ -34,7 +34,7 @@ from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST, Band, local_past
 
 PROBLEMS = {family: covering(factors) for family, factors in FACTORS.items()}
-PROBLEMS["anything"] = [drawn(seed) for seed in range(150)]
+PROBLEMS["anything"] = [drawn(seed) for seed in range(100)]
 ONLY = {"lengths": (300, 300), "batch": (2, 1), "bias": None, "learned": None}
 PROBLEMS["long"] = [drawn(seed) | {"branches": x} | ONLY for seed, x in enumerate(BRANCHES)]
 
@@ -62,13 +62,13 @@ def test_how_many_problems_each_way_solves():
             for name in able(problem_of(settings, seed)):
                 counts[name][number] += 1
     expected = {
-        "reference": [246, 196, 179, 150, 27],
-        "short": [246, 196, 179, 150, 27],
-        "blocks": [192, 82, 11, 90, 21],
-        "regions": [57, 0, 5, 55, 14],
-        "grouped": [74, 53, 10, 43, 8],
-        "grouped, in blocks": [74, 30, 3, 40, 8],
-        "grouped, by groups": [28, 0, 1, 25, 7],
+        "reference": [246, 196, 179, 100, 27],
+        "short": [246, 196, 179, 100, 27],
+        "blocks": [192, 82, 11, 59, 21],
+        "regions": [57, 0, 5, 37, 14],
+        "grouped": [74, 53, 10, 28, 8],
+        "grouped, in blocks": [74, 30, 3, 26, 8],
+        "grouped, by groups": [28, 0, 1, 19, 7],
         "step": [14, 104, 5, 0, 0],
     }
     assert counts == {name: expected.get(name, expected[name.split(",")[0]]) for name in WAYS}
@@ -95,7 +95,7 @@ def test_half_precision_is_no_worse_than_that_of_the_reference():
         for n, scale, mix in ((1, 3.0, None), (100, 1.0, None), (60, 20.0, None), (60, 1, "bhn1")):
             settings = {"lengths": (n, max(n, 60)), "numbers": (True, scale), "mix": mix}
             for dtype in (torch.float16, torch.bfloat16):
-                problem = make(name, dtype=dtype, padded="right", batch=(8, 2), **settings)
+                problem = make(name, dtype=dtype, padded="right", batch=(5, 2), **settings)
                 for way_name, way in able(problem).items():
                     no_worse(way, problem, f"{way_name} {name} {dtype} {settings}")
 
@@ -375,7 +375,7 @@ def test_a_model_trained_by_another_path_is_the_same(name, forced, monkeypatch):
         monkeypatch.setenv(PATH_VARIABLE, path)
         model = build_tiny(name).double().train()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-        for _ in range(8):
+        for _ in range(5):
             optimizer.zero_grad()
             logits = model(source, source.ne(1).sum(1), target)[0].transpose(1, 2)
             wanted = target.roll(-1, dims=1)

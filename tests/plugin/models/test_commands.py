@@ -43,14 +43,9 @@ def test_train_average_generate_score(trained, corpus, tmp_path):
 
     (tmp_path / "generated.txt").write_text(generated.stdout)
     reference = corpus.parent / "test.en"
-    scored = run(
-        "fairseq-hybrid",
-        "score",
-        *("--generated", "generated.txt", "--reference", reference, "--missing", "empty"),
-        *("--subwords", "none", "--tokenizer", "none", "--target-lang", "en"),
-        *("--json", "score.json"),
-        cwd=tmp_path,
-    )
+    flags = ["--generated", "generated.txt", "--reference", reference, "--missing", "empty"]
+    flags += ["--subwords", "none", "--tokenizer", "none", "--target-lang", "en"]
+    scored = run("fairseq-hybrid", "score", *flags, "--json", "score.json", cwd=tmp_path)
     assert "BLEU" in scored.stdout and "nrefs:1|case:mixed" in scored.stdout
     assert json.loads((tmp_path / "score.json").read_text())["sentences"] == 20
 
@@ -112,11 +107,8 @@ def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path
 def test_validate_and_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
     """Interactive translates each sentence alone as fairseq-generate does in batches."""
     common = ["--user-dir", USER_DIR, "--path", trained.checkpoint, "--cpu"]
-    validated = run(
-        "fairseq-validate",
-        *(corpus, *common, "--max-tokens", 400, SKIP, "--task", "translation"),
-        cwd=tmp_path,
-    )
+    flags = ["--max-tokens", 400, SKIP, "--task", "translation"]
+    validated = run("fairseq-validate", corpus, *common, *flags, cwd=tmp_path)
     assert "valid on 'valid' subset | loss" in validated.stdout + validated.stderr
     beam = ("--beam", 3, "--max-len-a", 0, "--max-len-b", 12)
     expected = lines(generate(corpus, trained.checkpoint, SKIP, *beam, cwd=tmp_path), "H")
@@ -182,8 +174,7 @@ def test_a_checkpoint_that_would_run_code_is_not_loaded(trained, corpus, tmp_pat
     state = torch.load(trained.checkpoint, weights_only=True)
     torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
     done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
-    assert "weights_only" in done.stderr.lower()
-    assert not (tmp_path / "ran").exists()
+    assert "weights_only" in done.stderr.lower() and not (tmp_path / "ran").exists()
 
 
 def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):

@@ -256,25 +256,25 @@ ABOVE = (
 )
 
 
-@pytest.mark.parametrize("layer", [1, 2])
 @pytest.mark.parametrize("name", ["stock", "hysan-gated", "lstm-on-top"])
-def test_gradient_reaches_only_what_lies_before_the_head(name, layer):
-    found = gradients_of_distances(model_of(name), layer)
-    here = f"decoder.layers.{layer - 1}"
-    above = tuple(f"{here}.{part}" for part in ABOVE)
-    expected = {
-        n
-        for n in found
-        if n.startswith(("encoder.", "decoder.embed_tokens"))
-        or (n.startswith("decoder.layers.") and n < f"{here}/" and not n.startswith(above))
-    }
-    assert {n for n, gradient in found.items() if gradient is not None} == expected
-    # Of the head's own projections, its rows alone; the bias of keys moves no weight at all.
-    for part in ("q_proj.weight", "q_proj.bias", "k_proj.weight"):
-        gradient = found[f"{here}.encoder_attn.{part}"]
-        assert not gradient[:-4].any() and gradient[-4:].any()
-    assert found[f"{here}.encoder_attn.k_proj.bias"].abs().max() < 1e-6
-    assert found["encoder.layers.0.fc1.weight"].any()
+def test_gradient_reaches_only_what_lies_before_the_head(name):
+    for layer in (1, 2):
+        found, here = gradients_of_distances(model_of(name), layer), f"decoder.layers.{layer - 1}"
+        below = tuple(f"decoder.layers.{number}" for number in range(layer))
+        above = tuple(f"{here}.{part}" for part in ABOVE)
+        expected = {
+            n
+            for n in found
+            if n.startswith(("encoder.", "decoder.embed_tokens", *below))
+            and not n.startswith(above)
+        }
+        assert {n for n, gradient in found.items() if gradient is not None} == expected
+        # Of the head's own projections, its rows alone; the bias of keys moves no weight at all.
+        for part in ("q_proj.weight", "q_proj.bias", "k_proj.weight"):
+            gradient = found[f"{here}.encoder_attn.{part}"]
+            assert not gradient[:-4].any() and gradient[-4:].any()
+        assert found[f"{here}.encoder_attn.k_proj.bias"].abs().max() < 1e-6
+        assert found["encoder.layers.0.fc1.weight"].any()
 
 
 def test_gradient_of_an_lstm():
@@ -282,8 +282,8 @@ def test_gradient_of_an_lstm():
     found = gradients_of_distances(lstm())
     without = {name for name, gradient in found.items() if gradient is None}
     assert without == {"decoder.fc_out.weight", "decoder.fc_out.bias"}
-    assert found["decoder.attention.input_proj.weight"].any()
-    assert found["encoder.lstm.weight_ih_l0"].any()
+    for name in ("decoder.attention.input_proj.weight", "encoder.lstm.weight_ih_l0"):
+        assert found[name].any()
 
 
 def test_activation_checkpointing_gives_the_same_gradients():
@@ -430,23 +430,14 @@ FLAGS = ("--criterion", CRITERION, "--load-alignments", SKIP)
 def test_train_validate_and_generate(corpus, tmp_path):
     done = train(corpus, "model", "transformer_mma", *FLAGS, "--max-update", 4, cwd=tmp_path)
     assert "attention_loss" in done.stdout + done.stderr
-    checkpoint = tmp_path / "model" / "checkpoint_last.pt"
-    done = run(
-        "fairseq-validate",
-        corpus,
-        *("--user-dir", USER_DIR, "--path", checkpoint, "--task", "translation", "--cpu"),
-        *("--max-tokens", 400, SKIP),
-        cwd=tmp_path,
-    )
+    common = ["--user-dir", USER_DIR, "--cpu", "--max-tokens", 400, SKIP]
+    path = ["--path", tmp_path / "model" / "checkpoint_last.pt", "--task", "translation"]
+    done = run("fairseq-validate", corpus, *common, *path, cwd=tmp_path)
     assert "attention_loss" in done.stdout + done.stderr
-    generate(corpus, checkpoint, SKIP, "--beam", 2, cwd=tmp_path)  # needs no alignments
-
-
-@pytest.mark.slow
-def test_train_an_lstm(corpus, tmp_path):
-    flags = ["--user-dir", USER_DIR, "--arch", "lstm", "--save-dir", "model", "--cpu", *FLAGS]
-    flags += ["--optimizer", "adam", "--max-tokens", 400, "--max-update", 2]
-    done = run("fairseq-train", corpus, *flags, "--log-format", "simple", cwd=tmp_path)
+    generate(corpus, path[1], SKIP, "--beam", 2, cwd=tmp_path)  # needs no alignments
+    flags = ["--arch", "lstm", "--save-dir", "lstm", *FLAGS, "--optimizer", "adam"]
+    flags += ["--max-update", 2, "--log-format", "simple"]
+    done = run("fairseq-train", corpus, *common, *flags, cwd=tmp_path)
     assert "attention_loss" in done.stdout + done.stderr
 
 
@@ -461,31 +452,27 @@ def with_alignments(corpus, folder, links):
     return folder
 
 
-def loaded(folder, load_alignments=True, **settings):
-    cfg = OmegaConf.structured(
-        TranslationConfig(
-            data=str(folder), load_alignments=load_alignments, dataset_impl="mmap",
-            required_seq_len_multiple=1, **{"train_subset": "train", **settings},
-        )
-    )  # fmt: skip
-    task = TranslationTask.setup_task(cfg)
+def load(folder, load_alignments=True, **settings):
+    settings = {"train_subset": "train", "required_seq_len_multiple": 1, **settings}
+    settings |= {"data": str(folder), "load_alignments": load_alignments, "dataset_impl": "mmap"}
+    task = TranslationTask.setup_task(OmegaConf.structured(TranslationConfig(**settings)))
     SupervisedAttention(task, sentence_avg=False, label_smoothing=0.1)
     for split in ("test", "valid", "train"):
         task.load_dataset(split, epoch=1, combine=False)
-    return task.datasets
 
 
 def test_the_task_checks_what_it_loads(corpus, tmp_path):
-    assert loaded(corpus).keys() == {"train", "valid", "test"}
-    with pytest.raises(UserError, match="--load-alignments"):
-        loaded(corpus, load_alignments=False)
-    with pytest.raises(UserError, match="^valid has no alignments"):
-        loaded(corpus, load_alignments=False, train_subset="valid")
-    for flag in ({"truncate_source": True}, {"num_batch_buckets": 2}):
-        with pytest.raises(UserError, match="cannot be used with supervised attention"):
-            loaded(corpus, **flag)
-    with pytest.raises(UserError, match="199 lines of alignments, but 200 sentence pairs"):
-        loaded(with_alignments(corpus, tmp_path / "short", [[0, 0]] * 199))
+    load(corpus)
+    short = with_alignments(corpus, tmp_path / "short", [[0, 0]] * 199)
+    for folder, settings, said in (
+        (corpus, {"load_alignments": False}, "--load-alignments"),
+        (corpus, {"load_alignments": False, "train_subset": "valid"}, "^valid has no alignments"),
+        (corpus, {"truncate_source": True}, "cannot be used with supervised attention"),
+        (corpus, {"num_batch_buckets": 2}, "cannot be used with supervised attention"),
+        (short, {}, "199 lines of alignments, but 200 sentence pairs"),
+    ):
+        with pytest.raises(UserError, match=said):
+            load(folder, **settings)
 
 
 def test_wrong_alignments_end_training_with_a_message(corpus, tmp_path):

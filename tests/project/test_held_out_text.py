@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cli import run_forked
 
-SCRIPT = Path(__file__).parents[3] / "scripts/examples/held_out_text.py"
+SCRIPT = Path(__file__).parents[2] / "scripts/examples/held_out_text.py"
 
 
 def put_together(folder, *flags, expect=0):

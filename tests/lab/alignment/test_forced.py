@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from every_model import SHAPES, SYMBOLS, build, task_of
+from every_model import SHAPES, SYMBOLS, build, sample, task_of
 from fairseq.data import LanguagePairDataset, ListDataset
 from refusals import check_refusals
 
@@ -25,6 +25,9 @@ from fairseq_hybrid_attn.lab.text.words import (
     word_attention,
     words_of,
 )
+
+#: A batch of one sentence: source and target.
+ONE = [[5, 6, 7, 8, 9, 2]], [[4, 5, 6, 7, 2]]
 
 
 def sentences(count, seed=0, longest=9):
@@ -68,55 +71,35 @@ def test_a_batch_is_its_sentences_alone_in_order(name):
                     assert together.links(layer, head) == alone.links(layer, head)
 
 
-def test_windows_of_sentences_are_in_order(monkeypatch):
-    model = build("mma")
-    source, target = sentences(30)
-    at_once = [one.links(-1, 1) for one in align(model, source, target)]
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.inference.sentences._WINDOW", 7)
-    told = []
-    skip = [0, 12, 29]
-    text = Sentences.of_text(task_of(), source, target)
-    settings = {"use": lambda s: s.links(-1, 1), "skip": skip, "progress": told.append}
-    found = Aligner(model, "none", max_tokens=40).align(text, **settings)
-    assert list(found) == [None if n in skip else links for n, links in enumerate(at_once)]
-    assert sum(told) == 30 and len(told) > 5
+def test_sentences_come_in_order_from_small_batches(monkeypatch):
+    sizes, told = [], []
 
-
-def test_batches_are_no_larger_than_asked(monkeypatch):
-    sizes = []
-
-    def watch(model, sample, **settings):
+    def watched(model, sample, **settings):
         sizes.append(tuple(sample["target"].shape))
         return cross_attention(model, sample, **settings)
 
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.alignment.forced.cross_attention", watch)
-    source, target = sentences(30)
-    align(build("mma"), source, target, max_tokens=20)
+    model, (source, target), skip = build("mma"), sentences(30), [0, 12, 29]
+    at_once = [one.links(-1, 1) for one in align(model, source, target)]
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.inference.sentences._WINDOW", 7)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.alignment.forced.cross_attention", watched)
+    text = Sentences.of_text(task_of(), source, target)
+    settings = {"use": lambda s: s.links(-1, 1), "skip": skip, "progress": told.append}
+    found = Aligner(model, "none", max_tokens=20).align(text, **settings)
+    assert list(found) == [None if n in skip else links for n, links in enumerate(at_once)]
+    assert sum(told) == 30 and len(told) > 5
     assert all(rows * length <= 20 for rows, length in sizes)
-    assert max(rows for rows, _ in sizes) > 1 and sum(rows for rows, _ in sizes) == 30
+    assert max(rows for rows, _ in sizes) > 1 and sum(rows for rows, _ in sizes) == 27
     sizes.clear()
-    align(build("mma"), source, target, max_tokens=1)
+    align(model, source, target, max_tokens=1)
     assert [rows for rows, _ in sizes] == [1] * 30
-
-
-def one_batch(source=((5, 6, 7, 8, 9, 2),), target=((4, 5, 6, 7, 2),)):
-    source, target = torch.tensor(source), torch.tensor(target)
-    return {
-        "target": target,
-        "net_input": {
-            "src_tokens": source,
-            "src_lengths": torch.tensor([source.size(1)] * len(source)),
-            "prev_output_tokens": target.roll(1, dims=1),
-        },
-    }
 
 
 def test_layers_and_heads_are_those_that_fairseq_returns():
     """Of the first head and of the mean, which its decoder can be asked for."""
     for name in ("stock", "stock-prenorm", "stock-checkpointed", "hysan", "mma"):
-        model, sample = build(name), one_batch()
-        (found,) = cross_attention(model, sample)
-        net = sample["net_input"]
+        model, batch = build(name), sample(*ONE)
+        (found,) = cross_attention(model, batch)
+        net = batch["net_input"]
         for layer in range(2):
             with torch.no_grad():
                 encoder_out = model.encoder(net["src_tokens"], src_lengths=net["src_lengths"])
@@ -135,13 +118,16 @@ def test_layers_and_heads_are_those_that_fairseq_returns():
 def test_choosing_layers_and_heads():
     attention = np.random.default_rng(0).random((3, 4, 2, 6)).astype("float32")
     sentence = AlignedSentence(list("abcde"), list("xy"), attention)
-    for layer, expected in ((1, 0), (3, 2), (-1, 2), (-3, 0)):
-        for head, place in ((1, 0), (4, 3), (-1, 3), (-2, 2)):
-            assert (sentence.of(layer, head) == attention[expected, place]).all()
-        mean = attention[expected].mean(0)
-        np.testing.assert_allclose(sentence.of(layer, "average"), mean, rtol=1e-6)
-    np.testing.assert_allclose(sentence.of("average", 2), attention[:, 1].mean(0), rtol=1e-6)
-    np.testing.assert_allclose(sentence.of("average", "average"), attention.mean((0, 1)), rtol=1e-6)
+    for layer, head, expected in (
+        (1, 1, attention[0, 0]),
+        (3, 4, attention[2, 3]),
+        (-1, -1, attention[2, 3]),
+        (-3, -2, attention[0, 2]),
+        (2, "average", attention[1].mean(0)),
+        ("average", 2, attention[:, 1].mean(0)),
+        ("average", "average", attention.mean((0, 1))),
+    ):
+        np.testing.assert_allclose(sentence.of(layer, head), expected, rtol=1e-6)
     check_refusals(
         [
             ("4 1", "--layer 4: there are 3"),
@@ -164,39 +150,36 @@ def test_the_strongest_source_word():
         assert not strongest(without_words) and not strongest(without_words, end_symbol=True)
 
 
-def test_words_of_a_sentence_that_is_aligned():
-    """Sums and means of what the decoder attends to, by the rows that predict the pieces."""
-    model = build("stock")
-    (found,) = align(model, ["w1 w2@@ w3"], ["w4@@ w5 w6"], subwords="subword-nmt")
-    words = task_of().source_dictionary
+def test_words_and_steps_of_a_sentence_that_is_aligned():
+    """Sums and means of what the decoder attends to, by the rows that predict the pieces.
+
+    The step that reads a piece is one later.
+    """
+    model, words = build("stock"), task_of().source_dictionary
     source = [words.index(word) for word in ("w1", "w2@@", "w3")]
     target = [words.index(word) for word in ("w4@@", "w5", "w6")]
-    (pieces,) = cross_attention(model, one_batch([[*source, 2]], [[*target, 2]]))
-    assert (found.source, found.target) == (["w1", "w2w3"], ["w4w5", "w6"])
-    rows = torch.stack([pieces[:, :, 0:2].mean(2), pieces[:, :, 2]], dim=2)
-    expected = torch.stack([rows[..., 0], rows[..., 1:3].sum(-1), rows[..., 3]], dim=-1)
-    np.testing.assert_allclose(found.attention, expected, atol=1e-6)
-
-
-def test_the_step_that_reads_a_word_is_one_later():
-    model = build("stock")
-    (pieces,) = cross_attention(model, one_batch([[5, 6, 7, 2]], [[8, 9, 2]]))
-    for settings, rows in (({}, slice(0, 2)), ({"read_step": True}, slice(1, 3))):
-        (found,) = align(model, ["w1 w2 w3"], ["w4 w5"], **settings)
-        np.testing.assert_allclose(found.attention, pieces[:, :, rows], atol=1e-6)
+    (pieces,) = cross_attention(model, sample([[*source, 2]], [[*target, 2]]))
+    for read in (False, True):
+        steps = pieces[:, :, int(read) :]
+        settings = {"subwords": "subword-nmt", "read_step": read}
+        (found,) = align(model, ["w1 w2@@ w3"], ["w4@@ w5 w6"], **settings)
+        assert (found.source, found.target) == (["w1", "w2w3"], ["w4w5", "w6"])
+        rows = torch.stack([steps[:, :, 0:2].mean(2), steps[:, :, 2]], dim=2)
+        expected = torch.stack([rows[..., 0], rows[..., 1:3].sum(-1), rows[..., 3]], dim=-1)
+        np.testing.assert_allclose(found.attention, expected, atol=1e-6)
 
 
 def test_the_whole_translation_as_context():
     """The first step sees what comes after it, if and only if that is asked for."""
     for full, same in ((False, True), (True, False)):
         first, second = (
-            cross_attention(build("stock"), one_batch(target=[target]), full_context=full)[0]
+            cross_attention(build("stock"), sample(ONE[0], [target]), full_context=full)[0]
             for target in ([4, 5, 6, 7, 2], [4, 5, 9, 9, 2])
         )
         assert first[:, :, 0].allclose(second[:, :, 0], atol=1e-6) is same
     check_refusals(
         [("lstm", "--full-context"), ("hysan", "no future token")],
-        lambda name: cross_attention(build(name), one_batch(), full_context=True),
+        lambda name: cross_attention(build(name), sample(*ONE), full_context=True),
     )
 
 
@@ -204,7 +187,7 @@ def test_models_without_cross_attention():
     model = build("lstm")
     model.decoder.need_attn = False
     with pytest.raises(UserError, match="no cross-attention"):
-        cross_attention(model, one_batch())
+        cross_attention(model, sample(*ONE))
 
 
 def test_the_dictionarys_own_symbols_are_not_words():

@@ -320,6 +320,19 @@ def test_the_choice():
     assert not PATHS["regions"].able(make("hysan", 15)) and PATHS["regions"].able(make("hysan", 16))
 
 
+def test_slices_are_for_steps_over_many_plain_numbers():
+    for slices, m, settings in (
+        (True, 128, {}),
+        (False, 127, {"width": 128}),
+        (False, 128, {"padded": "left"}),
+        (False, 128, {"need_weights": True}),
+        (False, 128, {"dtype": torch.bfloat16}),
+    ):
+        assert paths.step._slices_pay(make("decoder", (1, m), **settings)) == slices, settings
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not paths.step._slices_pay(make("decoder", (1, 128)))
+
+
 def test_a_path_is_forced_only_where_it_is_able(monkeypatch):
     problem = make("hysan", 7)
     assert choose(problem) != "reference"

@@ -2,6 +2,7 @@
 
 import random
 import sys
+from itertools import product
 
 import pytest
 from cli import run
@@ -87,8 +88,8 @@ def test_symmetrisation_in_general():
         sources, targets = ({link[side] for link in final} for side in (0, 1))
         assert all(i in sources or j in targets for i, j in forward | backward)
         # What final-and adds is all between words that had no link.
-        assert len({i for i, _ in final - grown}) == len({j for _, j in final - grown})
-        assert len(final - grown) == len({i for i, _ in final - grown})
+        for side in (0, 1):
+            assert len({link[side] for link in final - grown}) == len(final - grown)
 
 
 def test_the_pieces_of_a_sentence():
@@ -111,15 +112,9 @@ def bitext(count, seed=0):
 
 
 def split(word):
-    """Some words have two pieces, some three."""
-    number = int(word[2:])
-    if number % 3 == 0:
-        return [word]
-    return (
-        [f"{word[:2]}@@", word[2:]]
-        if number % 3 == 1
-        else [f"{word[0]}@@", f"{word[1]}@@", word[2:]]
-    )
+    """Words have one, two or three pieces."""
+    pieces = [[word], [f"{word[:2]}@@", word[2:]], [f"{word[0]}@@", f"{word[1]}@@", word[2:]]]
+    return pieces[int(word[2:]) % 3]
 
 
 @pytest.fixture
@@ -140,24 +135,12 @@ def folder(tmp_path, monkeypatch):
 FLAGS = "align-training --source-lang de --target-lang en --subwords subword-nmt".split()
 
 
-def rate(found, expected):
-    gold = [GoldSentence(frozenset(line), frozenset(line)) for line in expected]
-    return score(found, gold).total.aer
-
-
-def test_eflomal_finds_a_known_mapping():
+def test_a_direction_has_one_link_for_each_word_of_its_own_side():
     pytest.importorskip("eflomal")
-    source, target, gold = map(list, zip(*bitext(600), strict=True))
-    forward, backward = align_words(source, target)
-    # A direction has one link for each word of its own side.
-    assert all(len({j for _, j in line}) == len(line) for line in forward)
-    assert all(len({i for i, _ in line}) == len(line) for line in backward)
-    both = [
-        symmetrise(*pair, "grow-diag-final-and") for pair in zip(forward, backward, strict=True)
-    ]
-    assert rate(both, gold) < 3
-    for found in (forward, backward):
-        assert rate(found, gold) < 5
+    source, target, _ = map(list, zip(*bitext(600), strict=True))
+    for side, direction in zip((1, 0), align_words(source, target), strict=True):
+        assert all(len({link[side] for link in line}) == len(line) for line in direction)
+        assert sum(map(len, direction)) > 0.9 * sum(map(len, source))
 
 
 def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
@@ -166,24 +149,18 @@ def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
     main([*FLAGS, "--trainpref", "train", "--validpref", "valid", "--word-suffix", "words"])
     out = capsys.readouterr().out
     assert "aligning 620 sentence pairs" in out and "valid.align: 20 sentences" in out
-    pairs = list(bitext(620))
+    pairs = list(bitext(620))[:600]
     words = read_pharaoh(folder / "train.words")
-    assert rate(words, [gold for _, _, gold in pairs[:600]]) < 3
+    gold = [GoldSentence(frozenset(links), frozenset(links)) for _, _, links in pairs]
+    assert score(words, gold).total.aer < 3
     valid = read_pharaoh(folder / "valid.words")
     assert valid[3] == valid[5] == frozenset()
     # Every piece of a word with every piece of the other.
     pieces = read_pharaoh(folder / "train.align")
-    for (source, target, _), of_words, of_pieces in zip(pairs, words, pieces, strict=False):
-        starts = [
-            [sum(len(split(word)) for word in line[:n]) for n in range(len(line) + 1)]
-            for line in (source, target)
-        ]
-        assert of_pieces == {
-            (i, j)
-            for k, o in of_words
-            for i in range(starts[0][k], starts[0][k + 1])
-            for j in range(starts[1][o], starts[1][o + 1])
-        }
+    for (*sides, _), of_words, of_pieces in zip(pairs, words, pieces, strict=True):
+        source, target = ([n for n, w in enumerate(side) for _ in split(w)] for side in sides)
+        linked = product(enumerate(source), enumerate(target))
+        assert of_pieces == {(i, j) for (i, k), (j, o) in linked if (k, o) in of_words}
     main([*FLAGS, "--trainpref", "train", "--validpref", "valid", "--check"])
     assert "valid.align: " in capsys.readouterr().out
 
@@ -200,11 +177,9 @@ def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
             *("mmap", -1, True, False, 1024, 1024),
             load_alignments=True,
         )
-        assert len(dataset) == len(expected)
-        for number, of_pieces in enumerate(expected):
-            loaded = dataset[number]["alignment"].view(-1, 2)
-            assert {tuple(link) for link in loaded.tolist()} == of_pieces
-            sizes = len(dataset[number]["source"]) - 1, len(dataset[number]["target"]) - 1
+        for entry, of_pieces in zip(dataset, expected, strict=True):
+            assert set(map(tuple, entry["alignment"].view(-1, 2).tolist())) == of_pieces
+            sizes = len(entry["source"]) - 1, len(entry["target"]) - 1
             assert all(i < sizes[0] and j < sizes[1] for i, j in of_pieces)
 
 
@@ -243,8 +218,9 @@ def test_without_eflomal(folder, monkeypatch):
 
 def test_refusals(folder, monkeypatch):
     monkeypatch.setattr(training_links, "load_eflomal", lambda: pytest.fail("eflomal was run"))
-    (folder / "odd.de").write_text("a\n")
-    (folder / "odd.en").write_text("a\nb\n")
+    for name, line in {"odd.de": "a", "odd.en": "a\nb", "t.de": "a@@ b c", "t.en": "a@@ b"}.items():
+        (folder / name).write_text(f"{line}\n")
+    (folder / "t.align").write_text("0-2\n")  # of words there are even fewer
     check_command_refusals(
         [
             ("", "give text to align: --trainpref"),
@@ -258,25 +234,10 @@ def test_refusals(folder, monkeypatch):
             ("--trainpref train --priors-out nowhere/p", "there is no directory nowhere"),
             ("--trainpref train --priors missing", "missing cannot be read"),
             ("--trainpref train --check", "train.align cannot be read"),
+            ("--testpref t --check", "link 0-2 is beyond .*, which has 3 source and 2 target"),
         ],
         *FLAGS,
     )
-
-
-def test_alignment_files_that_do_not_fit(tmp_path, monkeypatch):
-    """Subwords are counted, not words."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.de").write_text("a@@ b c\n" * 2)
-    (tmp_path / "t.en").write_text("a@@ b\n" * 2)
-    beyond = "is beyond the sentence, which has 3 source and 2"
-    for line, problem in (
-        ("0-0 0-2\n", f"t.align, line 2: link 0-2 {beyond}"),
-        ("3-0\n", f"line 2: link 3-0 {beyond}"),
-        ("0:0\n", "line 2: '0:0' is not a link"),
-        ("", "t.align has 1 lines, but the text has 2"),
-    ):
-        (tmp_path / "t.align").write_text("2-1\n" + line)
-        check_command_refusals([("--check", problem)], *FLAGS, "--testpref", "t")
 
 
 def test_pairs_count_what_fairseq_counts(tmp_path):

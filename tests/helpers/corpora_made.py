@@ -65,3 +65,12 @@ def remade(corpus, output):
     said = []
     prepare(corpus, output, workers=1, say=said.append)
     return [line.split(" ")[0].rstrip(":,") for line in said]
+
+
+def state(folder):
+    """Every file with its content and its time."""
+    return {
+        path.relative_to(folder): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -1,125 +1,95 @@
-"""One's own text, hard cases, and runs that are stopped, on texts of a few hundred words."""
+"""Preparing your own text: splitting, odd text, subwords, the command and its recipes."""
 
-import contextlib
 import gzip
 import hashlib
 import json
-import os
 import random
-import resource
-import shutil
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli import command, environment, run_forked
-from corpora_made import CONFIGS, lines, pairs_of, parts, recipe, remade, sentences, write
+from corpora_made import CONFIGS, lines, pairs_of, parts, recipe, sentences, state, write
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import (
-    load_corpus,
-    own_corpus,
-    pipeline,
-    prepare,
-    read_manifest,
-)
+from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.readers import READERS
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
-from fairseq_hybrid_attn.lab.engine.stages import Stage, Workshop
+from fairseq_hybrid_attn.lab.text import tokenisers
 
-
-def hide(monkeypatch, module):
-    """As if a module were not installed."""
-    monkeypatch.setitem(sys.modules, module, None)
+PAIRS = sentences(300)
+ORDER = {pair: number for number, pair in enumerate(PAIRS)}
 
 
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("text"), "x", sentences(300))
+    return write(tmp_path_factory.mktemp("text"), "x", PAIRS)
 
 
 @pytest.fixture(scope="module")
-def undisturbed(text, tmp_path_factory):
-    """A run that nothing happened to."""
-    output = tmp_path_factory.mktemp("undisturbed") / "out"
+def prepared(text, tmp_path_factory):
+    """The text prepared, fairseq's data included."""
+    output = tmp_path_factory.mktemp("prepared") / "out"
     prepare(own_corpus(recipe(), text), output, workers=1)
     return output
 
 
-def state(folder):
-    """Every file with its content and its time."""
-    return {
-        path.relative_to(folder): (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
+def made(folder, output, workers=1, **changes):
+    return prepare(replace(own_corpus(recipe(), folder), **changes), output, workers=workers)
 
 
-# -- A pair of files -------------------------------------------------------------------------
+# -- What is made of a pair of files ----------------------------------------------------------
 
 
-def test_pair_of_files_is_split(text, undisturbed):
-    split = {part: pairs_of(undisturbed, part) for part in ("train", "valid", "test")}
-    assert {part: len(pairs) for part, pairs in split.items()} == {
+def test_pair_of_files_is_split(prepared):
+    split = {part: pairs_of(prepared, part) for part in ("train", "valid", "test")}
+    # 5 % of 300 are held out.
+    assert {part: len(found) for part, found in split.items()} == {
         "train": 270,
-        "valid": 15,  # 5 % of 300
+        "valid": 15,
         "test": 15,
     }
-    assert sorted(sum(split.values(), [])) == sorted(sentences(300))
-    # In the order of the text.
-    order = {pair: number for number, pair in enumerate(sentences(300))}
-    for pairs in split.values():
-        assert [order[pair] for pair in pairs] == sorted(order[pair] for pair in pairs)
+    assert sorted(sum(split.values(), [])) == sorted(PAIRS)
+    for found in split.values():  # in the order of the text
+        assert [ORDER[pair] for pair in found] == sorted(ORDER[pair] for pair in found)
 
 
-def test_result_is_what_fairseq_takes(undisturbed):
+def test_result_is_what_fairseq_takes(prepared):
     from fairseq.data import Dictionary, data_utils
 
-    dictionary = Dictionary.load(str(undisturbed / "bin/dict.en.txt"))
-    data = data_utils.load_indexed_dataset(str(undisturbed / "bin/test.de-en.en"), dictionary)
-    subwords = lines(undisturbed / "subwords/test.en")
+    dictionary = Dictionary.load(str(prepared / "bin/dict.en.txt"))
+    data = data_utils.load_indexed_dataset(str(prepared / "bin/test.de-en.en"), dictionary)
+    subwords = lines(prepared / "subwords/test.en")
     assert [dictionary.string(tokens) for tokens in data] == subwords
     joined = [f"{line} ".replace("@@ ", "").rstrip() for line in subwords]
-    assert joined == lines(undisturbed / "tokenised/test.en")
-    assert joined == [line.replace(".", " .") for line in lines(undisturbed / "raw/test.en")]
+    assert joined == lines(prepared / "tokenised/test.en")
+    assert joined == [line.replace(".", " .") for line in lines(prepared / "raw/test.en")]
 
 
-def test_manifest(text, undisturbed):
-    manifest = read_manifest(undisturbed)
+def test_manifest_lists_all_that_was_made(text, prepared):
+    manifest = read_manifest(prepared)
     assert (manifest.corpus, manifest.own) == ("own", True)
     assert (manifest.source, manifest.target) == ("de", "en")
     assert manifest.subwords["kind"] == "subword-nmt"
     assert manifest.subwords["learned"] == {"subwords.codes": 30}
     assert {"sacremoses", "subword-nmt", "ve-fairseq"} <= manifest.versions.keys()
     for name, checksum in manifest.files.items():
-        assert hashlib.sha256((undisturbed / name).read_bytes()).hexdigest() == checksum
+        assert hashlib.sha256((prepared / name).read_bytes()).hexdigest() == checksum
     assert manifest.archives["x.de"] == hashlib.sha256((text / "x.de").read_bytes()).hexdigest()
-    made = {str(p.relative_to(undisturbed)) for p in undisturbed.rglob("*") if p.is_file()}
-    others = {name for name in made if name.startswith("stages/")} | {".lock", "manifest.json"}
-    assert manifest.files.keys() == made - others
+    found = {str(p.relative_to(prepared)) for p in prepared.rglob("*") if p.is_file()}
+    others = {name for name in found if name.startswith("stages/")} | {".lock", "manifest.json"}
+    assert manifest.files.keys() == found - others
 
 
-def test_again_changes_nothing(text, undisturbed):
-    before, said = state(undisturbed), []
-    folders = {path: path.stat().st_mtime_ns for path in undisturbed.rglob("*") if path.is_dir()}
-    prepare(own_corpus(recipe(), text), undisturbed, workers=2, say=said.append)
-    assert state(undisturbed) == before
-    assert folders == {path: path.stat().st_mtime_ns for path in folders}
-    assert not said
-
-
-def test_elsewhere_and_with_more_workers_it_is_the_same(text, undisturbed, tmp_path):
-    copied = write(tmp_path / "elsewhere", "x", sentences(300))
-    manifest = prepare(own_corpus(recipe(), copied), tmp_path / "out", workers=3)
-    assert (tmp_path / "out/manifest.json").read_bytes() == (
-        undisturbed / "manifest.json"
-    ).read_bytes()
-    assert manifest == read_manifest(undisturbed)
+def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
+    copied = write(tmp_path / "elsewhere", "x", PAIRS)
+    made(copied, tmp_path / "out", workers=3)
+    assert state(tmp_path / "out").keys() == state(prepared).keys()
+    content = (tmp_path / "out/manifest.json").read_bytes()  # has the checksum of every file
+    assert content == (prepared / "manifest.json").read_bytes()
 
 
 def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
@@ -127,15 +97,11 @@ def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
     # with spaces around it.
     pairs = sentences(100)
     text = pairs + pairs + [(de, f"{en}!") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
-    corpus = own_corpus(recipe(), write(tmp_path / "text", "x", text))
-    manifest = prepare(corpus, tmp_path / "out", workers=1)
+    manifest = made(write(tmp_path / "text", "x", text), tmp_path / "out")
     split = {part: pairs_of(tmp_path / "out", part) for part in ("train", "valid", "test")}
     sources = {part: {de.strip() for de, _ in found} for part, found in split.items()}
-    assert {part: len(found) for part, found in sources.items()} == {
-        "train": 90,
-        "valid": 5,
-        "test": 5,
-    }
+    counts = {part: len(found) for part, found in sources.items()}
+    assert counts == {"train": 90, "valid": 5, "test": 5}
     assert sources["train"] | sources["valid"] | sources["test"] == dict(pairs).keys()
     # Held-out sentences have their first translation; training pairs are there once.
     assert manifest.counts == {"train": 180, "valid": 5, "test": 5}
@@ -147,50 +113,49 @@ def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
     }
 
 
-def test_sizes_of_the_recipe(no_preprocess, text, tmp_path):
-    corpus = replace(recipe(), options={"valid": 7, "test": 3})
-    manifest = prepare(own_corpus(corpus, text), tmp_path / "out", workers=1)
-    assert manifest.counts == {"train": 290, "valid": 7, "test": 3}
-
-
-def test_too_little_text(no_preprocess, tmp_path):
-    corpus = own_corpus(recipe(), write(tmp_path / "text", "x", sentences(2)))
-    with pytest.raises(UserError, match="2 different sentences"):
-        prepare(corpus, tmp_path / "out", workers=1)
-    corpus = replace(recipe(), options={"valid": 20, "test": 20})
-    corpus = own_corpus(corpus, write(tmp_path / "text", "x", sentences(40)))
-    with pytest.raises(UserError, match="none is left to train on"):
-        prepare(corpus, tmp_path / "out", workers=1)
+def test_sizes_of_what_is_split_off(no_preprocess, text, tmp_path):
+    for sizes, pairs, said in (
+        ({"valid": 7, "test": 3}, PAIRS, None),
+        ({}, sentences(2), "2 different sentences"),
+        ({"valid": 20, "test": 20}, sentences(40), "none is left to train on"),
+        ({"valid": 0}, PAIRS, "options, valid: 0; use a number above 0"),
+    ):
+        folder = write(tmp_path / "text", "x", pairs)
+        corpus = own_corpus(replace(recipe(), options=sizes), folder)
+        if said is None:
+            manifest = prepare(corpus, tmp_path / "out", workers=1)
+            assert manifest.counts == {"train": 290, **sizes}
+        else:
+            with pytest.raises(UserError, match=said):
+                prepare(corpus, tmp_path / "out", workers=1)
 
 
 def test_pairs_takes_the_same_ones_and_no_other_test_set(no_preprocess, text, tmp_path):
-    found = {}
+    chosen = {}
     for count in (20, 40):
         corpus = own_corpus(recipe(), text, pairs=count)
         manifest = prepare(corpus, tmp_path / f"out{count}", workers=1)
         assert manifest.counts == {"train": count, "valid": 15, "test": 15}
-        found[count] = pairs_of(tmp_path / f"out{count}", "train")
-    assert set(found[20]) < set(found[40])
-    assert found[20] != sorted(found[20])
-    order = {pair: number for number, pair in enumerate(sentences(300))}
-    assert [order[pair] for pair in found[40]] == sorted(order[pair] for pair in found[40])
-    # From all over the text rather than from its beginning.
-    assert max(order[pair] for pair in found[20]) > 150
+        chosen[count] = [ORDER[pair] for pair in pairs_of(tmp_path / f"out{count}", "train")]
+        assert chosen[count] == sorted(chosen[count])
+    assert set(chosen[20]) < set(chosen[40])
+    # The same as ever, from all over the text.
+    assert chosen[20][:5] == [0, 25, 30, 72, 132]
 
 
-# -- Three parts, and hard text --------------------------------------------------------------
+# -- Odd text ---------------------------------------------------------------------------------
 
 
 def test_empty_lines(no_preprocess, tmp_path):
     empty = [("", "a"), ("b", " "), ("", "")]
     pairs = sentences(60)
     folder = parts(
-        *[tmp_path / "text"],
+        tmp_path / "text",
         train=pairs[:20] + empty + pairs[20:40],
         valid=empty + pairs[40:50],
         test=[("", "a"), *pairs[50:], ("b", "")],
     )
-    manifest = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
+    manifest = made(folder, tmp_path / "out")
     assert manifest.counts == {"train": 40, "valid": 10, "test": 12}
     assert manifest.dropped == {"train": {"empty side": 3}, "valid": {"empty side": 3}}
     assert pairs_of(tmp_path / "out", "train") == pairs[:40]
@@ -198,102 +163,92 @@ def test_empty_lines(no_preprocess, tmp_path):
     assert pairs_of(tmp_path / "out", "test", "subwords")[0][0] == ""
 
 
-@pytest.mark.parametrize("form", ["crlf", "gz", "bom", "no last newline", "two files"])
-def test_other_forms_of_the_same_text_give_the_same(form, undisturbed, no_preprocess, tmp_path):
-    folder = write(tmp_path / "text", "x", sentences(300), end="\r\n" if form == "crlf" else "\n")
-    own = folder
-    for path in sorted(folder.iterdir()):
-        content = path.read_bytes()
-        if form == "gz":
-            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(content))
-            path.unlink()
-        elif form == "bom":
-            path.write_bytes(b"\xef\xbb\xbf" + content)
-        elif form == "no last newline":
-            path.write_bytes(content[:-1])
-        elif form == "two files":
-            path.rename(path.with_name(f"of-{path.suffix[1:]}{path.suffix}"))
-    if form == "two files":
-        own = [folder / "of-en.en", folder / "of-de.de"]
-    prepare(own_corpus(recipe(), own), tmp_path / "out", workers=1)
-    for kind in ("raw", "tokenised", "subwords"):
-        for path in (undisturbed / kind).iterdir():
-            assert (tmp_path / "out" / kind / path.name).read_bytes() == path.read_bytes()
+def test_other_forms_of_the_same_text_give_the_same(prepared, no_preprocess, tmp_path):
+    forms = {
+        "crlf": lambda content: content.replace(b"\n", b"\r\n"),
+        "bom": lambda content: b"\xef\xbb\xbf" + content,
+        "no last newline": lambda content: content[:-1],
+        "gz": gzip.compress,
+        "two files": bytes,
+    }
+    for form, change in forms.items():
+        own = tmp_path / form
+        own.mkdir()
+        for side, language in enumerate(("de", "en")):
+            name = {"gz": f"x.{language}.gz", "two files": f"of-{language}.{language}"}
+            content = "".join(f"{pair[side]}\n" for pair in PAIRS).encode()
+            (own / name.get(form, f"x.{language}")).write_bytes(change(content))
+        if form == "two files":
+            own = [own / "of-en.en", own / "of-de.de"]
+        made(own, tmp_path / f"out {form}")
+        for kind in ("raw", "tokenised", "subwords"):
+            for path in (prepared / kind).iterdir():
+                found = (tmp_path / f"out {form}" / kind / path.name).read_bytes()
+                assert found == path.read_bytes(), (form, path.name)
 
 
 def test_characters_that_some_take_for_line_ends(no_preprocess, tmp_path):
     pairs = sentences(60)
     odd = ("Haus\u2028Baum\x0b\x0c\x85Hund \x1c Katze\u00a0Maus.", "house\rtree dog cat mouse.")
     folder = parts(tmp_path / "text", train=[odd, *pairs[:40]], test=[odd, *pairs[50:]])
-    manifest = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
+    manifest = made(folder, tmp_path / "out")
     assert manifest.counts == {"train": 41, "valid": 10, "test": 11}
     assert pairs_of(tmp_path / "out", "test")[0] == (odd[0], "house tree dog cat mouse.")
     tokens = pairs_of(tmp_path / "out", "test", "tokenised")[0]
     assert tokens == ("Haus Baum Hund Katze Maus .", "house tree dog cat mouse .")
 
 
-def test_different_numbers_of_lines(no_preprocess, tmp_path):
-    folder = parts(tmp_path / "text")
-    with open(folder / "valid.en", "a") as file:
-        file.write("one more\n")
-    with pytest.raises(UserError, match=r"valid.de has 10 lines, but .*valid.en has 11"):
-        prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    write(folder, "valid", sentences(10))
-    (folder / "valid.en").write_text("one\ntwo\n")
-    with pytest.raises(UserError, match=r"valid.de has 10 lines, but .*valid.en has 2"):
-        prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
+def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
+    train = b"".join(f"{de}\n".encode() for de, _ in sentences(60)[:40]).split(b"\n")
+    train[6] = "Straße".encode("latin-1")
+    ten = "".join(f"{line}\n" for line in range(10)).encode()
+    for files, said in (
+        ({"valid.en": ten + b"more\n"}, r"valid.de has 10 lines, but .*valid.en has 11"),
+        ({"valid.en": b"one\ntwo\n"}, r"valid.de has 10 lines, but .*valid.en has 2"),
+        ({"train.de": b"\n".join(train)}, r"train.de, line 7: not UTF-8 \(byte 0xdf\)"),
+        ({"test.en.gz": gzip.compress(ten)[:-9], "test.en": None}, "test.en.gz is damaged or cut"),
+        ({"valid.de": b"\n", "valid.en": b"\n"}, "no usable pairs for valid.*empty side"),
+        ({"valid.de": b"", "valid.en": b""}, "valid has 0 de and 0 en sentences"),
+    ):
+        folder = parts(tmp_path / said[:9])
+        for name, content in files.items():
+            (folder / name).unlink(missing_ok=True)
+            if content is not None:
+                (folder / name).write_bytes(content)
+        with pytest.raises(UserError, match=said):
+            made(folder, tmp_path / "out")
+        assert read_manifest(tmp_path / "out") is None
 
 
-def test_not_utf8(no_preprocess, tmp_path):
-    folder = parts(tmp_path / "text")
-    content = (folder / "train.de").read_bytes().split(b"\n")
-    content[6] = "Straße".encode("latin-1")
-    (folder / "train.de").write_bytes(b"\n".join(content))
-    with pytest.raises(UserError, match=r"train.de, line 7: not UTF-8 \(byte 0xdf\)"):
-        prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    assert read_manifest(tmp_path / "out") is None
-
-
-def test_gzip_cut_off(no_preprocess, tmp_path):
-    folder = parts(tmp_path / "text")
-    content = gzip.compress((folder / "train.en").read_bytes())
-    (folder / "train.en").unlink()
-    (folder / "train.en.gz").write_bytes(content[:-20])
-    with pytest.raises(UserError, match=r"train.en.gz is damaged or cut off"):
-        prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-
-
-def test_part_without_sentences(no_preprocess, tmp_path):
-    folder = parts(tmp_path / "text", valid=[("", "")])
-    with pytest.raises(UserError, match="no usable pairs for valid.*empty side"):
-        prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    folder = parts(tmp_path / "text", valid=[])
-    with pytest.raises(UserError, match="valid has 0 de and 0 en sentences"):
-        prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-
-
-# -- Names and languages ---------------------------------------------------------------------
+# -- Names and languages ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "files, said",
     [
-        ([], "pairs found: none"),
-        (["x.txt", "x.csv"], "pairs found: none"),
-        (["x.de"], "pairs found: none"),
-        (["x.txt", "x.csv"], "pairs found: none"),
-        (["x.de", "x.en", "y.de", "y.en"], "pairs found: x, y"),
-        (["x.de", "x.en", "x.fr"], "x: de en fr"),
-        (["train.de", "train.en", "valid.de", "valid.en"], "pairs found: train, valid"),
-        (["train.de", "train.en", "valid.de", "valid.en", "test.de", "test.fr"], "test: de fr"),
-        (["x.de", "x.de.gz", "x.en"], "remove one"),
+        ("", "pairs found: none"),
+        ("x.txt x.csv", "pairs found: none"),
+        ("x.de", "pairs found: none"),
+        ("x.de x.en y.de y.en", "pairs found: x, y"),
+        ("x.de x.en x.fr", "x: de en fr"),
+        ("train.de train.en valid.de valid.en", "pairs found: train, valid"),
+        ("train.de train.en valid.de valid.en test.de test.fr", "test: de fr"),
+        ("x.de x.de.gz x.en", "remove one"),
     ],
 )
 def test_unclear_folders(files, said, tmp_path):
-    for name in files:
+    for name in files.split():
         (tmp_path / name).write_text("x\n")
     with pytest.raises(UserError, match=said):
         own_corpus(recipe(), tmp_path)
+
+
+def test_two_files_have_to_be_there_and_named_by_their_languages(tmp_path):
+    for name in ("x.de", "x"):
+        (tmp_path / name).write_text("x\n")
+    for names, said in ((("x.de", "x.en"), "x.en is not a file"), (("x.de", "x"), "x.en")):
+        with pytest.raises(UserError, match=said):
+            own_corpus(recipe(), [tmp_path / name for name in names])
 
 
 @pytest.mark.parametrize(
@@ -329,36 +284,41 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.tokenizer == {"ja": "mecab", "en": "moses"}
     assert corpus.lowercase and corpus.subwords.size == 10000
     assert corpus.expect == {} and corpus.valid_every is None
-    assert own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), tmp_path).tokenizer == {
-        "ja": "none",
-        "en": "none",
-    }
+    without = own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), tmp_path)
+    assert without.tokenizer == {"ja": "none", "en": "none"}
 
 
-# -- Subwords --------------------------------------------------------------------------------
+# -- Subwords ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"])
-@pytest.mark.parametrize("joint", [True, False])
-def test_subwords(kind, joint, no_preprocess, tmp_path):
+@pytest.mark.parametrize(
+    "kind, joint",
+    [
+        ("subword-nmt", True),
+        ("subword-nmt", False),
+        ("sentencepiece-bpe", False),
+        ("sentencepiece-unigram", True),
+    ],
+)
+def test_subwords_are_as_many_as_asked_for_and_lose_nothing(kind, joint, no_preprocess, tmp_path):
     choose = random.Random(0)  # words enough for as many subwords
     words = ["".join(choose.choices("abcdefgh", k=choose.randint(2, 6))) for _ in range(200)]
     text = [(" ".join(choose.choices(words, k=6)),) * 2 for _ in range(200)]
     corpus = recipe(kind=kind, size=100, joint=joint)
     corpus = own_corpus(corpus, write(tmp_path / "text", "x", text))
     manifest = prepare(corpus, tmp_path / "out", workers=2)
-    learned = manifest.subwords["learned"]
     suffix = "codes" if kind == "subword-nmt" else "model"
     sides = [""] if joint else [".de", ".en"]
-    assert learned == {f"subwords{side}.{suffix}": 100 for side in sides}
+    learned = {f"subwords{side}.{suffix}": 100 for side in sides}
+    assert manifest.subwords["learned"] == learned
     for part in ("train", "valid", "test"):
         for language in ("de", "en"):
             subwords = lines(tmp_path / f"out/subwords/{part}.{language}")
             if kind == "subword-nmt":
-                words = [f"{line} ".replace("@@ ", "").rstrip() for line in subwords]
+                found = [f"{line} ".replace("@@ ", "").rstrip() for line in subwords]
             else:
-                words = [li.replace(" ", "").replace("\u2581", " ").strip() for li in subwords]
-            assert words == lines(tmp_path / f"out/tokenised/{part}.{language}")
+                found = [li.replace(" ", "").replace("\u2581", " ").strip() for li in subwords]
+            assert found == lines(tmp_path / f"out/tokenised/{part}.{language}")
 
 
 @pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"])
@@ -368,22 +328,11 @@ def test_more_subwords_than_there_are(kind, text, no_preprocess, tmp_path, capsy
     (size,) = manifest.subwords["learned"].values()
     assert 40 < size < 1000
     assert f"has only {size:,} " in capsys.readouterr().err
-    # Asked for by name, it is refused, with the largest possible size, which is accepted.
+    # Asked for on the command line, it is refused, with the largest possible size.
     asked = with_options(corpus, subword_size=size + 1, exact=True)
     with pytest.raises(UserError, match=f"--subword-size {size + 1}: .* use {size} or less"):
         prepare(asked, tmp_path / "out2", workers=1)
     prepare(with_options(corpus, subword_size=size, exact=True), tmp_path / "out2", workers=1)
-
-
-@pytest.mark.parametrize("most, expected", [(None, 10), (10, 10), (5, 5), (4, 4), (3, 3), (1, 1)])
-def test_sample_to_learn_from(most, expected, tmp_path):
-    path = tmp_path / "text"
-    path.write_text("".join(f"{number}\n" for number in range(10)))
-    found = [int(line) for line in sampled(path, most)]
-    assert len(found) == expected
-    assert found[0] == 0
-    # Evenly from all of it.
-    assert len({after - before for before, after in zip(found, found[1:], strict=False)}) <= 1
 
 
 def test_fewer_subwords_than_characters(text, no_preprocess, tmp_path):
@@ -392,254 +341,17 @@ def test_fewer_subwords_than_characters(text, no_preprocess, tmp_path):
         prepare(corpus, tmp_path / "out", workers=1)
 
 
-# -- What is made again ----------------------------------------------------------------------
+def test_sample_to_learn_from_is_taken_evenly(tmp_path):
+    path = tmp_path / "text"
+    path.write_text("".join(f"{number}\n" for number in range(10)))
+    for most, count in ((None, 10), (10, 10), (5, 5), (4, 4), (3, 3), (1, 1)):
+        found = [int(line) for line in sampled(path, most)]
+        assert (found[0], len(found)) == (0, count)
+        steps = {after - before for before, after in zip(found, found[1:], strict=False)}
+        assert len(steps) <= 1
 
 
-def test_only_what_depends_on_a_change_is_made_again(text, no_preprocess, tmp_path):
-    output = tmp_path / "out"
-    corpus = own_corpus(recipe(), text)
-    everything = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
-    assert remade(corpus, output) == everything
-    assert remade(replace(corpus, notes="other", scores=("bleu",)), output) == []
-    assert remade(with_options(corpus, subword_size=20), output) == everything[3:]
-    assert remade(corpus, output) == everything[3:]
-    # The intermediate files are gone by then, hence from the start.
-    assert remade(with_options(corpus, pairs=100), output) == everything
-    assert remade(replace(corpus, lowercase=True), output) == everything
-
-
-def test_damaged_results_are_made_again(text, no_preprocess, tmp_path):
-    output = tmp_path / "out"
-    corpus = own_corpus(recipe(), text)
-    digest = prepare(corpus, output, workers=1).digest
-    codes = output / "subwords/subwords.codes"
-    content = codes.read_bytes()
-    codes.write_bytes(content[:-2] + b"x\n")  # of the same size
-    assert remade(corpus, output) == ["subwords"]
-    assert codes.read_bytes() == content
-    (output / "raw/test.en").unlink()
-    assert remade(corpus, output)[:3] == ["reading", "tokenising", "cleaning"]
-    (output / "manifest.json").write_text("{")
-    assert remade(corpus, output) == []
-    assert read_manifest(output).digest == digest
-    # A copy has other times, and is as good.
-    for path in output.rglob("*"):
-        os.utime(path)
-    assert remade(corpus, output) == []
-
-
-def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_path, monkeypatch):
-    output = tmp_path / "out"
-    corpus = own_corpus(recipe(), text)
-    first = prepare(corpus, output, workers=1)
-
-    def stop(*details):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "binarise", stop)
-        with pytest.raises(KeyboardInterrupt):
-            prepare(with_options(corpus, subword_size=20), output, workers=1)
-    assert read_manifest(output) is None
-    # bin/ is still that of the first run, and the same subwords come out as then.
-    assert remade(corpus, output) == ["subwords"]
-    assert read_manifest(output) == first
-
-
-def test_what_is_made_of_something_else_is_made_again(text, no_preprocess, tmp_path):
-    """As after a kill between two stages, if a tool was replaced by a newer one meanwhile."""
-    output = tmp_path / "out"
-    corpus = own_corpus(recipe(), text)
-    prepare(corpus, output, workers=1)
-    stamp = output / "stages/subwords.json"
-    subwords = json.loads(stamp.read_text())
-    subwords["files"]["subwords/train.de"]["sha256"] = "0" * 64
-    stamp.write_text(json.dumps(subwords))
-    assert remade(corpus, output) == ["binarising"]
-
-
-def test_missing_package_is_told_before_any_download(tmp_path, monkeypatch):
-    from fairseq_hybrid_attn.lab.text import tokenisers
-
-    tokenisers._cached_tokeniser.cache_clear()
-    hide(monkeypatch, "rjieba")
-    said = []
-    corpus = load_corpus("wmt17.zh-en", CONFIGS)
-    with pytest.raises(UserError, match="pip install rjieba"):
-        prepare(corpus, tmp_path / "out", say=said.append)
-    assert not said
-
-
-def test_changed_text_is_read_again(no_preprocess, tmp_path):
-    folder = write(tmp_path / "text", "x", sentences(60))
-    first = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    write(folder, "x", sentences(60, seed=1))
-    second = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    assert first.digest != second.digest
-    assert set(pairs_of(tmp_path / "out", "train")) < set(sentences(60, seed=1))
-
-
-def test_folder_of_others_is_left_alone(text, tmp_path):
-    (tmp_path / "raw").mkdir()
-    (tmp_path / "raw/precious").write_text("x")
-    with pytest.raises(UserError, match="not made here"):
-        prepare(own_corpus(recipe(), text), tmp_path, workers=1)
-    assert state(tmp_path).keys() == {Path("raw/precious")}
-
-
-# -- Runs that do not reach their end --------------------------------------------------------
-
-
-def arguments(text, output):
-    return ["prepare", recipe_file(output.parent), "--own", text, "--output", output]
-
-
-def recipe_file(folder):
-    path = folder / "own.yaml"
-    text = (CONFIGS / "corpora/own.yaml").read_text()
-    path.write_text(text.replace("size: 10000", "size: 30"))
-    return path
-
-
-def left_behind(output):
-    return [path for path in output.glob(".partial-*")]
-
-
-def processes_of(output):
-    """The processes with this folder in their command lines (on Linux)."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if os.fsencode(output) in path.read_bytes():
-                found.append(path.parent.name)
-    return found
-
-
-def stopped(text, output, number, stage):
-    """The exit status of a run that gets a signal in a stage, and what it said of it."""
-    run = subprocess.Popen(
-        command("fairseq-hybrid", *arguments(text, output), "--workers", 2),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Background jobs of a shell ignore Ctrl-C; this one shall not.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    for line in run.stdout:
-        if f": {stage}" in line:
-            run.send_signal(number)
-            break
-    _, errors = run.communicate(timeout=100)
-    assert read_manifest(output) is None
-    deadline = time.monotonic() + 10
-    while processes_of(output):  # those that it started
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return run.returncode, errors
-
-
-def test_stopped_run_goes_on(text, undisturbed, tmp_path):
-    output = tmp_path / "out"
-    for number, stage, status in (
-        (signal.SIGTERM, "tokenising", 143),
-        (signal.SIGKILL, "subwords", -9),
-        (signal.SIGINT, "binarising", 130),
-        (signal.SIGKILL, "binarising", -9),
-    ):
-        found, errors = stopped(text, output, number, stage)
-        assert found == status
-        assert "Traceback" not in errors
-        assert number == signal.SIGKILL or not left_behind(output)
-    prepare(own_corpus(recipe(), text), output, workers=1)
-    assert read_manifest(output) == read_manifest(undisturbed)
-    assert not left_behind(output)
-
-
-def test_stopped_between_any_two_steps(text, undisturbed, no_preprocess, tmp_path, monkeypatch):
-    """Stopped at the first, second, ... move of a file or folder to its place."""
-    complete = tmp_path / "complete"
-    corpus = own_corpus(recipe(), text)
-    wanted = prepare(corpus, complete, workers=1)
-    moves = 0
-
-    def stopping(original):
-        def move(source, destination):
-            nonlocal moves
-            moves += 1
-            if moves == stop:
-                raise KeyboardInterrupt
-            return original(source, destination)
-
-        return move
-
-    monkeypatch.setattr(os, "rename", stopping(os.rename))
-    monkeypatch.setattr(os, "replace", stopping(os.replace))
-    interrupted = 0
-    for stop in range(1, 100):
-        moves = 0
-        output = tmp_path / f"out{stop}"
-        try:
-            prepare(corpus, output, workers=1)
-        except KeyboardInterrupt:
-            interrupted += 1
-        else:
-            break
-        assert read_manifest(output) is None
-        moves = 100
-        assert prepare(corpus, output, workers=1) == wanted
-    assert interrupted > 10  # six folders, six files of tokens, five stamps, the manifest
-
-
-def run_on_small_disk(text, output, size):
-    """A limit on the size of files, which is where this run's disk ends."""
-    return subprocess.run(
-        command("fairseq-hybrid", *arguments(text, output), "--workers", 1),
-        env=environment(),
-        capture_output=True,
-        text=True,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
-    )
-
-
-def test_full_disk(text, tmp_path):
-    done = run_on_small_disk(text, tmp_path / "out", 4000)
-    assert done.returncode == 1
-    assert "reading the text" in done.stderr and "File too large" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not left_behind(tmp_path / "out")
-    assert read_manifest(tmp_path / "out") is None
-
-
-def test_full_disk_in_fairseq(text, undisturbed, tmp_path):
-    output = tmp_path / "out"
-    shutil.copytree(undisturbed, output)
-    (output / "stages/binarise.json").unlink()
-    (output / "manifest.json").unlink()
-    done = run_on_small_disk(text, output, 100)
-    assert done.returncode == 1
-    assert "fairseq-preprocess ended with status 1; it said:" in done.stderr
-    assert not left_behind(output)
-    assert read_manifest(output) is None
-    prepare(own_corpus(recipe(), text), output, workers=1)
-    assert read_manifest(output) == read_manifest(undisturbed)
-
-
-def test_disk_full_in_a_stage(tmp_path):
-    def make(partial):
-        raise OSError(28, "No space left on device", str(partial / "made/big"))
-
-    stage = Stage("one", "making", ("made",), "key", make)
-    with pytest.raises(UserError, match="making: .*made/big cannot be written: No space left"):
-        Workshop(tmp_path, print, tmp_path / "whole").ensure(stage)
-    assert not list(tmp_path.iterdir())
-
-
-# -- The command -----------------------------------------------------------------------------
-
-
-def hybrid(*args):
-    return run_forked("fairseq_hybrid_attn", ("prepare", *args))
+# -- The command, recipes and cleaning --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -647,40 +359,48 @@ def hybrid(*args):
     [
         (["nothing"], "there is no recipe 'nothing'"),
         (["own", "--pairs", "0"], "--pairs 0: use 1 or more"),
+        (["own", "--workers", "0"], "--workers 0: use 1 or more"),
         (["own", "--own", "a", "b", "c"], "--own takes one folder"),
         (["own", "--source-lang", "de"], "--source-lang goes with --own"),
+        (["own", "--target-lang", "de"], "--target-lang goes with --own"),
         (["own", "--own", "missing"], "missing is not a folder"),
     ],
 )
 def test_mistakes_get_a_message(args, said, tmp_path, monkeypatch):
-    from fairseq_hybrid_attn.lab.command_line import main
-
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=said):
         main(["prepare", *args, "--output", "out"])
     assert not (tmp_path / "out").exists()
 
 
-def test_command_tells_what_it_made(text, tmp_path):
-    done = hybrid(recipe_file(tmp_path), "--own", text, "--output", tmp_path / "out", "--pairs", 50)
-    assert done.returncode == 0, done.stderr
-    assert "own text, de to en: train 50, valid 15, test 15\n" in done.stdout
-    assert "not used of train: not among --pairs 220\n" in done.stdout
+def test_command_tells_what_it_made(text, no_preprocess, tmp_path, capsys):
+    output = str(tmp_path / "out")
+    main(["prepare", "own", "--own", str(text), "--output", output, "--pairs", "50"])
+    said = capsys.readouterr()
+    assert "own text, de to en: train 50, valid 15, test 15\n" in said.out
+    assert "not used of train: not among --pairs 220\n" in said.out
+    assert "merges, not 10,000" in said.err
     assert json.loads((tmp_path / "out/manifest.json").read_text())["recipe"]["pairs"] == 50
 
 
-# -- Recipes and cleaning --------------------------------------------------------------------
+def test_missing_package_is_told_before_any_download(tmp_path, monkeypatch):
+    tokenisers._cached_tokeniser.cache_clear()
+    monkeypatch.setitem(sys.modules, "rjieba", None)
+    said = []
+    corpus = load_corpus("wmt17.zh-en", CONFIGS)
+    with pytest.raises(UserError, match="pip install rjieba"):
+        prepare(corpus, tmp_path / "out", say=said.append)
+    assert not said
 
 
-@pytest.mark.parametrize("path", sorted((CONFIGS / "corpora").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_recipe_is_good(path):
-    from fairseq_hybrid_attn.lab.corpora.readers import READERS
-
-    corpus = load_corpus(path.stem, CONFIGS)
-    assert corpus.name == path.stem
-    assert corpus.reader in READERS
-    for archive in corpus.archives:
-        assert archive.urls or archive.obtain or corpus.licence
+def test_every_recipe_is_good():
+    paths = sorted((CONFIGS / "corpora").glob("*.yaml"))
+    assert len(paths) > 10
+    for path in paths:
+        corpus = load_corpus(path.stem, CONFIGS)
+        assert corpus.name == path.stem and corpus.reader in READERS
+        for archive in corpus.archives:
+            assert archive.urls or archive.obtain or corpus.licence, path
 
 
 def test_all_faults_of_a_recipe_at_once():
@@ -689,15 +409,24 @@ def test_all_faults_of_a_recipe_at_once():
         "target": "de",
         "reader": "own",
         "tokenizer": {"de": "perl"},
-        "subwords": {"kind": "bpe", "size": 0},
+        "subwords": {"kind": "bpe", "size": 0, "sample": 0},
+        "valid-every": 1,
+        "replace-in-test": {"ab": "c"},
         "expect": {"dev": 3},
     }
     with pytest.raises(UserError) as caught:
         parse(data, Path("x.yaml"))
-    for word in ("perl", "same language", "bpe", "size: 0", "dev"):
-        assert word in str(caught.value)
-    with pytest.raises(UserError, match="lower: no such key"):
-        parse({**data, "lower": True}, Path("x.yaml"))
+    faults = "perl|same language|bpe|size: 0|sample: 0|valid-every: 1|single characters|dev"
+    for fault_said in faults.split("|"):
+        assert fault_said in str(caught.value)
+    for change, said in (
+        ({"lower": True}, "lower: no such key"),
+        ({"source": True}, "source: give a word"),
+        ({"subwords": {"kind": "bpe"}}, "subwords: .*'size'"),
+        ({"archives": [{"fil": "x"}]}, "archives, no. 1: no such key: fil"),
+    ):
+        with pytest.raises(UserError, match=said):
+            parse({**data, **change}, Path("x.yaml"))
 
 
 @pytest.mark.parametrize(
@@ -715,3 +444,4 @@ def test_all_faults_of_a_recipe_at_once():
 )
 def test_cleaning(source, target, expected):
     assert fault(source, target, Clean(max_tokens=5, max_ratio=1.5)) == expected
+    assert fault("a", "b", Clean(min_tokens=2)) == "too few tokens"

@@ -1,0 +1,269 @@
+"""Preparing again: what is remade, and runs that do not reach their end."""
+
+import contextlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from cli import command, environment
+from corpora_made import CONFIGS, pairs_of, recipe, remade, sentences, state, write
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, prepare, read_manifest
+from fairseq_hybrid_attn.lab.corpora.definition import with_options
+from fairseq_hybrid_attn.lab.engine.stages import Stage, Workshop
+
+EVERYTHING = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("text"), "x", sentences(100))
+
+
+# -- What is made again -----------------------------------------------------------------------
+
+
+def test_only_what_depends_on_a_change_is_made_again(text, no_preprocess, tmp_path):
+    output = tmp_path / "out"
+    corpus = own_corpus(recipe(), text)
+    assert remade(corpus, output) == EVERYTHING
+    assert remade(replace(corpus, notes="other", scores=("bleu",)), output) == []
+    assert remade(with_options(corpus, subword_size=20), output) == EVERYTHING[3:]
+    assert remade(corpus, output) == EVERYTHING[3:]
+    # The intermediate files are gone by then, hence from the start.
+    assert remade(with_options(corpus, pairs=50), output) == EVERYTHING
+    assert remade(replace(corpus, lowercase=True), output) == EVERYTHING
+
+
+def test_again_changes_nothing(text, no_preprocess, tmp_path):
+    output = tmp_path / "out"
+    prepare(own_corpus(recipe(), text), output, workers=1)
+    before = state(output)
+    folders = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_dir()}
+    assert remade(own_corpus(recipe(), text), output) == []
+    assert state(output) == before
+    assert folders == {path: path.stat().st_mtime_ns for path in folders}
+
+
+def test_damaged_results_are_made_again(text, no_preprocess, tmp_path):
+    output = tmp_path / "out"
+    corpus = own_corpus(recipe(), text)
+    digest = prepare(corpus, output, workers=1).digest
+    codes = output / "subwords/subwords.codes"
+    content = codes.read_bytes()
+    codes.write_bytes(content[:-2] + b"x\n")  # of the same size
+    assert remade(corpus, output) == ["subwords"]
+    assert codes.read_bytes() == content
+    (output / "raw/test.en").unlink()
+    assert remade(corpus, output)[:3] == EVERYTHING[:3]
+    (output / "manifest.json").write_text("{")
+    assert remade(corpus, output) == []
+    assert read_manifest(output).digest == digest
+    # A copy has other times, and is as good.
+    for path in output.rglob("*"):
+        os.utime(path)
+    assert remade(corpus, output) == []
+
+
+def test_what_is_made_of_something_else_is_made_again(text, no_preprocess, tmp_path):
+    """As after a kill between two stages, if a tool was replaced by a newer one meanwhile."""
+    output = tmp_path / "out"
+    corpus = own_corpus(recipe(), text)
+    prepare(corpus, output, workers=1)
+    stamp = output / "stages/subwords.json"
+    subwords = json.loads(stamp.read_text())
+    subwords["files"]["subwords/train.de"]["sha256"] = "0" * 64
+    stamp.write_text(json.dumps(subwords))
+    assert remade(corpus, output) == ["binarising"]
+
+
+def test_changed_text_is_read_again(no_preprocess, tmp_path):
+    folder = write(tmp_path / "text", "x", sentences(60))
+    first = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
+    write(folder, "x", sentences(60, seed=1))
+    second = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
+    assert first.digest != second.digest
+    assert set(pairs_of(tmp_path / "out", "train")) < set(sentences(60, seed=1))
+
+
+def test_folder_of_others_is_left_alone(text, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/precious").write_text("x")
+    with pytest.raises(UserError, match="not made here"):
+        prepare(own_corpus(recipe(), text), tmp_path, workers=1)
+    assert state(tmp_path).keys() == {Path("raw/precious")}
+
+
+# -- Runs that do not reach their end ---------------------------------------------------------
+
+
+def left_behind(output):
+    return [path for path in output.glob(".partial-*")]
+
+
+def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_path, monkeypatch):
+    output = tmp_path / "out"
+    corpus = own_corpus(recipe(), text)
+    first = prepare(corpus, output, workers=1)
+
+    def stop(*details):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "binarise", stop)
+        with pytest.raises(KeyboardInterrupt):
+            prepare(with_options(corpus, subword_size=20), output, workers=1)
+    assert read_manifest(output) is None
+    # bin/ is still that of the first run, and the same subwords come out as then.
+    assert remade(corpus, output) == ["subwords"]
+    assert read_manifest(output) == first
+
+
+def test_stopped_between_any_two_steps(text, no_preprocess, tmp_path, monkeypatch):
+    """Stopped at the first, second, ... move of a file or folder to its place."""
+    corpus = own_corpus(recipe(), text)
+    wanted = prepare(corpus, tmp_path / "complete", workers=1)
+    moves = 0
+
+    def stopping(original):
+        def move(source, destination):
+            nonlocal moves
+            moves += 1
+            if moves == stop:
+                raise KeyboardInterrupt
+            return original(source, destination)
+
+        return move
+
+    monkeypatch.setattr(os, "rename", stopping(os.rename))
+    monkeypatch.setattr(os, "replace", stopping(os.replace))
+    interrupted = 0
+    for stop in range(1, 100):
+        moves = 0
+        output = tmp_path / f"out{stop}"
+        try:
+            prepare(corpus, output, workers=1)
+        except KeyboardInterrupt:
+            interrupted += 1
+        else:
+            break
+        assert read_manifest(output) is None
+        moves = 100
+        assert prepare(corpus, output, workers=1) == wanted
+    # Six folders, six files of tokens, six of subwords, five stamps, the manifest.
+    assert interrupted > 20
+
+
+def test_disk_full_in_a_stage(tmp_path):
+    def make(partial):
+        raise OSError(28, "No space left on device", str(partial / "made/big"))
+
+    stage = Stage("one", "making", ("made",), "key", make)
+    with pytest.raises(UserError, match="making: .*made/big cannot be written: No space left"):
+        Workshop(tmp_path, print, tmp_path / "whole").ensure(stage)
+    assert not list(tmp_path.iterdir())
+
+
+# -- Whole programs: each takes seconds to start ----------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undisturbed(text, tmp_path_factory):
+    """A run that nothing happened to."""
+    output = tmp_path_factory.mktemp("undisturbed") / "out"
+    prepare(own_corpus(recipe(), text), output, workers=1)
+    return output
+
+
+def arguments(text, output, workers):
+    path = output.parent / "own.yaml"
+    content = (CONFIGS / "corpora/own.yaml").read_text()
+    path.write_text(content.replace("size: 10000", "size: 30"))
+    words = ["prepare", path, "--own", text, "--output", output, "--workers", workers]
+    return command("fairseq-hybrid", *words)
+
+
+def processes_of(output):
+    """The processes with this folder in their command lines (on Linux)."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(output) in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
+def stopped(text, output, number, stage):
+    """The exit status of a run that gets a signal in a stage, and what it said of it."""
+    run = subprocess.Popen(
+        arguments(text, output, 2),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Background jobs of a shell ignore Ctrl-C; this one shall not.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    for line in run.stdout:
+        if f": {stage}" in line:
+            run.send_signal(number)
+            break
+    _, errors = run.communicate(timeout=100)
+    assert read_manifest(output) is None
+    deadline = time.monotonic() + 10
+    while processes_of(output):  # those that it started
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return run.returncode, errors
+
+
+@pytest.mark.slow
+def test_stopped_run_is_resumed(text, undisturbed, tmp_path):
+    output = tmp_path / "out"
+    for number, stage, status in (
+        (signal.SIGTERM, "tokenising", 143),
+        (signal.SIGKILL, "subwords", -9),
+        (signal.SIGINT, "binarising", 130),
+        (signal.SIGKILL, "binarising", -9),
+    ):
+        found, errors = stopped(text, output, number, stage)
+        assert found == status
+        assert "Traceback" not in errors
+        assert number == signal.SIGKILL or not left_behind(output)
+    prepare(own_corpus(recipe(), text), output, workers=1)
+    assert read_manifest(output) == read_manifest(undisturbed)
+    assert not left_behind(output)
+
+
+@pytest.mark.slow
+def test_full_disk(text, undisturbed, tmp_path):
+    """The limit on the size of files is where this disk ends: of our files, and of fairseq's."""
+    shutil.copytree(undisturbed, tmp_path / "fairseq")
+    (tmp_path / "fairseq/stages/binarise.json").unlink()
+    (tmp_path / "fairseq/manifest.json").unlink()
+    for name, size, said in (
+        ("ours", 1500, "reading the text: .* cannot be written: File too large"),
+        ("fairseq", 100, "fairseq-preprocess ended with status 1; it said:"),
+    ):
+        output = tmp_path / name
+        done = subprocess.run(
+            arguments(text, output, 1),
+            env=environment(),
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda size=size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size)),
+        )
+        assert done.returncode == 1 and "Traceback (most" not in done.stderr.split("|")[0]
+        assert re.search(said, done.stderr), done.stderr
+        assert not left_behind(output) and read_manifest(output) is None
+    prepare(own_corpus(recipe(), text), output, workers=1)
+    assert read_manifest(output) == read_manifest(undisturbed)

@@ -21,16 +21,9 @@ def double_softmax(monkeypatch):
 @pytest.fixture
 def no_preprocess(monkeypatch):
     """Prepare corpora without fairseq-preprocess, which takes seconds to start."""
-    from fairseq_hybrid_attn.lab.corpora import pipeline
+    from corpora_made import skip_preprocess  # here, since few tests need it
 
-    def binarise(corpus, subwords, output, workers):
-        for language in corpus.languages:
-            (output / f"dict.{language}.txt").write_bytes(
-                (subwords / f"train.{language}").read_bytes()
-            )
-        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
-
-    monkeypatch.setattr(pipeline, "binarise", binarise)
+    skip_preprocess(monkeypatch)
 
 
 #: Files of minutes.  They come first, so that no worker is left alone with one at the end.

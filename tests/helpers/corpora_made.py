@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import load_corpus, pipeline, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -74,3 +74,15 @@ def state(folder):
         for path in folder.rglob("*")
         if path.is_file()
     }
+
+
+def skip_preprocess(patch):
+    """Prepare corpora without fairseq-preprocess, which takes seconds to start."""
+
+    def binarise(corpus, subwords, output, workers):
+        for language in corpus.languages:
+            text = (subwords / f"train.{language}").read_bytes()
+            (output / f"dict.{language}.txt").write_bytes(text)
+        return {"dictionary": dict.fromkeys(corpus.languages, 0)}
+
+    patch.setattr(pipeline, "binarise", binarise)

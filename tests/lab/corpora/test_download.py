@@ -99,7 +99,7 @@ def test_file_that_is_there_needs_no_network(tmp_path):
     assert (found, said) == (SHA256, [])
 
 
-def test_broken_download_goes_on_where_it_stopped(server, tmp_path):
+def test_broken_download_is_resumed_where_it_stopped(server, tmp_path):
     server.cuts = [300_000]
     found, said = fetch(tmp_path, server.url(), sha256=SHA256)
     assert found == SHA256
@@ -108,11 +108,11 @@ def test_broken_download_goes_on_where_it_stopped(server, tmp_path):
     assert names(tmp_path) == ["a.tgz"]
 
 
-def test_next_run_goes_on_as_well(server, tmp_path):
+def test_next_run_resumes_as_well(server, tmp_path):
     server.cuts = [1000] * download.ATTEMPTS
     with pytest.raises(UserError, match="broken off"):
         fetch(tmp_path, server.url())
-    # Each attempt went on from the one before.
+    # Each attempt resumed the one before.
     size = 1000 * download.ATTEMPTS
     assert (tmp_path / "a.tgz.partial").stat().st_size == size
     assert not (tmp_path / "a.tgz").exists()
@@ -120,48 +120,44 @@ def test_next_run_goes_on_as_well(server, tmp_path):
     assert server.requests[-1] == ("/a.tgz", f"bytes={size}-")
 
 
-@pytest.mark.parametrize("lacking", ["ranges", "tag", "same file"])
-def test_starts_again_where_going_on_is_impossible(lacking, server, tmp_path):
-    server.ranges = lacking != "ranges"
-    server.tag = None if lacking == "tag" else '"one"'
+@pytest.mark.parametrize("missing", ["ranges", "tag", "same file"])
+def test_starts_again_where_it_cannot_resume(missing, server, tmp_path):
+    server.ranges = missing != "ranges"
+    server.tag = None if missing == "tag" else '"one"'
     server.cuts = [5000] * download.ATTEMPTS
     with pytest.raises(UserError):
         fetch(tmp_path, server.url())
-    if lacking == "same file":
+    if missing == "same file":
         server.files["/a.tgz"], server.tag = CONTENT[::-1], '"two"'
     found, _ = fetch(tmp_path, server.url())
     assert found == hashlib.sha256(server.files["/a.tgz"]).hexdigest()
     assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
 
 
-def test_partial_file_of_unknown_origin_is_not_gone_on_with(server, tmp_path):
+def test_partial_file_of_unknown_origin_is_not_resumed(server, tmp_path):
     (tmp_path / "a.tgz.partial").write_bytes(b"something else")
     assert fetch(tmp_path, server.url())[0] == SHA256
     assert server.requests == [("/a.tgz", None)]
 
 
-def test_second_place_if_the_first_has_no_such_file(server, tmp_path):
-    found, said = fetch(tmp_path, server.url("/gone.tgz"), server.url())
-    assert found == SHA256
-    assert any("404" in line for line in said)
-    assert [path for path, _ in server.requests] == ["/gone.tgz", "/a.tgz"]
-
-
-def test_second_place_if_the_first_cannot_be_reached(server, tmp_path):
-    assert fetch(tmp_path, "http://127.0.0.1:1/a.tgz", server.url())[0] == SHA256
+def test_second_place_if_the_first_does_not_have_the_file(server, tmp_path):
+    server.files["/wrong.tgz"] = b"<html>please log in</html>"
+    for number, (first, said) in enumerate(
+        [
+            (server.url("/gone.tgz"), "404"),
+            ("http://127.0.0.1:1/a.tgz", "no connection"),
+            (server.url("/wrong.tgz"), "another file"),
+        ]
+    ):
+        found, log = fetch(tmp_path / str(number), first, server.url(), sha256=SHA256)
+        assert found == SHA256
+        assert any(said in line for line in log)
 
 
 def test_busy_server_is_asked_again(server, tmp_path):
     server.status = [503, 429]
     assert fetch(tmp_path, server.url())[0] == SHA256
     assert len(server.requests) == 3
-
-
-def test_second_place_if_the_first_has_another_file(server, tmp_path):
-    server.files["/wrong.tgz"] = b"<html>please log in</html>"
-    found, said = fetch(tmp_path, server.url("/wrong.tgz"), server.url(), sha256=SHA256)
-    assert found == SHA256
-    assert any("another file" in line for line in said)
 
 
 def test_no_place_has_it(server, tmp_path):

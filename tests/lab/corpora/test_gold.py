@@ -1,25 +1,30 @@
 """Hand-aligned sentences of a corpus, and word alignments of its training text."""
 
-import json
+import contextlib
+import io
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from corpora_made import lines, parts, recipe, remade
+from corpora_made import CONFIGS, lines, parts, recipe, remade, skip_preprocess
 from fairseq.data import data_utils
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.link_files import read_gold
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.corpora import aligned, load_corpus, own_corpus, prepare
-from fairseq_hybrid_attn.lab.corpora.definition import GoldSet, parse
+from fairseq_hybrid_attn.lab.corpora import (
+    aligned,
+    load_corpus,
+    own_corpus,
+    prepare,
+    read_manifest,
+)
+from fairseq_hybrid_attn.lab.corpora.definition import parse
 from fairseq_hybrid_attn.lab.engine.processes import ProgramFailed
 from fairseq_hybrid_attn.lab.text.tokenisers import spelling
 from fairseq_hybrid_attn.lab.text.words import words_of
-
-CONFIGS = Path(__file__).parents[3] / "configs"
 
 #: German, English, and links English-German from 1: one is beyond its sentence.
 GOLD = [
@@ -92,6 +97,12 @@ def test_which_sentences_are_scored(no_preprocess, tmp_path):
     write_gold(tmp_path / "text", about.replace("2", "9"))
     with pytest.raises(UserError, match="no sentence is left"):
         made(tmp_path / "text", tmp_path / "out")
+
+
+def test_command_says_how_many_are_hand_aligned(no_preprocess, tmp_path, capsys):
+    by_command(write_gold(parts(tmp_path / "text")), tmp_path / "out")
+    assert "hand-aligned: 4 sentences" in capsys.readouterr().out
+    assert not (tmp_path / "out/aligned").exists()
 
 
 def test_a_changed_gold_set_makes_nothing_else_anew(no_preprocess, tmp_path):
@@ -185,15 +196,27 @@ def test_spelling(kind, language, word, spelt):
 # --- word alignments of the training text -----------------------------------------------------
 
 
+def by_command(text, output, *more):
+    words = ["--own", str(text), "--output", str(output), "--subword-size", "60"]
+    main(["prepare", "own", *words, *more])
+    return read_manifest(output)
+
+
 @pytest.fixture(scope="module")
 def with_alignments(tmp_path_factory):
+    """A corpus prepared by the command, and what it printed."""
     pytest.importorskip("eflomal")
     folder = tmp_path_factory.mktemp("aligned")
-    return folder, made(parts(folder / "text"), folder / "out", alignments=True)
+    parts(folder / "text")
+    printed = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        skip_preprocess(patch)
+        by_command(folder / "text", folder / "out", "--alignments")
+    return folder, read_manifest(folder / "out"), printed.getvalue()
 
 
 def test_alignments_are_fairseq_s_and_fit_the_text(with_alignments):
-    folder, manifest = with_alignments
+    folder, manifest, printed = with_alignments
     out = folder / "out"
     path = str(out / "aligned/train.align.de-en")
     links = data_utils.load_indexed_dataset(path, None, "mmap")
@@ -209,15 +232,16 @@ def test_alignments_are_fairseq_s_and_fit_the_text(with_alignments):
     for file in (out / "bin").iterdir():
         assert (out / "aligned" / file.name).samefile(file)
     assert manifest.alignments and manifest.versions["eflomal"]
+    assert f"--load-alignments: {out / 'aligned'}" in printed
 
 
-def test_asked_for_or_not_the_data_are_the_same(with_alignments, tmp_path):
-    folder, manifest = with_alignments
+def test_asked_for_or_not_the_data_are_the_same(with_alignments, no_preprocess, tmp_path):
+    folder, manifest, _ = with_alignments
     before = (folder / "out/aligned/train.align").read_bytes()
-    again = made(folder / "text", folder / "out")
+    again = by_command(folder / "text", folder / "out")
     assert again == manifest  # neither forgotten nor made again
     assert (folder / "out/aligned/train.align").read_bytes() == before
-    without = made(folder / "text", tmp_path / "out")
+    without = by_command(folder / "text", tmp_path / "out")
     assert without.alignments is None and not (tmp_path / "out/aligned").exists()
     assert without.digest == manifest.digest
 
@@ -242,22 +266,3 @@ def test_without_eflomal_it_is_said_before_the_work(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="pip install"):
         made(parts(tmp_path / "text"), tmp_path / "out", alignments=True)
     assert not (tmp_path / "out/subwords").exists()
-
-
-def test_the_command_says_what_there_is(with_alignments, capsys):
-    folder, _ = with_alignments
-    own, output = folder / "text", folder / "by command"
-    main(["prepare", "own", "--own", str(write_gold(own)), "--output", str(output)])
-    assert "hand-aligned: 4 sentences" in capsys.readouterr().out
-    assert not (output / "aligned").exists()
-    for name in ("de", "en", "align", "yaml"):
-        (own / f"gold.{name}").unlink()
-    main(["prepare", "own", "--own", str(own), "--output", str(output), "--alignments"])
-    assert f"--load-alignments: {output / 'aligned'}" in capsys.readouterr().out
-
-
-def test_manifest_is_plain_data(with_alignments):
-    folder, manifest = with_alignments
-    written = json.loads((folder / "out/manifest.json").read_text())
-    assert written["alignments"] == manifest.alignments and written["gold"] is None
-    assert GoldSet({}, "", 0, "de").files == ("",)

@@ -6,16 +6,15 @@ What has to come out was worked out by hand from fairseq's prepare-iwslt14.sh.
 import io
 import tarfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from corpora_made import CONFIGS, lines
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import load_corpus, pipeline, prepare
+from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
 from fairseq_hybrid_attn.lab.corpora.readers import iwslt14
 
-CONFIGS = Path(__file__).parents[3] / "configs"
 SETS = {"dev2010": "TED", "dev2012": "TEDX", "tst2010": "TED", "tst2011": "TED", "tst2012": "TED"}
 
 #: Sentences (German, English) that are too uneven, and one that is just not.
@@ -97,13 +96,9 @@ def recipe(name, **changes):
     return replace(corpus, subwords=Subwords(corpus.subwords.kind, 60), **changes)
 
 
-def lines(path):
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
-
-
 def read(corpus, downloads, tmp_path):
     destination = tmp_path / "read"
-    destination.mkdir()
+    destination.mkdir(parents=True)
     archives = {item.file: downloads / item.file for item in corpus.archives}
     iwslt14.read(corpus, archives, destination)
     return destination
@@ -143,7 +138,7 @@ def test_fairseq_recipe_from_archive_to_binary(downloads, tmp_path, capsys):
     assert not (output / "work").exists()
 
 
-def test_hysan_recipe_is_cased_and_without_dev2012(downloads, tmp_path):
+def test_hysan_recipe_is_cased_and_without_dev2012(downloads, no_preprocess, tmp_path):
     output = tmp_path / "out"
     manifest = prepare(recipe("hysan"), output, downloads, workers=1)
     assert manifest.counts["test"] == 12
@@ -153,7 +148,7 @@ def test_hysan_recipe_is_cased_and_without_dev2012(downloads, tmp_path):
     assert pieces.replace(" ", "").replace("\u2581", " ") == " Das ist Satz 0-0 ."
 
 
-def test_mma_recipe_says_what_is_lacking_before_it_downloads(tmp_path):
+def test_mma_recipe_says_what_is_missing_before_it_downloads(tmp_path):
     said = []
     with pytest.raises(UserError) as caught:
         prepare(recipe("mma"), tmp_path / "out", tmp_path / "none", say=said.append)
@@ -174,58 +169,45 @@ def test_mma_recipe_with_tst2013(downloads, tmp_path):
     assert names.count("tst2013") == 5
 
 
-def test_missing_set_is_refused_not_left_out(downloads, tmp_path):
-    corpus = recipe("fairseq", options={"test": ["dev2010", "tst2013"]})
-    with pytest.raises(UserError, match=r"tst2013 is not in .*IWSLT14\.TED\.tst2013\.de-en\.de"):
-        read(corpus, downloads, tmp_path)
-
-
-def test_sides_of_different_length(downloads, tmp_path):
+def test_wrong_files_are_refused(downloads, tmp_path):
+    """A missing set is not left out: the test set would be another one."""
+    train, dev = "train.tags.de-en.de", "IWSLT14.TED.dev2010.de-en.de.xml"
     files = release()
-    files["IWSLT14.TED.tst2011.de-en.en.xml"] = segments("tst2011", "en", count=4)
-    archive(downloads / "de-en.tgz", files)
-    with pytest.raises(UserError, match=r"tst2011 \(de\) has 3 lines, but tst2011 \(en\) has 4"):
-        read(recipe("fairseq"), downloads, tmp_path)
+    latin = files[train].encode().replace(b"Satz 0-0", b"S\xe4tze 0-0")
+    for number, (changes, said) in enumerate(
+        [
+            ({dev: None}, r"dev2010 is not in .*IWSLT14\.TED\.dev2010\.de-en\.de"),
+            ({f"old/{dev}": files[dev]}, "more than one file for dev2010"),
+            (
+                {dev: segments("dev2010", "de", count=4)},
+                r"dev2010 \(de\) has 4 lines, but dev2010 \(en\) has 3",
+            ),
+            # Line 9: four lines about the talk, title, description, reviewer, translator.
+            ({train: latin}, r"de-en.tgz: de-en/train.tags.de-en.de, line 9: not UTF-8"),
+            (
+                {dev: files[dev].replace(" </seg>", "\n</seg>", 1)},
+                "dev2010.*line 3: not a <seg id> of one line",
+            ),
+        ]
+    ):
+        changed = {name: text for name, text in {**files, **changes}.items() if text is not None}
+        archive(downloads / "de-en.tgz", changed)
+        with pytest.raises(UserError, match=said):
+            read(recipe("fairseq"), downloads, tmp_path / str(number))
 
 
-def test_not_utf8_is_told_with_file_and_line(downloads, tmp_path):
-    files = release()
-    files["train.tags.de-en.de"] = (
-        files["train.tags.de-en.de"].encode().replace(b"Satz 0-0", b"S\xe4tze 0-0")
-    )
-    archive(downloads / "de-en.tgz", files)
-    # Line 9: four lines about the talk, title, description, reviewer, translator.
-    with pytest.raises(UserError, match=r"de-en.tgz: de-en/train.tags.de-en.de, line 9: not UTF-8"):
-        read(recipe("fairseq"), downloads, tmp_path)
-
-
-def test_segment_that_goes_on_in_the_next_line(downloads, tmp_path):
-    files = release()
-    name = "IWSLT14.TED.dev2010.de-en.de.xml"
-    files[name] = files[name].replace(" </seg>", "\n</seg>", 1)
-    archive(downloads / "de-en.tgz", files)
-    with pytest.raises(UserError, match="dev2010.*line 3: not a <seg id> of one line"):
-        read(recipe("fairseq"), downloads, tmp_path)
-
-
-@pytest.mark.parametrize("keep", [0.2, 0.9, 0.999])
-def test_archive_cut_off(keep, downloads, tmp_path):
+def test_damaged_archive(downloads, tmp_path):
     path = downloads / "de-en.tgz"
     content = path.read_bytes()
-    path.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(UserError, match="de-en.tgz is damaged or cut off.*delete it"):
-        read(recipe("fairseq"), downloads, tmp_path)
+    damaged = [content[: int(len(content) * share)] for share in (0.2, 0.9, 0.999)]
+    for number, other in enumerate([*damaged, b"<html>please log in</html>"]):
+        path.write_bytes(other)
+        with pytest.raises(UserError, match="de-en.tgz is damaged or cut off.*delete it"):
+            read(recipe("fairseq"), downloads, tmp_path / str(number))
 
 
-def test_archive_that_is_a_web_page(downloads, tmp_path):
-    (downloads / "de-en.tgz").write_text("<html>please log in</html>")
-    with pytest.raises(UserError, match="damaged"):
-        read(recipe("fairseq"), downloads, tmp_path)
-
-
-def test_archive_may_go_when_all_is_made(downloads, tmp_path, monkeypatch):
+def test_archive_may_go_when_all_is_made(downloads, no_preprocess, tmp_path):
     output = tmp_path / "out"
-    monkeypatch.setattr(pipeline, "binarise", fake_binarise)
     first = prepare(recipe("fairseq"), output, downloads, workers=1)
     (downloads / "de-en.tgz").unlink()
     said = []
@@ -233,9 +215,8 @@ def test_archive_may_go_when_all_is_made(downloads, tmp_path, monkeypatch):
     assert not said
 
 
-def test_another_archive_makes_everything_again(downloads, tmp_path, monkeypatch):
+def test_another_archive_makes_everything_again(downloads, no_preprocess, tmp_path):
     output = tmp_path / "out"
-    monkeypatch.setattr(pipeline, "binarise", fake_binarise)
     first = prepare(recipe("fairseq"), output, downloads, workers=1)
     files = release()
     files["IWSLT14.TED.tst2012.de-en.de.xml"] = segments("changed", "de")
@@ -247,8 +228,3 @@ def test_another_archive_makes_everything_again(downloads, tmp_path, monkeypatch
     assert second.digest != first.digest
     assert second.archives != first.archives
     assert lines(output / "raw/test.de")[-1] == "de Q&A 3 of changed: it’s so."
-
-
-def fake_binarise(corpus, subwords, output, workers):
-    (output / "dict.de.txt").write_text("x 1\n")
-    return {"dictionary": {"de": 1, "en": 1}}

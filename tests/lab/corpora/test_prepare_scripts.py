@@ -11,7 +11,7 @@ REPOSITORY = Path(__file__).parents[3]
 NAMES = sorted(path.name for path in (REPOSITORY / "scripts/prepare").glob("*.sh"))
 
 PYTHON = """#!/bin/sh
-# Fit for choose_python, and gives the stamp that the virtual environment has.
+# Suits choose_python, and prints the stamp of the virtual environment.
 [ "$1" = - ] && echo fresh
 exit 0
 """
@@ -36,7 +36,7 @@ def checkout(tmp_path):
 
 
 def run(checkout, script, *arguments, **variables):
-    """Run a script; what it gives to fairseq-hybrid is in ``given``, None if nothing."""
+    """Run a script; ``given`` is what it gives to fairseq-hybrid, None if nothing."""
     record = checkout / "record"
     environment = {
         name: value
@@ -60,39 +60,37 @@ def run(checkout, script, *arguments, **variables):
     return done
 
 
-@pytest.mark.parametrize("script", NAMES)
-def test_help_does_nothing_else(script, checkout):
-    done = run(checkout, script, "--help")
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"scripts/prepare/{script}: ")
-    for name in ("DATA", "DOWNLOADS", "WORKERS", "PYTHON"):
-        assert f"\n  {name} " in done.stdout
-    assert done.given is None
-    assert not (checkout / "build").exists()
+def test_help_does_nothing_else(checkout):
+    assert len(NAMES) == 5
+    for script in NAMES:
+        done = run(checkout, script, "--help")
+        assert done.returncode == 0
+        assert done.stdout.startswith(f"scripts/prepare/{script}: ")
+        for name in ("DATA", "DOWNLOADS", "WORKERS", "PYTHON"):
+            assert f"\n  {name} " in done.stdout
+        assert done.given is None
+        assert not (checkout / "build").exists()
 
 
-@pytest.mark.parametrize(
-    "script, arguments, recipe",
-    [
-        ("iwslt14_de-en.sh", [], "iwslt14.de-en.fairseq"),
-        ("iwslt14_de-en.sh", ["hysan"], "iwslt14.de-en.hysan"),
-        ("iwslt14_de-en.sh", ["mma"], "iwslt14.de-en.mma"),
-        ("wmt14_en-de.sh", [], "wmt14.en-de.hysan"),
-        ("wmt14_en-de.sh", ["hybrid_gate"], "wmt14.en-de.hybrid_gate"),
-        ("wmt17_zh-en.sh", [], "wmt17.zh-en"),
-        ("aspec_ja-en.sh", [], "wat17.ja-en.hybrid_gate"),
-        ("aspec_ja-en.sh", ["mma"], "wat17.ja-en.mma"),
-        ("aspec_ja-en.sh", ["mma_en-ja"], "wat17.en-ja.mma"),
-    ],
-)
-def test_recipe_and_folders(script, arguments, recipe, checkout):
-    assert (REPOSITORY / f"configs/corpora/{recipe}.yaml").is_file()
-    done = run(checkout, script, *arguments, "--pairs", "9")
-    assert done.returncode == 0, done.stderr
-    output, downloads = checkout / "data" / recipe, checkout / "data/downloads"
-    folders = ["--output", str(output), "--downloads", str(downloads)]
-    assert done.given == ["prepare", recipe, *folders, "--pairs", "9"]
-    assert "threads 1" in done.stdout
+def test_recipe_and_folders(checkout):
+    for words, recipe in (
+        ("iwslt14_de-en.sh", "iwslt14.de-en.fairseq"),
+        ("iwslt14_de-en.sh hysan", "iwslt14.de-en.hysan"),
+        ("iwslt14_de-en.sh mma", "iwslt14.de-en.mma"),
+        ("wmt14_en-de.sh", "wmt14.en-de.hysan"),
+        ("wmt14_en-de.sh hybrid_gate", "wmt14.en-de.hybrid_gate"),
+        ("wmt17_zh-en.sh", "wmt17.zh-en"),
+        ("aspec_ja-en.sh", "wat17.ja-en.hybrid_gate"),
+        ("aspec_ja-en.sh mma", "wat17.ja-en.mma"),
+        ("aspec_ja-en.sh mma_en-ja", "wat17.en-ja.mma"),
+    ):
+        assert (REPOSITORY / f"configs/corpora/{recipe}.yaml").is_file()
+        done = run(checkout, *words.split(), "--pairs", "9")
+        assert done.returncode == 0, done.stderr
+        output, downloads = checkout / "data" / recipe, checkout / "data/downloads"
+        folders = ["--output", str(output), "--downloads", str(downloads)]
+        assert done.given == ["prepare", recipe, *folders, "--pairs", "9"]
+        assert "threads 1" in done.stdout
 
 
 def test_settings(checkout):
@@ -119,23 +117,20 @@ def test_own_folder_and_files(checkout):
     assert done.given[6:] == ["--own", *files]
 
 
-@pytest.mark.parametrize(
-    "script, arguments, variables, said",
-    [
-        ("iwslt14_de-en.sh", ["fairsek"], {}, "fairsek: use one of fairseq hysan mma"),
-        ("iwslt14_de-en.sh", [], {"WORKERS": "many"}, "WORKERS=many"),
-        ("iwslt14_de-en.sh", [], {"WORKERS": "0"}, "WORKERS=0"),
-        ("own.sh", [], {}, "name a folder or two files"),
-        ("own.sh", ["missing"], {}, "missing does not exist"),
-        ("own.sh", ["a", "b", "c"], {}, "name a folder or two files"),
-    ],
-)
-def test_mistakes_are_refused_before_anything_is_made(script, arguments, variables, said, checkout):
-    done = run(checkout, script, *arguments, **variables)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert done.given is None
-    assert not (checkout / "build").exists()
+def test_mistakes_are_refused_before_anything_is_made(checkout):
+    for words, variables, said in (
+        ("iwslt14_de-en.sh fairsek", {}, "fairsek: use one of fairseq hysan mma"),
+        ("iwslt14_de-en.sh", {"WORKERS": "many"}, "WORKERS=many"),
+        ("iwslt14_de-en.sh", {"WORKERS": "0"}, "WORKERS=0"),
+        ("own.sh", {}, "name a folder or two files"),
+        ("own.sh missing", {}, "missing does not exist"),
+        ("own.sh a b c", {}, "name a folder or two files"),
+    ):
+        done = run(checkout, *words.split(), **variables)
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert done.given is None
+        assert not (checkout / "build").exists()
 
 
 def test_failure_is_passed_on(checkout):

@@ -71,31 +71,27 @@ def test_abbreviations_are_those_of_the_language():
     assert tokeniser("moses", "en")("Äpfel usw. Dr. Meier") == "Äpfel usw . Dr. Meier"
 
 
-@pytest.mark.parametrize("kind", WITHOUT_MODEL)
-def test_tokens_are_separated_by_single_spaces_alone(kind):
+def test_tokens_are_separated_by_single_spaces_alone():
     """fairseq splits at all white space, subword-nmt at the space: both must see the same."""
-    tokenise = tokeniser(kind, LANGUAGE.get(kind, "en"))
-    random.seed(1)
     letters = list("ab1,.'\"&-<|日本中文のテ　é😀\u200b\ufeff\x00\x07\x9f ") + list(WHITE)
-    for _ in range(500):
-        text = "".join(random.choices(letters, k=random.randrange(30)))
-        tokens = tokenise(text)
-        assert tokens.split() == (tokens.split(" ") if tokens else []), repr(text)
-        assert tokens.splitlines() == ([tokens] if tokens else []), repr(text)
+    for kind in WITHOUT_MODEL:
+        tokenise = tokeniser(kind, LANGUAGE.get(kind, "en"))
+        random.seed(1)
+        for _ in range(500):
+            text = "".join(random.choices(letters, k=random.randrange(30)))
+            tokens = tokenise(text)
+            assert tokens.split() == (tokens.split(" ") if tokens else []), (kind, text)
+            assert tokens.splitlines() == ([tokens] if tokens else []), (kind, text)
 
 
-@pytest.mark.parametrize("kind", ["mecab", "jieba", "none"])
-def test_control_characters_end_nothing(kind):
-    """A NUL would end the string for MeCab, and the rest would be lost."""
-    tokens = tokeniser(kind, LANGUAGE.get(kind, "en"))("ab\x00cd\x01ef")
-    assert tokens == "ab cd ef"
-
-
-@pytest.mark.parametrize("kind", WITHOUT_MODEL)
-def test_segmenting_loses_no_character(kind):
+def test_no_character_is_lost():
+    """Control characters are spaces: a NUL would end the string for MeCab."""
     text = "研究では、GPU 2台（約300時間）を使い3.5%改善した。 日本語 中文字符"
-    tokens = tokeniser(kind, LANGUAGE.get(kind, "en"))(text)
-    assert tokens.replace(" ", "") == text.replace(" ", "")
+    for kind in WITHOUT_MODEL:
+        tokens = tokeniser(kind, LANGUAGE.get(kind, "en"))(text)
+        assert tokens.replace(" ", "") == text.replace(" ", ""), kind
+        if not kind.startswith("moses"):
+            assert tokeniser(kind, LANGUAGE.get(kind, "en"))("ab\x00cd\x01ef") == "ab cd ef"
 
 
 # -- Text of tokens ---------------------------------------------------------------------------
@@ -147,27 +143,23 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(rewriting, "BLOCK", 5)
 
 
-@pytest.mark.parametrize("kind", WITHOUT_MODEL)
-def test_file_line_by_line_for_any_number_of_workers(kind, tmp_path, small_blocks):
-    lang = LANGUAGE.get(kind, "en")
+def test_file_line_by_line_for_any_number_of_workers(tmp_path, small_blocks):
     random.seed(2)
     letters = list("abc é日本の中文., ") + list(WHITE)
-    lines = ["".join(random.choices(letters, k=random.randrange(40))) for _ in range(300)]
-    lines[7:9] = ["", "A line\r"]
+    text = ["".join(random.choices(letters, k=random.randrange(40))) for _ in range(300)]
+    text[7:9] = ["", "A line\r"]
     source = tmp_path / "in"
-    source.write_bytes("\n".join(lines).encode())  # without \n at the end
-    results = []
-    for workers in (1, 3):
-        tokenise_file(source, tmp_path / "out", kind, lang, workers)
-        results.append((tmp_path / "out").read_bytes())
-    tokenise = tokeniser(kind, lang)
-    assert results[0].decode().split("\n") == [*map(tokenise, lines), ""]
-    assert results[1] == results[0]
-
-
-def test_empty_file(tmp_path):
-    (tmp_path / "in").write_bytes(b"")
-    tokenise_file(tmp_path / "in", tmp_path / "out", "none", "en", workers=2)
+    for kind in WITHOUT_MODEL:
+        lang = LANGUAGE.get(kind, "en")
+        source.write_bytes("\n".join(text).encode())  # without \n at the end
+        results = []
+        for workers in (1, 3):
+            tokenise_file(source, tmp_path / "out", kind, lang, workers)
+            results.append((tmp_path / "out").read_bytes())
+        assert results[0].decode().split("\n") == [*map(tokeniser(kind, lang), text), ""], kind
+        assert results[1] == results[0], kind
+    source.write_bytes(b"")
+    tokenise_file(source, tmp_path / "out", "none", "en", workers=2)
     assert (tmp_path / "out").read_bytes() == b""
 
 
@@ -178,25 +170,25 @@ def test_lowercase_after_tokenising(tmp_path):
     assert (tmp_path / "out").read_text("utf-8") == "mr. smith ärgert sich &amp;\n"
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_not_utf8_is_refused_with_its_line(tmp_path, small_blocks, workers):
+def test_not_utf8_is_refused_with_its_line(tmp_path, small_blocks):
     source = tmp_path / "in"
     source.write_bytes(b"good line of text\n" * 56 + b"b\xe4d\n" + b"good\n" * 50)
-    with pytest.raises(UserError, match=r"in, line 57: not UTF-8 \(byte 0xe4\)"):
-        tokenise_file(source, tmp_path / "out", "moses", "en", workers)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+    for workers in (1, 2):
+        with pytest.raises(UserError, match=r"in, line 57: not UTF-8 \(byte 0xe4\)"):
+            tokenise_file(source, tmp_path / "out", "moses", "en", workers)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    (tmp_path / "in").write_bytes((b"some words and a long one " + b"x" * 2000 + b"\n") * 15_000)
+    (tmp_path / "in").write_bytes((b"some words and a long one " + b"x" * 2000 + b"\n") * 5_000)
     tracemalloc.start()
     try:
         tokenise_file(tmp_path / "in", tmp_path / "out", "none", "en", workers=1)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert (tmp_path / "out").stat().st_size == (tmp_path / "in").stat().st_size  # 30 MB
-    assert peak < 16e6
+    assert (tmp_path / "out").stat().st_size == (tmp_path / "in").stat().st_size  # 10 MB
+    assert peak < 8e6
 
 
 def test_nothing_is_shown_and_nothing_left_elsewhere(tmp_path):
@@ -301,13 +293,13 @@ def test_real_kytea_refuses_what_is_no_model(tmp_path):
 # -- Mistakes ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [tokeniser, detokeniser])
-def test_wrong_kind_or_language(make):
-    with pytest.raises(UserError, match="no tokenizer 'mosses'; choose one of moses, "):
-        make("mosses", "de")
-    with pytest.raises(UserError, match="mecab is for ja, not for de"):
-        make("mecab", "de")
-    make("jieba", "zh_CN")
+def test_wrong_kind_or_language():
+    for make in (tokeniser, detokeniser):
+        with pytest.raises(UserError, match="no tokenizer 'mosses'; choose one of moses, "):
+            make("mosses", "de")
+        with pytest.raises(UserError, match="mecab is for ja, not for de"):
+            make("mecab", "de")
+        make("jieba", "zh_CN")
 
 
 @pytest.mark.parametrize(

@@ -9,51 +9,33 @@ from pathlib import Path
 from texts import existing, letters, pairs_of
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.files.text import lines, writing
+from fairseq_hybrid_attn.lab.files.text import ParallelWriter, lines, write_lines
 
 
 def put_together(arguments: argparse.Namespace) -> str:
-    """Write text.LANGUAGE, gold.LANGUAGE, gold.align and gold.yaml.
-
-    Returns:
-        what was done, for people.
-
-    Raises:
-        UserError: if a file is missing, or files do not fit together.
-    """
+    """Write text.LANGUAGE, gold.LANGUAGE, gold.align and gold.yaml; return what to display."""
     languages, folder = arguments.languages, arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
     gold = [existing(arguments.gold, language) for language in languages]
     aligned = {letters(line) for path in gold for line in lines(path)} - {""}
-    kept = left_out = 0
+    left_out = 0
     every = (pair for prefix in arguments.text for pair in pairs_of(prefix, languages))
-    with (
-        writing(folder / f"text.{languages[0]}") as source,
-        writing(folder / f"text.{languages[1]}") as target,
-    ):
+    with ParallelWriter(*(folder / f"text.{language}" for language in languages)) as writer:
         for pair in every:
             if aligned.intersection(map(letters, pair)):
                 left_out += 1
-                continue
-            kept += 1
-            for file, line in zip((source, target), pair, strict=True):
-                file.write(f"{line.lower() if arguments.lowercase else line}\n")
+            else:
+                writer.write([line.lower() if arguments.lowercase else line for line in pair])
     for path, language in zip(gold, languages, strict=True):
-        copy(path, folder / f"gold.{language}")
-    copy(existing(arguments.links), folder / "gold.align")
+        write_lines(folder / f"gold.{language}", lines(path))  # the original may be compressed
+    write_lines(folder / "gold.align", lines(existing(arguments.links)))
     settings = f"base: {arguments.base}\nfirst: {arguments.first}\n"
     if arguments.sure_alone:
         settings += "sure-alone: true\n"
     if arguments.fewest_links:
         settings += f"fewest-links: {arguments.fewest_links}\n"
     (folder / "gold.yaml").write_text(settings)
-    return f"   {kept:,} pairs; {left_out:,} left out, since they are hand-aligned as well"
-
-
-def copy(path: Path, place: Path) -> None:
-    """Copy a text, which may be compressed."""
-    with writing(place) as file:
-        file.writelines(f"{line}\n" for line in lines(path))
+    return f"   {writer.count:,} pairs; {left_out:,} left out, since they are hand-aligned as well"
 
 
 def main() -> None:

@@ -1,9 +1,8 @@
 """Put together training text and held-out sentences of several texts, as --data takes them.
 
-Of each text, so many sentences are held out for validation and as many as a test set of its own:
-of single sentences, those whose translation hashes lowest; of running text, the last ones, since
-neighbouring sentences resemble each other.  A training pair neither side of which is a held-out
-one is what remains.
+From each text, --held-out sentences become validation data, and as many a test set.  Of single
+sentences, these are the ones whose translation hashes lowest; of running text, the last ones, since
+neighbouring sentences resemble each other.  Training pairs with a held-out side are left out.
 """
 
 from __future__ import annotations
@@ -16,20 +15,13 @@ from pathlib import Path
 from texts import letters, pairs_of
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.files.text import writing
+from fairseq_hybrid_attn.lab.files.text import write_lines
 
 Pairs = list[tuple[str, str]]
 
 
 def put_together(arguments: argparse.Namespace) -> str:
-    """Write train, valid and test.NAME in both languages.
-
-    Returns:
-        what was done, for people.
-
-    Raises:
-        UserError: if a file is missing, or a text is too short.
-    """
+    """Write train, valid and test.NAME in both languages; return what to display."""
     parts: dict[str, Pairs] = {"train": [], "valid": []}
     for kind, hold_out in (("sentences", of_sentences), ("running", of_running_text)):
         for name, prefix in getattr(arguments, kind):
@@ -57,16 +49,16 @@ def put_together(arguments: argparse.Namespace) -> str:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for part, pairs in parts.items():
         for side, language in enumerate(arguments.languages):
-            with writing(arguments.folder / f"{part}.{language}") as file:
-                file.writelines(f"{pair[side]}\n" for pair in pairs)
+            path = arguments.folder / f"{part}.{language}"
+            write_lines(path, (pair[side] for pair in pairs))
     counts = ", ".join(f"{part} {len(pairs):,}" for part, pairs in parts.items())
     return f"   {counts}; {left_out:,} left out of train, since a side of them is held out"
 
 
 def of_sentences(every: Pairs, count: int) -> tuple[Pairs, Pairs, Pairs]:
-    """Train, valid and test of single sentences; of what is held out, the first translation.
+    """Return train, valid and test of single sentences.
 
-    Whatever else has the same translation is in neither part.
+    Of pairs with the same translation, the first one is held out, and the others are left out.
     """
     by_target: dict[str, list[tuple[str, str]]] = {}
     for pair in every:
@@ -78,12 +70,12 @@ def of_sentences(every: Pairs, count: int) -> tuple[Pairs, Pairs, Pairs]:
 
 
 def of_running_text(every: Pairs, count: int) -> tuple[Pairs, Pairs, Pairs]:
-    """Train, valid and test of running text."""
+    """Return train, valid and test of running text."""
     return every[: -2 * count], every[-2 * count : -count], every[-count:]
 
 
 def named(text: str) -> tuple[str, Path]:
-    """NAME=PREFIX."""
+    """Parse NAME=PREFIX."""
     name, equals, prefix = text.partition("=")
     if not (name.isalnum() and equals and prefix):
         raise argparse.ArgumentTypeError(f"{text}: use NAME=PREFIX, the name of letters and digits")
@@ -101,7 +93,7 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [name for name, _ in arguments.sentences + arguments.running]
     if not names or len(set(names)) < len(names):
-        parser.error("name one text or more, each otherwise: --sentences NAME=PREFIX")
+        parser.error("give one or more texts, each with its own name: --sentences NAME=PREFIX")
     if arguments.held_out < 1:
         parser.error(f"--held-out {arguments.held_out}: use 1 or more")
     try:

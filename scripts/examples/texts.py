@@ -1,4 +1,4 @@
-"""What the example scripts have in common: files of parallel text, plain or compressed."""
+"""Shared by the example scripts: files of parallel text, plain or compressed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,7 @@ from fairseq_hybrid_attn.lab.files.text import pairs
 
 
 def existing(prefix: Path, language: str | None = None) -> Path:
-    """A file of a text, perhaps compressed.
-
-    Raises:
-        UserError: if there is none.
-    """
+    """Return a file of a text, which may be compressed."""
     names = [f"{prefix}.{language}", f"{prefix}.{language}.gz"] if language else [str(prefix)]
     for name in names:
         if Path(name).is_file():
@@ -23,14 +19,10 @@ def existing(prefix: Path, language: str | None = None) -> Path:
 
 
 def pairs_of(prefix: Path, languages: list[str]) -> Iterator[tuple[str, str]]:
-    """The pairs of a text, source first.
-
-    Raises:
-        UserError: if a file is missing, or the two do not fit together.
-    """
+    """Yield the pairs of a text, source first."""
     yield from pairs(*(existing(prefix, language) for language in languages))
 
 
 def letters(line: str) -> str:
-    """What two ways of writing a sentence share: its letters and digits."""
+    """Return the letters and digits of a sentence, the same for two ways of writing it."""
     return "".join(filter(str.isalnum, line.lower()))

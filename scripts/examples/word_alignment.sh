@@ -25,8 +25,8 @@ OPTIONS     of "fairseq-hybrid reproduce", such as --seeds 3; and tables and row
             -- alignment/table1 transformer alignment/table5 --profile small
             Without any: all of Tables 1 to 6 and Figure 2 with --profile medium.
 
-Sentences of the text that are hand-aligned as well are left out of it. Stopped, it goes on where it
-was when run again with the same arguments.
+Sentences of the text that are also hand-aligned are left out. A stopped script resumes its work
+when run again with the same arguments.
 
 The environment variable PYTHON names a Python 3.11 or 3.12 to make the virtual environment with.
 HELP

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 set -euo pipefail
-# What the scripts in scripts/prepare share: from their settings to "fairseq-hybrid prepare".
+# Shared by the scripts in scripts/prepare: from their settings to "fairseq-hybrid prepare".
 #
 # The caller sets ROOT (the checkout) and defines usage.
 
@@ -8,23 +8,23 @@ LOGS=$ROOT/build/logs
 # shellcheck source=scripts/lib/common.sh
 source "$ROOT/scripts/lib/common.sh"
 
-# The settings that all of them have, for the end of usage.
+# The settings of all of them, for the end of usage.
 settings() {
     cat <<'HELP'
 Environment variables:
-  DATA       where results go, each in a folder of its own (data/ in the checkout)
-  DOWNLOADS  where archives are or go (downloads/ in DATA); what is there is not downloaded,
+  DATA       folder of the results, each in its own folder (data/ in the checkout)
+  DOWNLOADS  folder of the archives (downloads/ in DATA); what is there is not downloaded,
              and with all of them there no network is needed
-  WORKERS    processes that work side by side (one for each core)
-  PYTHON     Python 3.11 or 3.12 to make the virtual environment with
+  WORKERS    parallel processes (one for each core)
+  PYTHON     Python 3.11 or 3.12 for the virtual environment
 and those of pip; see scripts/demo.sh --help for torch without CUDA.
 
-Further options are those of "fairseq-hybrid prepare", such as --pairs N. Stopped, it goes on
-where it was when run again; run again when finished, it changes nothing.
+Further options are those of "fairseq-hybrid prepare", such as --pairs N. A stopped script
+resumes its work when run again; a finished one changes nothing.
 HELP
 }
 
-# help_if_asked ARGUMENT…: show usage and exit if that is what is wanted.
+# help_if_asked ARGUMENT…: show usage and exit if asked to.
 help_if_asked() {
     local argument
     for argument in "$@"; do
@@ -56,7 +56,7 @@ prepare() {
     unset PYTHONPATH PYTHONHOME
 
     begin "$recipe, to $DATA/$folder"
-    # The user's own options come last and win. One thread each: the work is in processes.
+    # The user's options come last and win. One thread each: the work is in processes.
     OMP_NUM_THREADS=1 "$VENV/bin/fairseq-hybrid" prepare "$recipe" "${options[@]}" "$@"
     finish
 }

@@ -14,8 +14,8 @@ scripts/prepare/aspec_ja-en.sh: ASPEC (WAT 2017) Japanese-English, ready for fai
   mma          Japanese to English, 16,000 sentencepieces a side
   mma_en-ja    English to Japanese, the same
 
-ASPEC is licensed: put your copy into DOWNLOADS; run without it, this says where it is to be had
-and which files go where.
+ASPEC is licensed: put your copy into DOWNLOADS. Without it, the script says where to get it
+and where to put which files.
 HELP
 }
 

@@ -10,8 +10,9 @@ scripts/prepare/wmt17_zh-en.sh: WMT 2017 Chinese-English, ready for fairseq-trai
 
   scripts/prepare/wmt17_zh-en.sh [options]
 
-Some 24 million pairs before cleaning, by the paper; newsdev2017 to validate, newstest2017 to test.
-The archives are some 5 GB; have 60 GB of disk. Both are estimates: it has not been prepared by us.
+About 24 million pairs before cleaning, says the paper; newsdev2017 to validate, newstest2017 to
+test. The archives have about 5 GB and need 60 GB of disk. Both are estimates: we have not prepared
+this corpus.
 HELP
 }
 

@@ -68,7 +68,7 @@ def test_mistakes_are_told(tmp_path):
         (["--running", "x=text", "--held-out", "2"], "of 3 pairs none is left", 1),
         (["--running", "text"], "use NAME=PREFIX", 2),
         ([], "name one text or more", 2),
-        (["--running", "x=text", "--sentences", "x=text"], "each otherwise", 2),
+        (["--running", "x=text", "--sentences", "x=text"], "each with its own name", 2),
         (["--running", "x=text", "--held-out", "0"], "use 1 or more", 2),
     ]:
         assert message in put_together(tmp_path, *flags, expect=status).stderr

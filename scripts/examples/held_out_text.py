@@ -93,7 +93,7 @@ def main() -> None:
     arguments = parser.parse_args()
     names = [name for name, _ in arguments.sentences + arguments.running]
     if not names or len(set(names)) < len(names):
-        parser.error("give one or more texts, each with its own name: --sentences NAME=PREFIX")
+        parser.error("name one text or more, each with its own name: --sentences NAME=PREFIX")
     if arguments.held_out < 1:
         parser.error(f"--held-out {arguments.held_out}: use 1 or more")
     try:

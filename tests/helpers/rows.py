@@ -15,7 +15,7 @@ from models import dictionary
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import Settings, load_profile
 from fairseq_hybrid_attn.lab.configuration.tables import load_table, table_names
-from fairseq_hybrid_attn.lab.runs.command_lines import words
+from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FULL = load_profile("full", CONFIGS)
@@ -48,7 +48,7 @@ def settings(name: str) -> Settings:
 
 def flags(which: Settings) -> tuple[str, ...]:
     """Its flags of fairseq-train."""
-    return tuple(word for flag, value in which.train.items() for word in words(flag, value))
+    return tuple(flags_of(which.train))
 
 
 @cache

@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).resolve().parents[2]
 #: The code that numbers depend on.  What only plans, prints or draws is left out, so that a
 #: change of it does not make results stale.  So is preparing data, since the data has a digest.
 NUMBERS_DEPEND_ON = (
-    *("patterns.py", "criterions.py", "checkpoints.py", "attention", "models", "tasks"),
+    *("patterns.py", "criterions.py", "alignment_data.py", "checkpoints.py"),
+    *("attention", "models", "tasks"),
     *("lab/files", "lab/engine", "lab/text", "lab/inference", "lab/averaging", "lab/scoring"),
     *("lab/alignment", "lab/gates", "lab/runs"),
 )

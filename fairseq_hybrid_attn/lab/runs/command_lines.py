@@ -6,6 +6,7 @@ Commands are lists of words whose first is the program's name, as a user would t
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,8 @@ SOURCE = "source"
 
 #: Tokens of a batch in translation.
 GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
+#: Any other size makes fairseq-generate leave out the last batch, that of the longest sentences.
+WHOLE_SET = {"required-batch-size-multiple": 1}
 
 
 @dataclass(frozen=True)
@@ -116,173 +119,133 @@ class RunFolder:
         return self.path / "logs" / f"{step}.log"
 
 
-def train_command(
-    settings: Settings, corpus: PreparedCorpus, folder: RunFolder, devices: Devices, seed: int
-) -> list[str]:
-    """fairseq-train for a run; run again, it resumes from its last checkpoint."""
-    max_tokens, update_freq = share_out(settings.batch, devices.world)
-    return [
-        "fairseq-train",
-        str(corpus.aligned if settings.needs_alignments else corpus.binary),
-        *words("user-dir", USER_DIR),
-        *words("task", "translation_resumable"),
-        *words("source-lang", corpus.source),
-        *words("target-lang", corpus.target),
-        *(word for flag, value in settings.train.items() for word in words(flag, value)),
-        *(_evaluation_of_bleu(corpus) if "eval-bleu" in settings.train else ()),
-        *words("max-tokens", max_tokens),
-        *words("update-freq", update_freq),
-        *words("seed", seed),
-        *_checkpoint_flags(settings),
-        *words("save-dir", folder.checkpoints),
-        *words("tensorboard-logdir", folder.tensorboard),
-        *("--log-format", "json", "--log-interval", "50"),
-        *_device_flags(devices),
-    ]
+@dataclass(frozen=True)
+class RunCommands:
+    """The command lines that make a run, or evaluate a checkpoint, in a folder."""
+
+    settings: Settings
+    corpus: PreparedCorpus
+    folder: RunFolder
+    devices: Devices
+
+    def train(self, seed: int) -> list[str]:
+        """fairseq-train; run again, it resumes from its last checkpoint."""
+        settings, corpus, folder = self.settings, self.corpus, self.folder
+        max_tokens, update_freq = share_out(settings.batch, self.devices.world)
+        return [
+            *("fairseq-train", str(corpus.aligned if settings.needs_alignments else corpus.binary)),
+            *flags(user_dir=USER_DIR, task="translation_resumable"),
+            *flags(source_lang=corpus.source, target_lang=corpus.target),
+            *flags(settings.train),
+            *(_evaluation_of_bleu(corpus) if "eval-bleu" in settings.train else ()),
+            *flags(max_tokens=max_tokens, update_freq=update_freq, seed=seed),
+            *_checkpoint_flags(settings),
+            *flags(save_dir=folder.checkpoints, tensorboard_logdir=folder.tensorboard),
+            *flags(log_format="json", log_interval=50),
+            *_device_flags(self.devices),
+        ]
+
+    def average(self) -> list[str]:
+        """fairseq-hybrid average: the model that is evaluated, from the checkpoints."""
+        checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
+        if checkpoints.unit == "best":
+            chosen = [str(folder / "checkpoint_best.pt")]
+        else:
+            flag = {"update": "last-updates", "epoch": "last-epochs"}[checkpoints.unit]
+            chosen = [*flags({flag: checkpoints.average}), str(folder)]
+        return ["fairseq-hybrid", "average", *flags(output=self.folder.model), *chosen]
+
+    def generate(self, results: Path | None = None, subset: str = "test") -> list[str]:
+        """fairseq-generate of a set, into the folder ``results``."""
+        gnmt = {"task": "translation_gnmt"} if "gnmt-lenpen" in self.settings.generate else {}
+        return [
+            *("fairseq-generate", str(self.corpus.binary)),
+            *flags(user_dir=USER_DIR),
+            *flags(source_lang=self.corpus.source, target_lang=self.corpus.target),
+            *flags(path=self.folder.model, gen_subset=subset),
+            *flags({**gnmt, **self.settings.generate}),
+            *flags(max_tokens=GENERATE_TOKENS[self.devices.kind]),
+            *flags(WHOLE_SET, results_path=results or self.folder.translation),
+            *flags(cpu=self.on_cpu),
+        ]
+
+    def score(self, subset: str = "test") -> list[str]:
+        """fairseq-hybrid score of the translation against the untouched reference."""
+        corpus, folder = self.corpus, self.folder
+        return [
+            *("fairseq-hybrid", "score"),
+            *flags(generated=folder.generated(subset), reference=corpus.reference(subset)),
+            *flags(target_lang=corpus.target, subwords=corpus.subwords),
+            *flags(tokenizer=corpus.tokenizer, scores=",".join(corpus.scores)),
+            *flags(test_sets=corpus.test_sets if subset == "test" else None),
+            *flags(lowercase=corpus.lowercase),
+            *flags(json=folder.score, hypotheses_out=folder.hypotheses),
+        ]
+
+    def align(self) -> list[str]:
+        """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
+        corpus, folder = self.corpus, self.folder
+        return [
+            *("fairseq-hybrid", "align", str(corpus.binary)),
+            *flags(path=folder.model, source=corpus.gold_file(f"subwords.{corpus.source}")),
+            *flags(target=corpus.gold_file(f"subwords.{corpus.target}")),
+            *flags(subwords=corpus.subwords),
+            *flags(self.settings.align),
+            *self._gold_flags(),
+            *flags(table=True, output=folder.alignment, json=folder.alignment_score),
+            *flags(by_sentence=True, max_tokens=GENERATE_TOKENS[self.devices.kind]),
+            *flags(cpu=self.on_cpu),
+        ]
+
+    def gates(self) -> list[str]:
+        """fairseq-hybrid gates: their means, by part of speech where there is a tagger."""
+        corpus, asked = self.corpus, dict(self.settings.gates)
+        if asked.get("tagger") == SOURCE:
+            asked["tagger"] = corpus.source if corpus.source in TAGGERS else None
+        return [
+            *("fairseq-hybrid", "gates", str(corpus.binary)),
+            *flags(path=self.folder.model, subwords=corpus.subwords),
+            *flags(asked),
+            *flags(json=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),
+            *flags(cpu=self.on_cpu),
+        ]
+
+    def align_training(self) -> list[str]:
+        """fairseq-hybrid align-training of the training text and the hand-aligned sentences."""
+        corpus, text = self.corpus, self.folder.aligned_text
+        return [
+            *("fairseq-hybrid", "align-training"),
+            *flags(source_lang=corpus.source, target_lang=corpus.target, subwords=corpus.subwords),
+            *flags(trainpref=text / "train", testpref=text / "gold", word_suffix="words"),
+        ]
+
+    def aer(self) -> list[str]:
+        """fairseq-hybrid aer of what the aligner found in the hand-aligned sentences."""
+        corpus, folder = self.corpus, self.folder
+        return [
+            *("fairseq-hybrid", "aer", str(folder.aligned_text / "gold.words")),
+            *self._gold_flags(),
+            *flags(source=corpus.gold_file(f"words.{corpus.source}")),
+            *flags(target=corpus.gold_file(f"words.{corpus.target}"), json=folder.alignment_score),
+        ]
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether its programs are to leave GPUs alone."""
+        return self.devices.kind == "cpu"
+
+    def _gold_flags(self) -> list[str]:
+        return flags(gold=self.corpus.gold_file("links"), gold_base=GOLD_BASE)
 
 
-def average_command(settings: Settings, folder: RunFolder) -> list[str]:
-    """fairseq-hybrid average: the model that is evaluated, of the run's checkpoints."""
-    checkpoints = settings.checkpoints
-    if checkpoints.unit == "best":
-        chosen = [str(folder.checkpoints / "checkpoint_best.pt")]
-    else:
-        flag = {"update": "last-updates", "epoch": "last-epochs"}[checkpoints.unit]
-        chosen = [*words(flag, checkpoints.average), str(folder.checkpoints)]
-    return ["fairseq-hybrid", "average", *words("output", folder.model), *chosen]
-
-
-def generate_command(
-    settings: Settings,
-    corpus: PreparedCorpus,
-    folder: RunFolder,
-    devices: Devices,
-    results: Path,
-    subset: str = "test",
-) -> list[str]:
-    """fairseq-generate of a set, into the folder ``results``."""
-    flags = dict(settings.generate)
-    if "gnmt-lenpen" in flags:
-        flags = {"task": "translation_gnmt", **flags}
-    return [
-        "fairseq-generate",
-        str(corpus.binary),
-        *words("user-dir", USER_DIR),
-        *words("source-lang", corpus.source),
-        *words("target-lang", corpus.target),
-        *words("path", folder.model),
-        *words("gen-subset", subset),
-        *(word for flag, value in flags.items() for word in words(flag, value)),
-        *words("max-tokens", GENERATE_TOKENS[devices.kind]),
-        # Any other size makes fairseq leave out the last batch, that of the longest sentences.
-        *words("required-batch-size-multiple", 1),
-        *words("results-path", results),
-        *(("--cpu",) if devices.kind == "cpu" else ()),
-    ]
-
-
-def score_command(corpus: PreparedCorpus, folder: RunFolder, subset: str = "test") -> list[str]:
-    """fairseq-hybrid score of the translation against the untouched reference."""
-    sets = corpus.test_sets if subset == "test" else None
-    return [
-        "fairseq-hybrid",
-        "score",
-        *words("generated", folder.generated(subset)),
-        *words("reference", corpus.reference(subset)),
-        *words("target-lang", corpus.target),
-        *words("subwords", corpus.subwords),
-        *words("tokenizer", corpus.tokenizer),
-        *words("scores", ",".join(corpus.scores)),
-        *(words("test-sets", sets) if sets else ()),
-        *(("--lowercase",) if corpus.lowercase else ()),
-        *words("json", folder.score),
-        *words("hypotheses-out", folder.hypotheses),
-    ]
-
-
-def align_command(
-    settings: Settings, corpus: PreparedCorpus, folder: RunFolder, devices: Devices
-) -> list[str]:
-    """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
-    return [
-        "fairseq-hybrid",
-        "align",
-        str(corpus.binary),
-        *words("path", folder.model),
-        *words("source", corpus.gold_file(f"subwords.{corpus.source}")),
-        *words("target", corpus.gold_file(f"subwords.{corpus.target}")),
-        *words("subwords", corpus.subwords),
-        *(word for flag, value in settings.align.items() for word in words(flag, value)),
-        *_gold_flags(corpus),
-        "--table",
-        *words("output", folder.alignment),
-        *words("json", folder.alignment_score),
-        "--by-sentence",
-        *words("max-tokens", GENERATE_TOKENS[devices.kind]),
-        *(("--cpu",) if devices.kind == "cpu" else ()),
-    ]
-
-
-def gates_command(
-    settings: Settings, corpus: PreparedCorpus, folder: RunFolder, devices: Devices
-) -> list[str]:
-    """fairseq-hybrid gates: their means, by part of speech where there is a tagger."""
-    flags = dict(settings.gates)
-    if flags.get("tagger") == SOURCE:
-        flags["tagger"] = corpus.source if corpus.source in TAGGERS else None
-    return [
-        "fairseq-hybrid",
-        "gates",
-        str(corpus.binary),
-        *words("path", folder.model),
-        *words("subwords", corpus.subwords),
-        *(
-            word
-            for flag, value in flags.items()
-            if value is not None
-            for word in words(flag, value)
-        ),
-        *words("json", folder.gates),
-        *words("max-tokens", GENERATE_TOKENS[devices.kind]),
-        *(("--cpu",) if devices.kind == "cpu" else ()),
-    ]
-
-
-def align_training_command(corpus: PreparedCorpus, folder: RunFolder) -> list[str]:
-    """fairseq-hybrid align-training of the training text and the hand-aligned sentences."""
-    text = folder.aligned_text
-    return [
-        "fairseq-hybrid",
-        "align-training",
-        *words("source-lang", corpus.source),
-        *words("target-lang", corpus.target),
-        *words("subwords", corpus.subwords),
-        *words("trainpref", text / "train"),
-        *words("testpref", text / "gold"),
-        *words("word-suffix", "words"),
-    ]
-
-
-def aer_command(corpus: PreparedCorpus, folder: RunFolder) -> list[str]:
-    """fairseq-hybrid aer of what the aligner found in the hand-aligned sentences."""
-    return [
-        "fairseq-hybrid",
-        "aer",
-        str(folder.aligned_text / "gold.words"),
-        *_gold_flags(corpus),
-        *words("source", corpus.gold_file(f"words.{corpus.source}")),
-        *words("target", corpus.gold_file(f"words.{corpus.target}")),
-        *words("json", folder.alignment_score),
-    ]
-
-
-def _gold_flags(corpus: PreparedCorpus) -> list[str]:
-    return [*words("gold", corpus.gold_file("links")), *words("gold-base", GOLD_BASE)]
-
-
-def words(flag: str, value: object) -> list[str]:
-    """A flag as words of a command line; a value of True makes a bare flag."""
-    return [f"--{flag}"] if value is True else [f"--{flag}", str(value)]
+def flags(given: Mapping[str, object] | None = None, **more: object) -> list[str]:
+    """Words of a command line; True makes a bare flag, False and None make none."""
+    named = {name.replace("_", "-"): value for name, value in more.items()}
+    words = []
+    for flag, value in {**(given or {}), **named}.items():
+        if value is not None and value is not False:
+            words += [f"--{flag}"] if value is True else [f"--{flag}", str(value)]
+    return words
 
 
 def shell(command: list[str]) -> str:
@@ -300,22 +263,18 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
     """Save what the evaluation needs, and checkpoint_last.pt to resume from."""
     checkpoints = settings.checkpoints
     if checkpoints.unit == "epoch":
-        return [
-            *words("save-interval", checkpoints.every),
-            *words("keep-last-epochs", checkpoints.average),
-        ]
-    # By epochs at the end alone, so that the last updates count as well.
+        return flags(save_interval=checkpoints.every, keep_last_epochs=checkpoints.average)
+    # By epochs at the end only, so that the last updates count as well.
     epochs = settings.train.get("max-epoch", NEVER)
-    interval = settings.curve_interval
-    return [
-        *words("save-interval-updates", checkpoints.every),
-        *words("keep-interval-updates", checkpoints.average),
+    return flags(
+        save_interval_updates=checkpoints.every,
+        keep_interval_updates=checkpoints.average,
         # Beside the last ones, those whose number of updates is a multiple.
-        *(words("keep-interval-updates-pattern", interval) if interval else ()),
-        "--no-epoch-checkpoints",
-        *words("save-interval", epochs),
-        *words("validate-interval", epochs),
-    ]
+        keep_interval_updates_pattern=settings.curve_interval or None,
+        no_epoch_checkpoints=True,
+        save_interval=epochs,
+        validate_interval=epochs,
+    )
 
 
 def _evaluation_of_bleu(corpus: PreparedCorpus) -> list[str]:
@@ -324,25 +283,21 @@ def _evaluation_of_bleu(corpus: PreparedCorpus) -> list[str]:
         raise UserError(
             f"--eval-bleu: fairseq cannot undo {corpus.tokenizer}'s tokens during training"
         )
-    flags = words("eval-bleu-detok", "moses") if corpus.tokenizer == "moses" else []
-    if corpus.subwords != "none":
-        mark = {"subword-nmt": "@@ ", "sentencepiece": "sentencepiece"}[corpus.subwords]
-        flags += words("eval-bleu-remove-bpe", mark)
-    return flags
+    marks = {"subword-nmt": "@@ ", "sentencepiece": "sentencepiece", "none": None}
+    return flags(
+        eval_bleu_detok="moses" if corpus.tokenizer == "moses" else None,
+        eval_bleu_remove_bpe=marks[corpus.subwords],
+    )
 
 
 def _device_flags(devices: Devices) -> list[str]:
-    flags = words("distributed-world-size", devices.world)
-    if devices.precision != "fp32":
-        flags.append(f"--{devices.precision}")
-    if devices.world > 1:
+    several, on_cpu = devices.world > 1, devices.kind == "cpu"
+    gloo = flags(distributed_backend="gloo", ddp_backend="legacy_ddp")
+    return [
+        *flags(distributed_world_size=devices.world),
+        *([] if devices.precision == "fp32" else [f"--{devices.precision}"]),
         # Otherwise the other processes would be sent the checkpoint pickled.
-        flags.append("--load-checkpoint-on-all-dp-ranks")
-    if devices.kind == "cpu":
-        flags += ["--cpu", *words("num-workers", 0)]
-        if devices.world > 1:
-            flags += [
-                *words("distributed-backend", "gloo"),
-                *words("ddp-backend", "legacy_ddp"),
-            ]
-    return flags
+        *flags(load_checkpoint_on_all_dp_ranks=several),
+        *(flags(cpu=True, num_workers=0) if on_cpu else []),
+        *(gloo if on_cpu and several else []),
+    ]

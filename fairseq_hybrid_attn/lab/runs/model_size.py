@@ -7,7 +7,7 @@ import warnings
 from types import SimpleNamespace
 
 from ..corpora import read_manifest
-from .command_lines import words
+from .command_lines import flags
 from .workspace import Run
 
 
@@ -22,11 +22,12 @@ def parameter_count(run: Run) -> int:
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.models import build_model
 
-    flags = [word for flag, value in run.settings.train.items() for word in words(flag, value)]
     logging.getLogger("hydra").setLevel(logging.WARNING)
     with warnings.catch_warnings():  # hydra's, about how fairseq calls it
         warnings.simplefilter("ignore")
-        args = options.parse_args_and_arch(options.get_training_parser(), ["data", *flags])
+        args = options.parse_args_and_arch(
+            options.get_training_parser(), ["data", *flags(run.settings.train)]
+        )
         cfg = convert_namespace_to_omegaconf(args)
     source, target = (Dictionary() for _ in range(2))
     for dictionary, size in zip((source, target), _vocabulary(run), strict=True):

@@ -12,17 +12,7 @@ from ..corpora import read_manifest
 from ..engine import provenance
 from ..files.json_files import read_json
 from ..text.training_log import parameters
-from .command_lines import (
-    RunFolder,
-    aer_command,
-    align_command,
-    align_training_command,
-    average_command,
-    gates_command,
-    generate_command,
-    score_command,
-    train_command,
-)
+from .command_lines import RunFolder
 from .devices import Devices
 from .run_scores import scores_of
 from .workspace import Run
@@ -124,20 +114,16 @@ def make_result(run: Run, devices: Devices) -> dict:
 
 def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
     """The run's commands by step."""
-    folder, corpus, settings = run.folder, run.prepared_corpus, run.settings
-    if settings.aligner:
-        return {
-            "align": align_training_command(corpus, folder),
-            "error rate": aer_command(corpus, folder),
-        }
-    measured = run.measures_alignment
+    commands = run.commands(devices)
+    if run.settings.aligner:
+        return {"align": commands.align_training(), "error rate": commands.aer()}
     return {
-        "train": train_command(settings, corpus, folder, devices, run.seed),
-        "average": average_command(settings, folder),
-        "generate": generate_command(settings, corpus, folder, devices, folder.translation),
-        "score": score_command(corpus, folder),
-        **({"align": align_command(settings, corpus, folder, devices)} if measured else {}),
-        **({"gates": gates_command(settings, corpus, folder, devices)} if settings.gates else {}),
+        "train": commands.train(run.seed),
+        "average": commands.average(),
+        "generate": commands.generate(),
+        "score": commands.score(),
+        **({"align": commands.align()} if run.measures_alignment else {}),
+        **({"gates": commands.gates()} if run.settings.gates else {}),
     }
 
 

@@ -6,7 +6,6 @@ import os
 import shutil
 import threading
 import time
-from functools import partial
 from pathlib import Path
 
 from ...errors import UserError
@@ -18,17 +17,7 @@ from ..engine.processes import ProgramFailed, run_program
 from ..engine.stages import Stage, Workshop
 from ..files.json_files import write_json
 from ..text.training_log import last_record
-from .command_lines import (
-    RunFolder,
-    aer_command,
-    align_command,
-    align_training_command,
-    average_command,
-    gates_command,
-    generate_command,
-    score_command,
-    train_command,
-)
+from .command_lines import RunCommands, RunFolder
 from .devices import Devices, without_launcher
 from .results import make_result, training_summary
 from .run_folders import begin, repair
@@ -93,23 +82,18 @@ class RunInProgress:
         for stage in stages:
             shop.ensure(stage)
 
-    def stage(self, name: str, makes: list, make, *needs: Stage, in_place: bool = True) -> Stage:
-        """A stage; what begun.json guards has not changed, so its key is that of the settings."""
-        key = self.run.settings.digest
-        return Stage(name, name, tuple(path.name for path in makes), key, make, needs, in_place)
-
     def stages(self) -> list[Stage]:
         """All stages, in order; the result is the last, since a run that has one is done."""
-        folder, settings = self.folder, self.run.settings
+        folder, settings, commands = self.folder, self.run.settings, self.commands()
         if settings.aligner:
             align = self.stage("align", [folder.trained], self.align_by_aligner)
-            rate = self.stage("error rate", [folder.alignment_score], self.rate_aligner, align)
+            rate = self.command("error rate", [folder.alignment_score], commands.aer(), align)
             return [align, rate, self.stage("result", [folder.result], self.write_result, rate)]
         train = self.stage("train", [folder.trained], self.train)
-        average = self.stage("average", [folder.model], self.average, train)
+        average = self.command("average", [folder.model], commands.average(), train)
         measured = self.evaluation(folder, "test", average)
         if settings.gates:
-            measured.append(self.stage("gates", [folder.gates], self.measure_gates, average))
+            measured.append(self.command("gates", [folder.gates], commands.gates(), average))
         if settings.checkpoints.curve:
             measured.append(self.stage("curve", [folder.curve], self.evaluate_curve, train))
         result = self.stage("result", [folder.result], self.write_result, *measured)
@@ -117,17 +101,35 @@ class RunInProgress:
 
     def evaluation(self, folder: RunFolder, subset: str, *needs: Stage) -> list[Stage]:
         """The stages that measure the model in a folder on a set."""
-        translate = partial(self.translate, folder, subset)
+        commands = self.commands(folder)
+
+        def translate(apart: Path) -> None:
+            command = commands.generate(RunFolder(apart).translation, subset)
+            self.run_program("translate", command, folder)
+
         translated = self.stage(
             "translate", [folder.translation], translate, *needs, in_place=False
         )
-        score = partial(self.score, folder, subset)
-        scored = self.stage("score", [folder.score, folder.hypotheses], score, translated)
-        if not self.run.measures_alignment:
-            return [translated, scored]
-        align = partial(self.align, folder)
-        makes = [folder.alignment_score, folder.alignment]
-        return [translated, scored, self.stage("align", makes, align, *needs)]
+        makes, command = [folder.score, folder.hypotheses], commands.score(subset)
+        stages = [translated, self.command("score", makes, command, translated, folder=folder)]
+        if self.run.measures_alignment:
+            makes = [folder.alignment_score, folder.alignment]
+            stages.append(self.command("align", makes, commands.align(), *needs, folder=folder))
+        return stages
+
+    def commands(self, folder: RunFolder | None = None) -> RunCommands:
+        """Its command lines."""
+        return self.run.commands(self.devices, folder)
+
+    def stage(self, name: str, makes: list[Path], make, *needs: Stage, in_place=True) -> Stage:
+        """A stage; what begun.json guards has not changed, so its key is that of the settings."""
+        key = self.run.settings.digest
+        return Stage(name, name, tuple(path.name for path in makes), key, make, needs, in_place)
+
+    def command(self, name: str, makes: list[Path], command: list[str], *needs, folder=None):
+        """A stage that is a program, which writes whole files itself."""
+        log = name.replace(" ", "-")
+        return self.stage(name, makes, lambda _: self.run_program(log, command, folder), *needs)
 
     def train(self, _=None) -> None:
         """Train to the end, from the last whole checkpoint if there is one."""
@@ -158,43 +160,11 @@ class RunInProgress:
 
     def train_command(self) -> list[str]:
         """fairseq-train as it is run here."""
-        run = self.run
-        return [
-            *train_command(run.settings, run.prepared_corpus, self.folder, self.devices, run.seed),
-            *self.launch_flags,
-        ]
+        return [*self.commands().train(self.run.seed), *self.launch_flags]
 
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
-        self._run(log, self.train_command())
-
-    def average(self, _) -> None:
-        """Average the last checkpoints, or take the best."""
-        self._run("average", average_command(self.run.settings, self.folder))
-
-    def translate(self, folder: RunFolder, subset: str, apart: Path) -> None:
-        """Translate a set."""
-        run, results = self.run, RunFolder(apart).translation
-        command = generate_command(
-            run.settings, run.prepared_corpus, folder, self.devices, results, subset
-        )
-        self._run("translate", command, folder)
-
-    def score(self, folder: RunFolder, subset: str, _) -> None:
-        """Score the translation."""
-        self._run("score", score_command(self.run.prepared_corpus, folder, subset), folder)
-
-    def align(self, folder: RunFolder, _) -> None:
-        """Align the hand-aligned sentences by the model's attention, and score that."""
-        run = self.run
-        command = align_command(run.settings, run.prepared_corpus, folder, self.devices)
-        self._run("align", command, folder)
-
-    def measure_gates(self, _) -> None:
-        """Measure the means of the model's gates."""
-        run = self.run
-        command = gates_command(run.settings, run.prepared_corpus, self.folder, self.devices)
-        self._run("gates", command)
+        self.run_program(log, self.train_command())
 
     def evaluate_curve(self, _) -> None:
         """Measure the checkpoints of the curve as the run's own model is measured."""
@@ -233,13 +203,9 @@ class RunInProgress:
                 link.unlink(missing_ok=True)
                 link.symlink_to(text)
         started = time.monotonic()
-        self._run("align", align_training_command(corpus, folder))
+        self.run_program("align", self.commands().align_training())
         seconds = round(time.monotonic() - started, 1)
         self.write_trained(updates=0, epoch=0, training_seconds=seconds)
-
-    def rate_aligner(self, _) -> None:
-        """Score what the statistical aligner made."""
-        self._run("error-rate", aer_command(self.run.prepared_corpus, self.folder))
 
     def write_result(self, _) -> None:
         """Write the result file; the checkpoints have served."""
@@ -251,7 +217,8 @@ class RunInProgress:
                 self._say(f"{self.folder.checkpoints} is left: {error.strerror or error}")
         write_json(self.folder.result, result)
 
-    def _run(self, log: str, command: list[str], folder: RunFolder | None = None) -> None:
+    def run_program(self, log: str, command: list[str], folder: RunFolder | None = None) -> None:
+        """Run a program to its end, with its log in the run's folder or another one."""
         path = (folder or self.folder).log(log)
 
         def look() -> None:

@@ -10,7 +10,8 @@ from ..configuration.settings import Profile, Settings
 from ..configuration.tables import Cell
 from ..corpora import Corpus, load_corpus, own_corpus
 from ..files.checksums import digest, sha256
-from .command_lines import PreparedCorpus, RunFolder
+from .command_lines import PreparedCorpus, RunCommands, RunFolder
+from .devices import Devices
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,10 @@ class Run:
     def folder(self) -> RunFolder:
         """Where it is made."""
         return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)
+
+    def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
+        """Its command lines, or those for a checkpoint in another folder."""
+        return RunCommands(self.settings, self.prepared_corpus, folder or self.folder, devices)
 
 
 def corpus_folder(root: Path, label: str, name: str) -> Path:

@@ -6,17 +6,7 @@ import pytest
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import resolve
-from fairseq_hybrid_attn.lab.runs.command_lines import (
-    PreparedCorpus,
-    RunFolder,
-    aer_command,
-    align_command,
-    align_training_command,
-    average_command,
-    generate_command,
-    score_command,
-    train_command,
-)
+from fairseq_hybrid_attn.lab.runs.command_lines import PreparedCorpus, RunCommands, RunFolder
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 
 RAW = {
@@ -34,7 +24,7 @@ def settings(**changed):
     return resolve({**RAW, **changed}, "here")
 
 
-def treatment(**changed):
+def prepared(**changed):
     fields = {
         "folder": Path("/corpus"),
         "source": "de",
@@ -47,26 +37,26 @@ def treatment(**changed):
     return PreparedCorpus(**{**fields, **changed})
 
 
+def commands(devices=CPU, corpus=None, **changed):
+    return RunCommands(settings(**changed), corpus or prepared(), FOLDER, devices)
+
+
 def train(devices=CPU, corpus=None, seed=1, **changed):
-    command = train_command(settings(**changed), corpus or treatment(), FOLDER, devices, seed)
-    return " ".join(command)
+    return " ".join(commands(devices, corpus, **changed).train(seed))
 
 
-@pytest.mark.parametrize(
-    "checkpoints, chosen",
-    [
+def test_average():
+    for checkpoints, chosen in (
         ({"unit": "update", "every": 10, "average": 5}, "--last-updates 5 /run/checkpoints"),
         ({"unit": "epoch", "every": 1, "average": 20}, "--last-epochs 20 /run/checkpoints"),
         ({"unit": "best", "every": 10}, "/run/checkpoints/checkpoint_best.pt"),
-    ],
-)
-def test_average(checkpoints, chosen):
-    command = average_command(settings(checkpoints=checkpoints), FOLDER)
-    assert " ".join(command) == f"fairseq-hybrid average --output /run/model.pt {chosen}"
+    ):
+        command = commands(checkpoints=checkpoints).average()
+        assert " ".join(command) == f"fairseq-hybrid average --output /run/model.pt {chosen}"
 
 
 def test_generate_by_gnmts_penalty():
-    command = generate_command(settings(), treatment(), FOLDER, CPU, Path("/run/out"))
+    command = commands().generate(Path("/run/out"))
     assert " ".join(command[4:]) == (
         "--source-lang de --target-lang en --path /run/model.pt --gen-subset test "
         "--task translation_gnmt --beam 4 --gnmt-lenpen 0.6 --max-tokens 4000 "
@@ -75,21 +65,21 @@ def test_generate_by_gnmts_penalty():
 
 
 def test_generate_by_fairseqs_penalty():
-    made = settings(generate={"beam": 5, "lenpen": 1})
-    command = generate_command(made, treatment(), FOLDER, Devices("cuda"), Path("/run/out"))
+    made = commands(Devices("cuda"), generate={"beam": 5, "lenpen": 1})
+    command = made.generate(Path("/run/out"))
     assert "--beam 5 --lenpen 1 --max-tokens 12000" in " ".join(command)
     assert "--task" not in command and "--cpu" not in command
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_score(lowercase):
-    command = score_command(treatment(lowercase=lowercase), FOLDER)
-    assert " ".join(command) == (
-        "fairseq-hybrid score --generated /run/translation/generate-test.txt "
-        "--reference /corpus/raw/test.en --target-lang en --subwords subword-nmt "
-        f"--tokenizer moses --scores bleu,tokenised_bleu {'--lowercase ' * lowercase}"
-        "--json /run/score.json --hypotheses-out /run/hypotheses.txt"
-    )
+def test_score():
+    for lowercase in (False, True):
+        command = commands(corpus=prepared(lowercase=lowercase)).score()
+        assert " ".join(command) == (
+            "fairseq-hybrid score --generated /run/translation/generate-test.txt "
+            "--reference /corpus/raw/test.en --target-lang en --subwords subword-nmt "
+            f"--tokenizer moses --scores bleu,tokenised_bleu {'--lowercase ' * lowercase}"
+            "--json /run/score.json --hypotheses-out /run/hypotheses.txt"
+        )
 
 
 def test_train_on_a_cpu():
@@ -120,34 +110,34 @@ def test_train_on_several_gpus():
 def test_bleu_during_training_undoes_tokens_and_subwords():
     flags = {"train": {"max-update": 100, "eval-bleu": True}}
     assert "--eval-bleu-detok moses --eval-bleu-remove-bpe @@ " in train(**flags)
-    pieces = treatment(subwords="sentencepiece", tokenizer="none")
+    pieces = prepared(subwords="sentencepiece", tokenizer="none")
     made = train(corpus=pieces, **flags)
     assert "--eval-bleu-remove-bpe sentencepiece" in made and "--eval-bleu-detok" not in made
     with pytest.raises(UserError, match="mecab"):
-        train(corpus=treatment(tokenizer="mecab"), **flags)
+        train(corpus=prepared(tokenizer="mecab"), **flags)
 
 
 GOLD = "--gold /corpus/gold/links --gold-base 0 "
 
 
 def test_align():
-    made = settings(align={"layer": "last", "head": 3})
-    assert " ".join(align_command(made, treatment(gold=True), FOLDER, CPU)) == (
+    asked, corpus = {"layer": "last", "head": 3}, prepared(gold=True)
+    assert " ".join(commands(corpus=corpus, align=asked).align()) == (
         "fairseq-hybrid align /corpus/bin --path /run/model.pt "
         "--source /corpus/gold/subwords.de --target /corpus/gold/subwords.en "
         f"--subwords subword-nmt --layer last --head 3 {GOLD}--table --output /run/gold.align "
         "--json /run/alignment.json --by-sentence --max-tokens 4000 --cpu"
     )
-    on_gpu = align_command(made, treatment(gold=True), FOLDER, Devices("cuda"))
+    on_gpu = commands(Devices("cuda"), corpus, align=asked).align()
     assert on_gpu[-2:] == ["--max-tokens", "12000"]
 
 
 def test_a_statistical_aligner():
-    assert " ".join(align_training_command(treatment(), FOLDER)) == (
+    assert " ".join(commands().align_training()) == (
         "fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt "
         "--trainpref /run/text/train --testpref /run/text/gold --word-suffix words"
     )
-    assert " ".join(aer_command(treatment(), FOLDER)) == (
+    assert " ".join(commands().aer()) == (
         f"fairseq-hybrid aer /run/text/gold.words {GOLD}--source /corpus/gold/words.de "
         "--target /corpus/gold/words.en --json /run/alignment.json"
     )
@@ -162,25 +152,22 @@ def test_training_alignments_are_beside_the_data():
     assert train().startswith("fairseq-train /corpus/bin ")
 
 
-@pytest.mark.parametrize("unit", [{"unit": "update", "average": 2}, {"unit": "best"}])
-def test_checkpoints_of_a_curve_are_kept(unit):
-    made = train(checkpoints={**unit, "every": 10, "curve": 5})
-    assert "--keep-interval-updates-pattern 20 " in made
-    assert "pattern" not in train(checkpoints={**unit, "every": 10})
+def test_checkpoints_of_a_curve_are_kept():
+    for unit in ({"unit": "update", "average": 2}, {"unit": "best"}):
+        made = train(checkpoints={**unit, "every": 10, "curve": 5})
+        assert "--keep-interval-updates-pattern 20 " in made
+        assert "pattern" not in train(checkpoints={**unit, "every": 10})
 
 
-@pytest.mark.parametrize(
-    "changed, said",
-    [
+def test_a_curve_of_checkpoints_that_are_not_saved_is_refused():
+    for changed, said in (
         ({"unit": "best", "every": 10, "curve": 3}, "not among"),  # 100 / 3
         ({"unit": "best", "every": 20, "curve": 10}, "not among"),  # each 10
         ({"unit": "epoch", "every": 1, "curve": 5}, "curve wants updates"),
         ({"unit": "best", "every": 10, "curve": 0}, "no whole number above 0"),
-    ],
-)
-def test_a_curve_of_checkpoints_that_are_not_saved_is_refused(changed, said):
-    with pytest.raises(UserError, match=said):
-        settings(checkpoints=changed)
+    ):
+        with pytest.raises(UserError, match=said):
+            settings(checkpoints=changed)
 
 
 def test_more_checkpoints_than_there_will_be_are_refused():

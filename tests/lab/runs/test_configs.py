@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.lab.configuration.settings import KEYS, load_profile
 from fairseq_hybrid_attn.lab.configuration.tables import load_table, table_names
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.files.yaml_files import merge
-from fairseq_hybrid_attn.lab.runs.command_lines import words
+from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
 
 # --- settings -------------------------------------------------------------------------------
 
@@ -198,9 +198,7 @@ def seen_by_fairseq(cell):
     cfg = parsed(flags(chosen))
     generate = dict(chosen.generate)
     task = "translation_gnmt" if "gnmt-lenpen" in generate else "translation"
-    generating = decoding(
-        tuple(w for f, v in ({"task": task} | generate).items() for w in words(f, v))
-    )
+    generating = decoding(tuple(flags_of({"task": task} | generate)))
 
     def both(name):
         """Of encoder and decoder; the decoder's size follows the encoder's if it has none."""

@@ -5,30 +5,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from cli import environment
 
 from fairseq_hybrid_attn.lab.engine.provenance import NUMBERS_DEPEND_ON, PACKAGE, code_digest
 
-#: Loaded by what makes numbers, and without influence on them, or with one that the digest of the
-#: corpus shows.
-HARMLESS = {
-    "__init__.py": "registers",
-    "__main__.py": "the command line",
-    "errors.py": "messages",
-    "yaml_files.py": "reads settings, which have a digest",
-    "fairseq_check.py": "refuses other versions of fairseq",
-    "analysis/__init__.py": "says what is there",
-    "analysis/figures/": "draws",
-    "commands/outputs.py": "writes figures and tables of what was measured",
-    "commands/__init__.py": "says what commands are",
-    "corpora/": "what it makes has a digest; but for the tokenisers, which scoring uses",
-}
+#: Loaded by what makes numbers, and without influence on them, or with one that the digests of
+#: corpus and settings show.
+HARMLESS = (
+    *("__init__.py", "errors.py", "fairseq_check.py", "lab/__init__.py", "lab/command_line.py"),
+    *("lab/arguments/", "lab/figures/", "lab/corpora/", "lab/configuration/", "lab/lengths/"),
+)
 PROGRAM = """
 import sys
 import fairseq_hybrid_attn
-from fairseq_hybrid_attn.commands import aer, align, align_training, average, gates, score
-from fairseq_hybrid_attn.corpora.tokenisers import detokeniser
+from fairseq_hybrid_attn.lab.command_line import COMMANDS
+from importlib import import_module
+for name in ("aer", "align", "align-training", "average", "gates", "score"):
+    import_module("fairseq_hybrid_attn.lab." + COMMANDS[name])
+import fairseq_hybrid_attn.lab.runs.running
 for name, module in list(sys.modules.items()):
     if name.partition(".")[0] == "fairseq_hybrid_attn":
         print(module.__file__)
@@ -44,7 +38,7 @@ def test_every_module_behind_a_number_counts():
         check=True,
     )
     loaded = {str(Path(path).relative_to(PACKAGE)) for path in done.stdout.split()}
-    assert {"criterions.py", "alignment/aer.py", "attention/short.py"} <= loaded
+    assert {"criterions.py", "lab/alignment/error_rate.py", "attention/short.py"} <= loaded
     counted = tuple(f"{name}/" if not name.endswith(".py") else name for name in NUMBERS_DEPEND_ON)
     assert not {name for name in loaded if not name.startswith((*counted, *HARMLESS))}
 
@@ -53,20 +47,24 @@ def test_what_is_listed_exists():
     assert all((PACKAGE / name).exists() for name in NUMBERS_DEPEND_ON)
 
 
-@pytest.mark.parametrize(
-    "name, counts",
-    [
-        ("criterions.py", True),
-        ("alignment/words.py", True),
-        ("commands/align.py", True),
-        ("attention/fused_cuda/kernels/forward.py", True),
-        ("experiments/printing.py", False),
-        ("commands/table.py", False),
-    ],
-)
-def test_a_changed_file_counts_or_not(name, counts, tmp_path):
+def test_what_python_reads_counts_and_what_it_does_not_read_does_not(tmp_path):
+    """A comment, a docstring or the layout makes no result stale; a number does."""
     copied = tmp_path / "package"
     shutil.copytree(PACKAGE, copied)
-    with open(copied / name, "a") as file:
-        file.write("# changed\n")
-    assert (code_digest(copied) != code_digest()) == counts
+    counted, elsewhere = copied / "lab/scoring/metrics.py", copied / "lab/maps/__init__.py"
+    program = '"""A module."""\n\n\ndef f(x):\n    """Say."""\n    return x + 1\n'
+    same = '"""Other words."""\ndef f(x):  # a comment\n    return (x+1)\n'
+
+    def digest(path, text):
+        path.write_text(text)
+        code_digest.cache_clear()
+        return code_digest(copied)
+
+    before = digest(counted, program)
+    assert digest(counted, same) == before
+    assert digest(counted, program.replace("1", "2")) != before
+    assert digest(counted, program.replace('"""Say."""\n    return', 'return """Say""",')) != before
+    assert digest(counted, program) == before
+    assert digest(elsewhere, "x = 1\n") == before
+    assert digest(copied / "lab/scoring/table.txt", "a\n") != before  # data counts by its bytes
+    code_digest.cache_clear()

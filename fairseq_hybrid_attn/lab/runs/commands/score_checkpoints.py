@@ -33,7 +33,7 @@ from ...files.text import read_lines
 from ...scoring.generate_output import read_generated
 from ...scoring.metrics import METRICS, Metric, build_metric, language
 from ...text.tokenisers import KINDS
-from ..command_lines import GENERATE_TOKENS, USER_DIR, RunFolder, words
+from ..command_lines import GENERATE_TOKENS, USER_DIR, WHOLE_SET, RunFolder, flags
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
@@ -119,11 +119,11 @@ def score_one(
     command = generate_command(args, path)
 
     def translate(partial: Path) -> None:
-        results = RunFolder(partial).translation
+        results, log = RunFolder(partial).translation, point.log("translate")
         try:
-            run_program([*command, *words("results-path", results)], point.log("translate"))
+            run_program([*command, *flags(results_path=results)], log)
         except ProgramFailed as error:
-            raise UserError(f"{path}: {error}") from None
+            raise UserError(f"{path}: {error}\n   All of it is in {log}") from None
 
     def score(_: Path) -> dict:
         translations, _ = read_generated(
@@ -165,14 +165,9 @@ def _state(path: Path) -> list[int]:
 def generate_command(args: argparse.Namespace, path: Path) -> list[str]:
     """fairseq-generate with a checkpoint."""
     return [
-        "fairseq-generate",
-        str(args.data.resolve()),
-        *words("user-dir", USER_DIR),
-        *words("path", path.resolve()),
-        *words("gen-subset", args.gen_subset),
-        *words("max-tokens", GENERATE_TOKENS["cpu" if args.cpu else "cuda"]),
-        # Any other size makes fairseq leave out the last batch, that of the longest sentences.
-        *words("required-batch-size-multiple", 1),
-        *(("--cpu",) if args.cpu else ()),
+        *("fairseq-generate", str(args.data.resolve())),
+        *flags(user_dir=USER_DIR, path=path.resolve(), gen_subset=args.gen_subset),
+        *flags(WHOLE_SET, max_tokens=GENERATE_TOKENS["cpu" if args.cpu else "cuda"]),
+        *flags(cpu=args.cpu),
         *args.generate,
     ]

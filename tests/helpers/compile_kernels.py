@@ -1,6 +1,6 @@
 """Compile the fused kernels for an NVIDIA GPU that need not be there.
 
-As a program: python tests/compile_kernels.py prints what they need of the hardware.
+As a program, this prints what they need of the hardware.
 """
 
 from __future__ import annotations

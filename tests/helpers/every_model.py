@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from types import SimpleNamespace
 
 import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
-from fairseq.models.transformer import TransformerConfig, TransformerModelBase
-from models import TINY, build_tiny, dictionary, pad
+from models import PRENORM, build_stock, build_tiny, pad, task_of
 
-SYMBOLS = 12
 #: The longest first, which fairseq's LSTM wants.
 SOURCES = [[4, 5, 6, 7, 8, 9, 10, 11, 2], [4, 4, 4, 6, 12, 2], [9, 8, 7, 2], [5, 2]]
 TARGETS = [[6, 5, 2], [4, 5, 6, 7, 8, 9, 2], [7, 2], [12, 5, 2]]
-
-
-def task_of(left_pad_source=True, limits=(64, 64)):
-    """As much of a translation task as models and sentences need."""
-    words = dictionary(SYMBOLS)
-    return SimpleNamespace(
-        source_dictionary=words,
-        target_dictionary=words,
-        cfg=SimpleNamespace(left_pad_source=left_pad_source),
-        max_positions=lambda: limits,
-    )
-
-
-def stock(**settings):
-    """Build fairseq's own transformer."""
-    torch.manual_seed(0)
-    settings = {**TINY, **settings}
-    cfg = TransformerConfig.from_namespace(
-        Namespace(**{"decoder_embed_dim": 16, "decoder_ffn_embed_dim": 32, **settings})
-    )
-    return TransformerModelBase.build_model(cfg, task_of()).eval()
 
 
 def legacy(arch, **settings):
@@ -46,9 +22,14 @@ def legacy(arch, **settings):
     return ARCH_MODEL_REGISTRY[arch].build_model(args, task_of()).eval()
 
 
-_LSTM = dict.fromkeys(
-    ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_out_embed_dim"), 16
-)
+_LSTM = {
+    "arch": "lstm",
+    "encoder_embed_dim": 16,
+    "encoder_hidden_size": 16,
+    "decoder_embed_dim": 16,
+    "decoder_hidden_size": 24,
+    "decoder_out_embed_dim": 16,
+}
 _LIGHT = {
     f"{side}_{name}": size
     for side in ("encoder", "decoder")
@@ -62,11 +43,10 @@ _LIGHT = {
         "layers": 2,
     }.items()
 }
-PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
 MODELS = {
-    "stock": (stock, {}),
-    "stock-prenorm": (stock, PRENORM),
-    "stock-checkpointed": (stock, {"checkpoint_activations": True}),
+    "stock": (build_stock, {}),
+    "stock-prenorm": (build_stock, PRENORM),
+    "stock-checkpointed": (build_stock, {"checkpoint_activations": True}),
     "hysan": (build_tiny, {"name": "hysan-gated"}),
     "hysan-prenorm": (build_tiny, {"name": "hysan-prenorm"}),
     "hysan-checkpointed": (build_tiny, {"name": "hysan-gated", "checkpoint_activations": True}),
@@ -74,17 +54,10 @@ MODELS = {
     "mma": (build_tiny, {"name": "mma"}),
     "gate": (build_tiny, {"name": "gate-hidden"}),
     "lstm-on-top": (build_tiny, {"name": "lstm-on-top"}),
-    "lstm": (legacy, {"arch": "lstm", **_LSTM, "decoder_hidden_size": 24}),
+    "lstm": (legacy, _LSTM),
     "lstm-bidirectional": (
         legacy,
-        {
-            "arch": "lstm",
-            **_LSTM,
-            "decoder_hidden_size": 24,
-            "encoder_bidirectional": True,
-            "encoder_layers": 2,
-            "decoder_layers": 2,
-        },
+        {**_LSTM, "encoder_bidirectional": True, "encoder_layers": 2, "decoder_layers": 2},
     ),
     "lightconv": (legacy, {"arch": "lightconv", **_LIGHT}),
     "fconv": (

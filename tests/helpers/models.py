@@ -70,10 +70,15 @@ def dictionary(symbols: int) -> Dictionary:
     return words
 
 
-def task_of(symbols: int) -> SimpleNamespace:
-    """What a model needs of a task: its dictionaries, here the same for both sides."""
+def task_of(symbols: int = 12, *, left_pad_source=True, limits=(64, 64)) -> SimpleNamespace:
+    """As much of a translation task as models and sentences need, with one dictionary."""
     words = dictionary(symbols)
-    return SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    return SimpleNamespace(
+        source_dictionary=words,
+        target_dictionary=words,
+        cfg=SimpleNamespace(left_pad_source=left_pad_source),
+        max_positions=lambda: limits,
+    )
 
 
 def build(arch: str, *, symbols: int = 12, **settings):
@@ -101,7 +106,7 @@ def build_stock(**settings):
     cfg = MODEL_DATACLASS_REGISTRY["transformer_mma"](**{**known, **settings})
     torch.manual_seed(0)
     cfg = nested_config(OmegaConf.structured(cfg))
-    return TransformerModelBase.build_model(cfg, task_of(12)).eval()
+    return TransformerModelBase.build_model(cfg, task_of()).eval()
 
 
 def logits(model, sources, prefixes, *, left: bool = True) -> torch.Tensor:

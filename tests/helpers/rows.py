@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import build_model
-from models import dictionary
+from models import task_of
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import Settings, load_profile
@@ -62,10 +61,8 @@ def parsed(words: tuple[str, ...]):
 @cache
 def build(words: tuple[str, ...], symbols: int = 50):
     """A model from its flags, its parameters without storage (so that big ones build at once)."""
-    vocabulary = dictionary(symbols)
-    task = SimpleNamespace(source_dictionary=vocabulary, target_dictionary=vocabulary)
     with torch.device("meta"):
-        return build_model(parsed(words).model, task)
+        return build_model(parsed(words).model, task_of(symbols))
 
 
 def build_cell(name: str, symbols: int = 50):

@@ -83,13 +83,6 @@ def write_yaml(path: Path, content: dict) -> None:
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-def change_row(configs: Path, name: str, content: dict) -> None:
-    """Give a row (``paper/table/row``) another content."""
-    table, _, row = name.rpartition("/")
-    path = configs / f"{table}.yaml"
-    write_yaml(path, with_rows(yaml.safe_load(path.read_text()), **{row: content}))
-
-
 def write_text(folder: Path) -> None:
     """Write train, valid and test sets of made-up words and their reversal."""
     folder.mkdir()

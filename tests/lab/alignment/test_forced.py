@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from every_model import SHAPES, SYMBOLS, build, sample, task_of
+from every_model import SHAPES, build, sample
 from fairseq.data import LanguagePairDataset, ListDataset
+from models import task_of
 from refusals import check_refusals
 
 from fairseq_hybrid_attn import UserError
@@ -35,7 +36,7 @@ def sentences(count, seed=0, longest=9):
     choose = random.Random(seed)
 
     def line(least):
-        return [f"w{choose.randrange(SYMBOLS)}" for _ in range(choose.randint(least, longest))]
+        return [f"w{choose.randrange(12)}" for _ in range(choose.randint(least, longest))]
 
     pairs = [(line(1), line(0)) for _ in range(count)]
     pairs[3] = ([], ["w1", "w2"])
@@ -46,7 +47,7 @@ def sentences(count, seed=0, longest=9):
 
 
 def align(model, source, target, *, subwords="none", left=True, **settings):
-    text = Sentences.of_text(task_of(left), source, target)
+    text = Sentences.of_text(task_of(left_pad_source=left), source, target)
     return list(Aligner(model, subwords, **settings).align(text))
 
 

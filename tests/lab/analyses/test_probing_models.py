@@ -13,8 +13,8 @@ import analysed
 import pytest
 import torch
 from corpora_made import CONFIGS, lines
-from every_model import MODELS, build, task_of
-from models import build_tiny, pad
+from every_model import MODELS, build
+from models import build_tiny, pad, task_of
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
@@ -40,7 +40,9 @@ def words(count=25, longest=11, seed=0):
 
 
 def vectors(model, text, left=True, **settings):
-    return sentence_vectors(model, Sentences.of_text(task_of(left), text), **settings)
+    return sentence_vectors(
+        model, Sentences.of_text(task_of(left_pad_source=left), text), **settings
+    )
 
 
 def numbers(line):

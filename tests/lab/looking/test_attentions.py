@@ -3,9 +3,9 @@
 import pytest
 import torch
 from brute_force import CONDITIONS
-from every_model import MODELS, SOURCES, TARGETS, build, sample, stock, task_of
+from every_model import MODELS, SOURCES, TARGETS, build, sample
 from fairseq.models import FairseqLanguageModel
-from models import CONFIGURATIONS, build_tiny
+from models import CONFIGURATIONS, build_stock, build_tiny, task_of
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
@@ -179,7 +179,7 @@ def test_models_give_what_they_have():
         missing = attentions.missing()
         assert set(missing) == {ENCODER, DECODER}
         assert all("no self-attention modules" in reason for reason in missing.values())
-    both = Attentions(stock(cross_self_attention=True, no_cross_attention=True))
+    both = Attentions(build_stock(cross_self_attention=True, no_cross_attention=True))
     assert "source as well" in both.missing()[DECODER] and ENCODER in both.observe(sample())[0]
     silent = build("lstm")
     silent.decoder.need_attn = False

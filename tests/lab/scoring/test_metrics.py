@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from refusals import check_refusals
@@ -30,30 +31,29 @@ def fourth_root(*fractions):
     return pytest.approx(100 * math.prod(fractions) ** 0.25)
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_bleu_by_hand(name):
-    # Of 6, 5, 4, 3 n-grams; the second "the" has no counterpart.
-    expected = fourth_root(5 / 6, 3 / 5, 2 / 4, 1 / 3)
-    assert value(name, "the cat sat on the mat", "the cat sat on a mat") == expected
-    # All right, but too short: exp(1 - 5/4).
-    assert value(name, "a b c d", "a b c d e") == pytest.approx(77.8800783)
-    assert value(name, "", "a b c d") == 0
-    # No four-gram is right: sacrebleu and mteval count half a one (of 4).
-    expected = 0 if name in MULTI_BLEU else fourth_root(6 / 7, 4 / 6, 2 / 5, 0.5 / 4)
-    assert value(name, "a b c x d e f", "a b c y d e f") == expected
+def test_bleu_by_hand():
+    for name in METRICS:
+        # Of 6, 5, 4, 3 n-grams; the second "the" has no counterpart.
+        expected = fourth_root(5 / 6, 3 / 5, 2 / 4, 1 / 3)
+        assert value(name, "the cat sat on the mat", "the cat sat on a mat") == expected, name
+        # All right, but too short: exp(1 - 5/4).
+        assert value(name, "a b c d", "a b c d e") == pytest.approx(77.8800783), name
+        assert value(name, "", "a b c d") == 0, name
+        # No four-gram is right: sacrebleu and mteval count half a one (of 4).
+        expected = 0 if name in MULTI_BLEU else fourth_root(6 / 7, 4 / 6, 2 / 5, 0.5 / 4)
+        assert value(name, "a b c x d e f", "a b c y d e f") == expected, name
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_case(name):
+def test_case():
     texts = ["The a b c", "d e f g"], ["the a b c", "d e f g"]
-    cased = build_metric(name, "en").score(*texts)
-    # Of 8, 6, 4, 2 n-grams, those with The are wrong.
-    assert cased.value == fourth_root(7 / 8, 5 / 6, 3 / 4, 1 / 2)
-    assert "|case:mixed|" in cased.signature
-    lower = build_metric(name, "en", lowercase=True).score(*texts)
-    assert lower.value == pytest.approx(100) and "|case:lc|" in lower.signature
     labels = ("BLEU", "tokenised BLEU", "compound-split BLEU", "NIST BLEU", "WAT BLEU")
-    assert lower.line.startswith(f"{dict(zip(METRICS, labels, strict=True))[name]} = 100.00 ")
+    for name, label in zip(METRICS, labels, strict=True):
+        cased = build_metric(name, "en").score(*texts)
+        # Of 8, 6, 4, 2 n-grams, those with The are wrong.
+        assert cased.value == fourth_root(7 / 8, 5 / 6, 3 / 4, 1 / 2), name
+        lower = build_metric(name, "en", lowercase=True).score(*texts)
+        assert "|case:mixed|" in cased.signature and "|case:lc|" in lower.signature, name
+        assert lower.line.startswith(f"{label} = 100.00 ")
 
 
 def test_statistics_are_those_of_the_corpus():
@@ -110,11 +110,8 @@ def test_compound_split_bleu_by_hand():
 
 def test_nist_bleu_is_sacrebleus_default_for_languages_with_spaces():
     texts = ["It's 5.3-fold &quot;big&quot; x-y, isn't it?"], ["it's 5.4-fold big x-y isn't it?"]
-    for lowercase in (False, True):
-        nist, bleu = (
-            build_metric(name, "de", lowercase).score(*texts) for name in ("nist_bleu", "bleu")
-        )
-        assert (nist.value, nist.signature) == (bleu.value, bleu.signature)
+    nist, bleu = (build_metric(name, "de").score(*texts) for name in ("nist_bleu", "bleu"))
+    assert (nist.value, nist.signature) == (bleu.value, bleu.signature)
 
 
 # -- WAT --------------------------------------------------------------------------------------
@@ -169,27 +166,36 @@ def test_wat_bleu_into_english():
 # -- What is refused --------------------------------------------------------------------------
 
 
-def test_languages_without_spaces():
-    for lang in ("zh", "ja", "ko"):
-        names = ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
-        reason = f"is for languages with spaces .*not for {lang}"
-        check_refusals(
-            [(name, f"{name} {reason}") for name in names],
-            lambda name, lang=lang: build_metric(name, lang),
-        )
-        assert default_scores(lang) == ("bleu",)
+def test_refusals(tmp_path):
+    spaces = ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
+    check_refusals(
+        [
+            *(
+                (f"{name} {lang}", f"{name} is for languages with spaces .*not for {lang}")
+                for name in spaces
+                for lang in ("zh", "ja", "ko")
+            ),
+            ("blue en", "no score 'blue'; choose of bleu, tokenised_bleu, comp"),
+            ("wat_bleu de", "wat_bleu is for translation into ja and en, not into de"),
+            (f"wat_bleu en {tmp_path}", "a KyTea model is for wat_bleu into ja"),
+            (f"wat_bleu ja {tmp_path / 'nowhere'}", "nowhere is not a file"),
+        ],
+        lambda case: build(*case.split()),
+    )
+    metric = build_metric("bleu", "en")
+    with pytest.raises(UserError, match="translations: 1 lines, but the reference has 2"):
+        metric.score(["a"], ["a", "b"])
+    with pytest.raises(UserError, match="the reference has no lines"):
+        metric.score([], [])
+
+
+def build(name, lang, *kytea_model):
+    return build_metric(name, lang, False, *map(Path, kytea_model))
+
+
+def test_default_scores():
+    assert default_scores("zh") == default_scores("ja") == default_scores("ko") == ("bleu",)
     assert default_scores("en") == ("bleu", "tokenised_bleu")
-
-
-def test_wrong_settings(tmp_path):
-    with pytest.raises(UserError, match="no score 'blue'; choose of bleu, tokenised_bleu, comp"):
-        build_metric("blue", "en")
-    with pytest.raises(UserError, match="wat_bleu is for translation into ja and en, not into de"):
-        build_metric("wat_bleu", "de")
-    with pytest.raises(UserError, match="a KyTea model is for wat_bleu into ja"):
-        build_metric("wat_bleu", "en", kytea_model=tmp_path)
-    with pytest.raises(UserError, match=r"nowhere is not a file"):
-        build_metric("wat_bleu", "ja", kytea_model=tmp_path / "nowhere")
 
 
 def test_japanese_without_its_packages(monkeypatch):
@@ -202,11 +208,3 @@ def test_japanese_without_its_packages(monkeypatch):
     for name in ("bleu", "wat_bleu"):
         with pytest.raises(UserError, match=re.escape("pip install sacrebleu[ja]")):
             build_metric(name, "ja")
-
-
-def test_lists_of_different_lengths():
-    metric = build_metric("bleu", "en")
-    with pytest.raises(UserError, match="translations: 1 lines, but the reference has 2"):
-        metric.score(["a"], ["a", "b"])
-    with pytest.raises(UserError, match="the reference has no lines"):
-        metric.score([], [])

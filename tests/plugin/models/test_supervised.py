@@ -74,7 +74,7 @@ def lstm(**settings):
     vars(args).update(settings)
     base_architecture(args)
     torch.manual_seed(0)
-    return LSTMModel.build_model(args, task_of(12)).eval()
+    return LSTMModel.build_model(args, task_of()).eval()
 
 
 OTHERS = {"stock": build_stock, "lstm": lstm}

@@ -6,10 +6,10 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/demo.sh: German to English, from nothing to BLEU, in some fifteen minutes on two cores.
+scripts/demo.sh: German to English, from nothing to BLEU, in about fifteen minutes on two cores.
 
-It makes a virtual environment in .venv, downloads a few wheels with German message
-catalogues (75 MB, pinned by hash) and makes clean text of them. Then "fairseq-hybrid
+It makes the virtual environment .venv, downloads five wheels with German message
+catalogues (75 MB, pinned by hash) and makes clean text from them. Then "fairseq-hybrid
 reproduce demo/architectures" learns subwords, trains a small model, averages its last
 checkpoints, translates 1,000 held-out strings and scores them. Stop it and run it again: it
 resumes. A finished run shows its result again.
@@ -19,10 +19,10 @@ Environment variables:
                transformer_hysan, transformer_hybrid_gate
   DEMO_DIR     where everything goes (demo/ in the checkout)
   MAX_UPDATES  training updates (1500), over which the learning rate falls to zero
-  MINUTES      stop the training after so many minutes, if it is not at its end by then
+  MINUTES      longest training time in minutes (no limit)
   SEED         random seed of the training (1)
   THREADS      threads of the training (2)
-  PYTHON       Python 3.11 or 3.12 to make the virtual environment with
+  PYTHON       Python 3.11 or 3.12 for the virtual environment
 and those of pip; docs/install.md shows how to get torch without CUDA.
 HELP
 }
@@ -81,7 +81,7 @@ check_settings() {
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
 }
 
-# A folder that was moved into place is whole; the list beside the wheels says of what.
+# A folder is moved into place when it is complete; the list beside the wheels says what it has.
 get_wheels() {
     local wheels=$DEMO_DIR/wheels list=$ROOT/requirements-demo.txt
     if cmp --silent "$list" "$wheels/requirements.txt"; then
@@ -114,8 +114,8 @@ make_text() {
     sed 's/^/   /' "$DEMO_DIR/counts.txt"
 }
 
-# On threads that wait busily, a training takes ten times as long when another program is at work.
-# Memory that goes back to the system between updates costs up to a third of the time. (GNU's
+# With busily waiting threads, a training takes ten times as long while another program is running.
+# Memory returned to the system between updates costs up to a third of the time. (GNU's
 # OpenMP and C library read these variables; others ignore them.)
 reproduce() {
     export GOMP_SPINCOUNT=1000

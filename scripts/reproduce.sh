@@ -14,14 +14,14 @@ scripts/reproduce.sh: tables of the papers, from raw text to the printed table.
   scripts/reproduce.sh hysan/table1 base e1 --dry-run
   scripts/reproduce.sh hysan/table1 base e1 --profile small --data my-text/
 
-It makes the virtual environment of the other scripts in .venv, then runs "fairseq-hybrid
+It makes the virtual environment .venv, which the other scripts use too, and runs "fairseq-hybrid
 reproduce" with the arguments. Everything goes to reproduction/ in the checkout unless --output
-names another folder. Stopped, it goes on where it was when run again.
+names another folder. Stop it and run it again: it resumes.
 
 Environment variables:
-  DOWNLOADS  folder where archives are, or go; what is there is not downloaded (as --downloads)
-  PYTHON     Python 3.11 or 3.12 to make the virtual environment with
-and those of pip; see scripts/demo.sh --help for torch without CUDA.
+  DOWNLOADS  folder of the archives; what is there is not downloaded (as --downloads)
+  PYTHON     Python 3.11 or 3.12 for the virtual environment
+and those of pip; docs/install.md shows how to get torch without CUDA.
 
 All options:
 
@@ -59,7 +59,7 @@ finish
 printf '\n'
 
 unset PYTHONPATH PYTHONHOME
-# First, so that the user's own come after and win.
+# First, so that the user's options come after and win.
 options=(--output "$ROOT/reproduction")
 [[ -z ${DOWNLOADS:-} ]] || options+=(--downloads "$DOWNLOADS")
 exec "$VENV/bin/fairseq-hybrid" reproduce "${options[@]}" "$@"

@@ -9,15 +9,15 @@ usage() {
 scripts/test.sh: linter, formatter and tests, in at most five minutes on two cores.
 
   scripts/test.sh              what to run before a commit
-  scripts/test.sh --all        the slow tests as well, in at most twelve minutes
-  scripts/test.sh ARGUMENT...  pytest with these arguments, slow tests included, for instance
+  scripts/test.sh --all        also the slow tests, in at most twelve minutes
+  scripts/test.sh ARGUMENT...  pytest with these arguments, including slow tests, for example
                                scripts/test.sh tests/plugin/attention -k gate
 
-It makes a virtual environment in .venv, which scripts/demo.sh uses as well.
+It makes the virtual environment .venv, which the other scripts use too.
 
 Environment variables:
-  PYTHON   Python 3.11 or 3.12 to make the virtual environment with
-  WORKERS  processes that run tests side by side (one for each core)
+  PYTHON   Python 3.11 or 3.12 for the virtual environment
+  WORKERS  parallel test processes (one for each core)
 and those of pip; docs/install.md shows how to get torch without CUDA.
 HELP
 }

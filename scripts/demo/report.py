@@ -8,12 +8,12 @@ from itertools import islice
 from pathlib import Path
 
 EXAMPLES = 6
-#: Examples are the first test strings of so many words; their order is random already.
+#: Examples are the first test strings with this many words; their order is already random.
 LENGTHS = range(6, 19)
 
 
 def report(score: dict, source: list[str], translation: list[str], reference: list[str]) -> str:
-    """The text to show; the three lists are parallel."""
+    """Return the text to show; the three lists are parallel."""
     bleu = score["scores"]["bleu"]
     blocks = (
         f"  German     {lines[0]}\n  ours       {lines[1]}\n  reference  {lines[2]}"

@@ -1,4 +1,4 @@
-"""Splitting pairs into training, validation and test text that share no sentence."""
+"""Split pairs into training, validation and test text that share no sentence."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from cleaning import CleanPair, words
 
-#: Changing it draws another validation and test set.
+#: Another value draws another validation and test set.
 SALT = "fairseq_hybrid_attn demo 1"
-#: A held-out string has so many words at least; a shared sentence, too, counts from there.
+#: A held-out string has at least this many words; a shorter sentence may be in several parts.
 MIN_WORDS = 3
 MAX_HELD_OUT_WORDS = 40
 SENTENCE_END = re.compile(r"(?<=[.!?:;…])\s+")
@@ -27,11 +27,11 @@ class Split:
 
 
 def split(pairs: Iterable[CleanPair], valid_size: int, test_size: int) -> Split:
-    """Draw test and validation sets; training gets what shares no sentence with them.
+    """Draw test and validation sets; training gets the pairs that share no sentence with them.
 
-    Whole strings and the sentences inside longer strings are compared, in either language,
-    without regard to case, punctuation and numbers.  The draw depends on the English text
-    alone, not on the order of the pairs, the process or the machine.
+    Whole strings and the sentences inside longer strings are compared, in both languages,
+    ignoring case, punctuation and numbers.  The draw depends on the English text alone, not on
+    the order of the pairs, the process or the machine.
 
     Raises:
         ValueError: if there are too few pairs to hold out.
@@ -53,7 +53,7 @@ def split(pairs: Iterable[CleanPair], valid_size: int, test_size: int) -> Split:
 def _draw(
     candidates: list[CleanPair], size: int, taken: set[str]
 ) -> tuple[list[CleanPair], set[str]]:
-    """The first ``size`` candidates without a sentence of ``taken`` or of one another."""
+    """Return the first ``size`` candidates without a sentence of ``taken`` or of one another."""
     drawn: list[CleanPair] = []
     seen: set[str] = set()
     for pair in candidates:
@@ -67,7 +67,7 @@ def _draw(
 
 
 def deduplicate(pairs: Iterable[CleanPair]) -> list[CleanPair]:
-    """Each pair of texts once, sorted; the untouched one of equals."""
+    """Return each pair of texts once, sorted; of equal ones the untouched."""
     unique: dict[tuple[str, str], CleanPair] = {}
     for pair in pairs:
         known = unique.get((pair.english, pair.german))
@@ -77,7 +77,7 @@ def deduplicate(pairs: Iterable[CleanPair]) -> list[CleanPair]:
 
 
 def can_be_held_out(pair: CleanPair) -> bool:
-    """Whether a pair can be a test of translation: untouched, and a few words long."""
+    """Whether a pair can be a test sentence: untouched, and a few words long."""
     english, german = len(words(pair.english)), len(words(pair.german))
     return (
         pair.untouched
@@ -88,7 +88,7 @@ def can_be_held_out(pair: CleanPair) -> bool:
 
 
 def sentences(pair: CleanPair) -> set[str]:
-    """What must not lie on two sides of a split: the normalised strings and sentences."""
+    """Return what must be in one part only: the normalised strings and sentences."""
     return {
         f"{language} {sentence}"
         for language, text in (("de", pair.german), ("en", pair.english))
@@ -103,10 +103,10 @@ def _normalised_sentences(text: str) -> set[str]:
 
 
 def normalise(text: str) -> str:
-    """Lower case, words only."""
+    """Return the words in lower case."""
     return " ".join(words(text)) or text
 
 
 def draw_key(english: str) -> str:
-    """A number as good as random that is the same everywhere, as Python's hash() is not."""
+    """Return a pseudo-random number that is the same everywhere, unlike Python's hash()."""
     return hashlib.sha256(f"{SALT}\n{normalise(english)}\n{english}".encode()).hexdigest()

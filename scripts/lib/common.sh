@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 set -euo pipefail
-# What the scripts share: telling what happens, and the virtual environment.
+# Shared by the scripts: progress messages, and the virtual environment.
 #
 # The caller sets ROOT (the checkout) and LOGS (a folder), and may set PYTHON.
 
 VENV=$ROOT/.venv
-EXTRAS=demo,dev # all that any script wants, so that none reinstalls what another made
+EXTRAS=demo,dev # those of all scripts, so that none reinstalls what another installed
 
 die() {
     printf '%s\n' "" "$@" >&2
@@ -33,7 +33,7 @@ logged() {
     fi
 }
 
-# What pip says when it reaches no package index.
+# What pip prints when it cannot reach a package index.
 NO_NETWORK='ConnectionError|NewConnection|ConnectTimeout|ReadTimeout|NameResolution|ProxyError'
 NO_NETWORK+='|Connection broken|Temporary failure in name|No matching distribution'
 
@@ -44,12 +44,12 @@ show_failure() {
     if grep -qE "$NO_NETWORK" "$1"; then
         die "pip could not get a package. Most likely the Python package index cannot be reached." \
             "Check the network and pip's settings (proxy, index, PIP_... variables)," \
-            "then run this again; it goes on where it stopped."
+            "then run this again; it resumes."
     fi
-    die "The whole log is $1." "Run this again when that is repaired; it goes on where it stopped."
+    die "The whole log is $1." "Repair the cause, then run this again; it resumes."
 }
 
-# choose_python: set PYTHON to an interpreter that will do, the caller's choice if any.
+# choose_python: set PYTHON to a suitable interpreter, the caller's choice if any.
 choose_python() {
     local candidate candidates=(python3.11 python3.12 python3 python)
     local will_do='import sys, venv, ensurepip; exit(not (3, 11) <= sys.version_info < (3, 13))'
@@ -64,7 +64,7 @@ choose_python() {
         "Name one: PYTHON=/path/to/python3.11 $0   (Debian and Ubuntu have venv in python3-venv)"
 }
 
-# make_environment: have a virtual environment in $VENV with this checkout installed.
+# make_environment: make a virtual environment in $VENV with this checkout installed.
 make_environment() {
     local stamp=$VENV/fairseq-hybrid-attn.stamp wanted
     choose_python
@@ -88,7 +88,7 @@ PYTHON
     fi
     rm -rf "$VENV"
     mkdir "$VENV"
-    echo unfinished >"$stamp" # tells our own half-made environment from a stranger's
+    echo unfinished >"$stamp" # distinguishes our unfinished environment from another one
     echo "   $("$PYTHON" --version) in $VENV; this takes a minute or more (see $LOGS/install.log)"
     logged venv "$PYTHON" -m venv "$VENV"
     (
@@ -100,8 +100,8 @@ PYTHON
     mv "$stamp.new" "$stamp"
 }
 
-# add_aligner: have eflomal in the environment. It is compiled, and few want it, so it is
-# no part of it from the start; without a C compiler there is none.
+# add_aligner: install eflomal in the environment. It is compiled and rarely needed, so it is not
+# there from the start; without a C compiler it is left out.
 add_aligner() {
     if "$VENV/bin/python" -c 'import eflomal' >/dev/null 2>&1; then
         return

@@ -17,7 +17,7 @@ Environment variables:
              and with all of them there no network is needed
   WORKERS    parallel processes (one for each core)
   PYTHON     Python 3.11 or 3.12 for the virtual environment
-and those of pip; see scripts/demo.sh --help for torch without CUDA.
+and those of pip; docs/install.md shows how to get torch without CUDA.
 
 Further options are those of "fairseq-hybrid prepare", such as --pairs N. A stopped script
 resumes its work when run again; a finished one changes nothing.

@@ -21,9 +21,11 @@ FULL = load_profile("full", CONFIGS)
 
 try:
     EVERY_TABLE = {name: load_table(name, CONFIGS) for name in table_names(CONFIGS)}
-    #: The papers' own; "evidence" is ours, of systems of several papers.
+    #: The papers' own; "evidence" and "demo" are ours.
     TABLES = {
-        name: table for name, table in EVERY_TABLE.items() if not name.startswith("evidence/")
+        name: table
+        for name, table in EVERY_TABLE.items()
+        if not name.startswith(("evidence/", "demo/"))
     }
     CELLS = {
         f"{name}/{cell.row.name}/{cell.column.name}": cell

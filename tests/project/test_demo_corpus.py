@@ -123,10 +123,10 @@ def test_what_cannot_be_read_is_named(tmp_path):
     whole = wheel(tmp_path / "a.whl", **{"x/de/LC_MESSAGES/x.po": HEADER.encode() * 99})
     broken = tmp_path / "b.whl"
     broken.write_bytes(whole.read_bytes()[:200])
-    with pytest.raises(CorpusError, match=r"b\.whl is no readable wheel .*delete it"):
+    with pytest.raises(CorpusError, match=r"b\.whl is not a readable wheel .*delete it"):
         read_wheel(broken)
     path = wheel(tmp_path / "c.whl", **{"x/de/LC_MESSAGES/x.po": b'msgid "a\nnonsense'})
-    with pytest.raises(CorpusError, match=r"c\.whl: x/de/LC_MESSAGES/x\.po is no readable"):
+    with pytest.raises(CorpusError, match=r"c\.whl: x/de/LC_MESSAGES/x\.po is not a readable"):
         read_wheel(path)
     path = wheel(tmp_path / "d.whl", **{"x/fr/LC_MESSAGES/x.po": HEADER.encode()})
     with pytest.raises(CorpusError, match="holds no German catalogue"):
@@ -138,7 +138,7 @@ def test_the_command_tells_mistakes_without_a_traceback(tmp_path):
     command = [sys.executable, DEMO / "make_corpus.py", "--wheels", tmp_path, "--output", tmp_path]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 1
-    assert "a.whl is no readable wheel" in result.stderr
+    assert "a.whl is not a readable wheel" in result.stderr
     assert "Traceback" not in result.stderr
 
 

@@ -109,7 +109,7 @@ def _write_side(
     )
     write_lines(words, map(" ".join, sentences))
     write_lines(model_text, (line.lower() if corpus.lowercase else line for line in spelt))
-    model = subwords / model_name(corpus, language)
+    model = subwords / model_name(corpus.subwords, language)
     split(model_text, pieces, corpus.subwords.kind, model, workers)
     model_text.unlink()
     for number, (sentence, line) in enumerate(zip(sentences, lines(pieces), strict=True), 1):

@@ -48,7 +48,7 @@ def split_into_subwords(
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
     for languages in sides:
-        model = output / model_name(corpus, languages[0])
+        model = output / model_name(corpus.subwords, languages[0])
         texts = [tokenised / f"train.{language}" for language in languages]
         unspaced = any(language in WITHOUT_SPACES for language in languages)
         size = in_child(learn, texts, model, corpus.subwords, _COVERAGE[unspaced])
@@ -62,10 +62,10 @@ def split_into_subwords(
     return {"sizes": sizes}
 
 
-def model_name(corpus: Corpus, language: str) -> str:
+def model_name(subwords: Subwords, language: str) -> str:
     """Return the file name of the model for a language: of both, or of that language alone."""
-    side = "" if corpus.subwords.joint else f".{language}"
-    suffix = "codes" if corpus.subwords.kind == "subword-nmt" else "model"
+    side = "" if subwords.joint else f".{language}"
+    suffix = "codes" if subwords.kind == "subword-nmt" else "model"
     return f"subwords{side}.{suffix}"
 
 

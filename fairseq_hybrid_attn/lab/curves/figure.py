@@ -28,11 +28,8 @@ _MARKED = 30
 class CurvePanel:
     """One of the plots above one another.
 
-    Attributes:
-        label: of its vertical axis.
-        curves: in order.
-        names: names of the kinds of its curves, by their ``source``.
-        measure: what is measured; plots of the same measure have one scale.
+    ``names`` are those of the kinds of its curves, by ``source``; plots of one ``measure`` have one
+    scale.
     """
 
     label: str

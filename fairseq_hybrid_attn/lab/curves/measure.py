@@ -40,15 +40,13 @@ LOWER_IS_BETTER = ("loss", "aer")
 
 @dataclass(frozen=True)
 class Curve:
-    """A number of a run against updates.
+    """A number of a run against updates, which rise.
 
     Attributes:
-        run: its name.
         what: ``loss``, ``nll_loss``, ``bleu``, ``aer``, ….
         source: :data:`TRAINING`, :data:`VALIDATION` or :data:`CHECKPOINTS`.
         subset: the set it was measured on; empty if unknown.
-        updates: rising.
-        values: parallel to them; NaN where there was no finite number.
+        values: parallel to the updates; NaN where there was no finite number.
         diverged: the update from which there are no finite numbers, if any.
         signature: of a score.
     """
@@ -127,11 +125,7 @@ def _diverged(points: dict[int, float]) -> int | None:
 
 
 def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
-    """Return the curves of scored checkpoints.
-
-    ``content`` is that of ``curve.json`` of `score-checkpoints`, or of a result of `reproduce`, and
-    ``where`` is the file's name.
-    """
+    """Return the curves of `score-checkpoints` or of a result of `reproduce`, a file ``where``."""
     points = content.get("curve") if isinstance(content, dict) else None
     if not points:
         raise UserError(

@@ -36,8 +36,6 @@ from ..text.words import text_of, words_of
 from . import figure, tags
 from .measure import Gates, ModelGates
 
-HELP = "mean gates by layer, branch, part of speech and window"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -29,12 +29,10 @@ class ModelGates:
     """The gates of a model, as JSON has them.
 
     Attributes:
-        name: of the model.
         rows: mean and deviation over positions, one for each gate and head.
         tag_rows: mean and deviation over words, one for each gate and part of speech.
         share: mean share of the local branch over all layers that have one (Fig. 2), or None.
         window: tokens that the local branch sees, 2m + 1, or None.
-        bleu: of the model, if it is known.
     """
 
     name: str
@@ -47,14 +45,10 @@ class ModelGates:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a gate is.
+    """Where a gate is; layers and heads count from 1.
 
-    Attributes:
-        kind: ``encoder`` or ``decoder``.
-        layer: from 1.
-        gate: ``share`` (of the local branch) or ``squeeze``.
-        branch: whose gate it is.
-        head: from 1; None if the gate is that of all heads, or their mean.
+    ``gate`` is ``SHARE`` (of the local branch) or ``SQUEEZE``.  Without a head, it is the gate of
+    all heads, or their mean.
     """
 
     kind: str

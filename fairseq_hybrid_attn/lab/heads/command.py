@@ -31,8 +31,6 @@ from ..maps.measure import UNITS
 from . import figure
 from .measure import Heads, ModelHeads, by_pattern
 
-HELP = "distance, entropy and difference of attention heads"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -30,13 +30,8 @@ def longest(models: Iterable[ModelHeads]) -> float:
 def draw(models: Sequence[ModelHeads], theme: str = "light", top: float | None = None) -> Figure:
     """Draw distance and entropy of each head, and how much the heads of each layer differ.
 
-    There is a row for each model and kind of attention.
-
-    Args:
-        models: what was measured.
-        theme: one of ``style.THEMES``.
-        top: distance where the colours end, for figures that are compared; by default the
-            :func:`longest` of these models.
+    There is a row for each model and kind of attention; ``theme`` is one of ``style.THEMES``.
+    Colours end at the distance ``top``, by default the :func:`longest` of these models.
     """
     shown = [
         (model, kind, [row for row in model.heads if row["kind"] == kind])

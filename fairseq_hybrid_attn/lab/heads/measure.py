@@ -39,11 +39,7 @@ MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self"
 class ModelHeads:
     """The heads of a model, as JSON has them; layers and heads count from 1.
 
-    Attributes:
-        name: of the model.
-        description: in one line.
-        heads: one for each head, of :meth:`Heads.rows`.
-        layers: one for each layer, of :meth:`Heads.differences`.
+    ``heads`` are of :meth:`Heads.rows`, ``layers`` of :meth:`Heads.differences`.
     """
 
     name: str

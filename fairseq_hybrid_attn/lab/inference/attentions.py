@@ -39,8 +39,7 @@ class Layer:
     """An attention of a model.
 
     Attributes:
-        kind: one of ``KINDS``.
-        number: of the layer, 1 = the lowest.
+        number: 1 = the lowest.
         heads: the paper's word for each head's pattern, ``[l][h]``.
         patterns: the patterns themselves, ``[l][h]``.
         gate: ``SQUEEZE``, ``SHARE`` or None.
@@ -148,10 +147,8 @@ class Attentions:
     def observe(self, sample: dict, *, full_context: bool = False) -> list[Observed]:
         """Look at each sentence of a batch; kinds that the model does not have are left out.
 
-        Args:
-            sample: from fairseq, its target padded on the right.
-            full_context: let the decoder see the whole target (Garg et al. 2019), for a model
-                that was trained to align so.
+        The target of ``sample`` is padded on the right.  ``full_context`` lets the decoder see the
+        whole target (Garg et al. 2019), for a model that was trained to align so.
         """
         model, inputs = self.model, sample["net_input"]
         source = inputs["src_tokens"]

@@ -24,12 +24,9 @@ _EMBEDDINGS = {
 
 
 def load_model(path: Path, data: Path, **overrides: str | None) -> tuple[nn.Module, object]:
-    """Load a model, in evaluation mode, and its task.
+    """Load a model, in evaluation mode, and its task; ``data`` has its dictionaries.
 
-    Args:
-        path: checkpoint of a model that this package or fairseq registers.
-        data: folder with its dictionaries.
-        overrides: settings of the task that replace the checkpoint's; None keeps them.
+    Settings of the task replace the checkpoint's, except those that are None.
     """
     if not path.is_file():
         raise UserError(f"--path {path}: there is no such file")

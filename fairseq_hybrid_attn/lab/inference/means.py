@@ -11,10 +11,7 @@ import numpy as np
 class RunningMean:
     """Mean and deviation of numbers added so far.
 
-    Attributes:
-        count: how many.
-        total: their sum.
-        spread: the sum of the squares of their differences from their mean.
+    ``spread`` is the sum of the squares of their differences from their mean.
     """
 
     count: int = 0

@@ -165,10 +165,8 @@ def in_batches(
     """Compute a result for each sentence, and yield them in the order of the text.
 
     Args:
-        sentences: all sentences.
         compute: returns the results of a batch of fairseq's, in the order of its ``id``.
         max_tokens: in a batch: its sentences times the longer side of the longest one.
-        device: of the batches.
         skip: sentences (from 0) to leave out; None is yielded for them.
         progress: is called with how many more sentences are done.
     """

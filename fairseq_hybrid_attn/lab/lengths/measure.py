@@ -177,16 +177,10 @@ def score_by_length(
     samples: int = SAMPLES,
     progress: Callable[[list], Iterable] = iter,
 ) -> ScoresByLength:
-    """Score systems on each group of sentences.
+    """Score systems, translations as text by name, on each group of sentences.
 
-    Args:
-        score: one of ``scoring.metrics.METRICS``.
-        systems: translations as text, by name.
-        references: parallel to them, like the next.
-        lengths: words of the source sentences.
-        target_lang: two or three letters, lower case.
-        bounds: see :func:`groups_of`.
-        progress: passes on the groups one by one, and shows how many are done.
+    ``score`` is one of ``scoring.metrics.METRICS``, ``lengths`` are words of the source sentences,
+    ``bounds`` as for :func:`groups_of`; ``progress`` passes on the groups one by one.
     """
     check_parallel({**systems, "the source": lengths}, references)
     metric = build_metric(score, target_lang, lowercase)

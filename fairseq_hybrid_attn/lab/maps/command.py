@@ -46,8 +46,6 @@ from .measure import UNITS, Map, ModelMaps, maps_of
 
 FIRST = 5  # sentences that are shown by default
 
-HELP = "attention maps of sentences: an interactive page, figures, data"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""

@@ -28,7 +28,6 @@ class Map:
     """The attention of one kind in a sentence.
 
     Attributes:
-        kind: ``encoder``, ``decoder`` or ``cross``.
         queries: the n tokens that attend.
         keys: the m tokens that are attended to.
         layers: the lowest first.
@@ -87,13 +86,9 @@ class Map:
 
 @dataclass(frozen=True)
 class SentenceMaps:
-    """All maps of a sentence.
+    """All maps of a sentence, which counts from 0, and the words of both its sides.
 
-    Attributes:
-        number: of the sentence, from 0.
-        source: its words.
-        target: the words of its translation.
-        units: maps by unit (of ``UNITS``, as far as wanted), then by kind.
+    ``units`` has maps by unit (of ``UNITS``, as far as wanted), then by kind.
     """
 
     number: int
@@ -136,16 +131,9 @@ def sentence_maps(
     subwords: str,
     wanted: Sequence[str] = UNITS,
 ) -> SentenceMaps:
-    """Make maps of a sentence.
+    """Make the maps of a sentence, in the units ``wanted``, from what attentions did with it.
 
-    Args:
-        attentions: of the model.
-        number: of the sentence, from 0.
-        observed: what the attentions did with it.
-        source: its subwords.
-        target: the subwords of its translation.
-        subwords: how words are split.
-        wanted: of ``UNITS``.
+    ``number`` is the sentence's, from 0; ``source`` and ``target`` are its subwords.
     """
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.

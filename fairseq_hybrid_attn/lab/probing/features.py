@@ -45,12 +45,7 @@ class States:
 
 
 def encode(model: nn.Module, net_input: dict) -> States:
-    """Run the encoder of a model.
-
-    Args:
-        model: a transformer of fairseq or of this package, fairseq's LSTM or LightConv.
-        net_input: of a batch of fairseq's, padded on either side.
-    """
+    """Run a model's encoder on the ``net_input`` of a batch, padded on either side."""
     encoder = getattr(model, "encoder", None)
     tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
     if isinstance(encoder, LSTMEncoder):
@@ -78,15 +73,10 @@ def encode(model: nn.Module, net_input: dict) -> States:
 
 
 def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
-    """Return the mean over the tokens of each sentence.
+    """Return the mean ``[b, d]`` of states ``[n, b, d]`` over the tokens of each sentence.
 
-    Args:
-        states: ``[n, b, d]``.
-        padding: True where there is no token, ``[n, b]``.
-        end_symbol: whether the last token of each sentence, its end symbol, counts.
-
-    Returns:
-        ``[b, d]``, in single precision at least; 0 for a sentence without tokens that count.
+    It is in single precision at least, and 0 for a sentence without tokens that count; the last
+    token of each sentence, its end symbol, may not.  ``padding`` is as in :class:`States`.
     """
     counts = ~padding
     if not end_symbol:
@@ -109,19 +99,12 @@ def sentence_vectors(
     device: str = "cpu",
     progress: Callable[[int], object] = lambda done: None,
 ) -> Tensor:
-    """Return a vector for each sentence.
+    """Return a vector for each sentence, ``[sentences, d]``, on the CPU.
 
-    Args:
-        model: in evaluation mode, on the device.
-        sentences: none longer than the model takes.
-        layer: 1 = lowest; 0: the embeddings with positions; LAST.
-        end_symbol: whether the end symbol is among the tokens of the mean.
-        max_tokens: of a batch.
-        device: where to compute.
-        progress: called with the number of sentences done since the last call.
-
-    Returns:
-        ``[sentences, d]``, on the CPU; apart from rounding the same for any batches.
+    The model is in evaluation mode and on the device; no sentence is longer than it takes.
+    ``layer`` is 1 for the lowest, 0 for the embeddings with positions, or LAST.  ``end_symbol``
+    says whether the mean includes it.  Apart from rounding, vectors do not depend on the batches.
+    ``progress`` is called with the number of sentences done since the last call.
     """
 
     def compute(sample: dict) -> Sequence[Tensor]:

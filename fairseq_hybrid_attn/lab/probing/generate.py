@@ -42,20 +42,13 @@ class Example:
     sentence: str
     original: str
 
-    def line(self) -> str:
-        """Return it as in the file."""
-        return f"{self.part}\t{self.label}\t{self.sentence}\n"
-
 
 @dataclass(frozen=True)
 class Wanted:
     """What files to make.
 
-    Attributes:
-        sizes: sentences of tr, va and te; rounded down to equally many of each class.
-        seed: of all random choices.
-        words: classes of WC.
-        first_rank: rank, by frequency from 1, of the first word of WC.
+    ``sizes`` are sentences of tr, va and te, rounded down to equally many of each class; ``words``
+    are the classes of WC, ``first_rank`` the rank of the first, by frequency from 1.
     """
 
     sizes: tuple[int, int, int] = (10_000, 1_000, 1_000)

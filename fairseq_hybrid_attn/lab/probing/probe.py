@@ -65,11 +65,9 @@ class SentenceEncoder:
             device=self.device,
             progress=progress,
         )
-        unknown = self.task.source_dictionary.unk()
-        lines = [line[:-1] for line in sentences.dataset.src]  # without end symbols
-        return Vectors(
-            values, sum(int(line.eq(unknown).sum()) for line in lines) / sum(map(len, lines))
-        )
+        subwords = torch.cat([line[:-1] for line in sentences.dataset.src])  # no end symbols
+        unknown = subwords.eq(self.task.source_dictionary.unk())
+        return Vectors(values, int(unknown.sum()) / len(subwords))
 
 
 def _refuse(file: TaskFile, numbers: list[int], what: str) -> None:

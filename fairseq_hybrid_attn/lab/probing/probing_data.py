@@ -79,7 +79,8 @@ def run(args: argparse.Namespace) -> None:
     outputs.make_folder("--output", args.output)
     for task, examples in made.items():
         with atomic_write(args.output / task.file) as file:
-            file.writelines(example.line().encode() for example in examples)
+            for one in examples:
+                file.write(f"{one.part}\t{one.label}\t{one.sentence}\n".encode())
         counts = ", ".join(
             f"{part} {sum(example.part == part for example in examples):,}" for part in PARTS
         )

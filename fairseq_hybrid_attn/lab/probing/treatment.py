@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora.definition import Corpus, Subwords
+from ..corpora.definition import Subwords
 from ..corpora.manifest import NAME, read_manifest
 from ..corpora.subwords import model_name, split
 from ..files.checksums import sha256
-from ..files.text import read_lines
+from ..files.text import read_lines, write_lines
 from ..text.tokenisers import detokeniser, tokenise_file
 
 #: The sentences have the tokens of the training text.
@@ -30,11 +30,9 @@ class SentenceTreatment:
     """The steps from a sentence of a task file to the model's input.
 
     Attributes:
-        language: of the sentences.
         tokens: the tokeniser that made the sentences (one of ``text.tokenisers.KINDS``), or
             AS_TRAINED.
         tokenizer: that of the training text; not used with AS_TRAINED.
-        lowercase: whether the training text is in lower case.
         subwords: subword-nmt or a kind of sentencepiece; None: words are not split.
         model: the file of the subwords.
     """
@@ -51,10 +49,9 @@ class SentenceTreatment:
         with tempfile.TemporaryDirectory(prefix="probing-") as folder:
             text, tokens, subwords = (Path(folder) / name for name in ("text", "tok", "subwords"))
             if self.tokens == AS_TRAINED:
-                lower = str.lower if self.lowercase else str
-                _write(tokens, map(lower, sentences))
+                write_lines(tokens, map(str.lower if self.lowercase else str, sentences))
             else:
-                _write(text, map(detokeniser(self.tokens, self.language), sentences))
+                write_lines(text, map(detokeniser(self.tokens, self.language), sentences))
                 tokenise_file(text, tokens, self.tokenizer, self.language, workers, self.lowercase)
             if self.subwords is None:
                 return read_lines(tokens)
@@ -62,19 +59,10 @@ class SentenceTreatment:
             return read_lines(subwords)
 
 
-def _write(path: Path, lines) -> None:
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        file.writelines(f"{line}\n" for line in lines)
-
-
 def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> SentenceTreatment:
     """Return the treatment of a corpus that ``fairseq-hybrid prepare`` made, after checking it.
 
-    Args:
-        prepared: its folder.
-        data: the folder of the model's dictionaries, which must be the corpus's.
-        language: that the model reads.
-        tokens: see :class:`SentenceTreatment`.
+    The dictionaries of the model, in ``data``, must be its own; the model reads ``language``.
     """
     manifest = read_manifest(prepared)
     if manifest is None:
@@ -93,16 +81,8 @@ def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Sent
             f"--prepared {prepared}: its {dictionary} differs from that in {data}; name the "
             "corpus that the model was trained on"
         )
-    corpus = Corpus(
-        name=manifest.corpus,
-        source=manifest.source,
-        target=manifest.target,
-        reader=manifest.recipe["reader"],
-        tokenizer=manifest.tokenizer,
-        subwords=Subwords(**{key: manifest.subwords[key] for key in ("kind", "size", "joint")}),
-        lowercase=manifest.lowercase,
-    )
-    name = f"subwords/{model_name(corpus, language)}"
+    subwords = Subwords(**{key: manifest.subwords[key] for key in ("kind", "size", "joint")})
+    name = f"subwords/{model_name(subwords, language)}"
     if sha256(prepared / name) != manifest.files.get(name):
         raise UserError(
             f"--prepared {prepared}: {name} has changed since it was made; prepare it again"
@@ -112,7 +92,7 @@ def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Sent
         tokens=tokens,
         tokenizer=manifest.tokenizer[language],
         lowercase=manifest.lowercase,
-        subwords=manifest.subwords["kind"],
+        subwords=subwords.kind,
         model=prepared / name,
     )
 

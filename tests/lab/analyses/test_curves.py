@@ -7,6 +7,7 @@ import math
 
 import pytest
 from fairseq.logging import progress_bar
+from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
@@ -21,12 +22,6 @@ FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
 HYDRA = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"
 TIME = "2024-01-02 03:04:05 | INFO |"
 BEGUN = f"{TIME} fairseq.trainer | No existing checkpoint found m/x.pt"
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def inner(updates, loss):
@@ -46,7 +41,8 @@ def resumed(updates):
 
 
 def log(folder, *lines, name="train.log"):
-    (folder / name).write_text("".join(f"{line}\n" for line in lines))
+    text = "".join(f"{line}\n" for line in lines)
+    (folder / name).write_text(text, errors="surrogateescape")
     return folder / name
 
 
@@ -117,6 +113,11 @@ LOGS = {
         [inner(50, 9), inner(100, 8)[:-20], "Traceback …", '{"loss": 1}', "| train_inner | x"],
         ({50: 9}, {}),
     ),
+    "a training that was killed within a character, and resumed": (
+        [inner(50, 9), inner(100, 8), f"{TIME} x | hypothesis: \udce7\udc8c2024 | INFO | x"]
+        + [resumed(50), inner(100, 7)],
+        ({50: 9, 100: 7}, {}),
+    ),
 }
 
 
@@ -125,15 +126,6 @@ def test_the_records_that_count(folder):
         found = read_log(log(folder, *lines))
         validation = found.validation.get("valid", {})
         assert (losses(found.training), losses(validation)) == expected, what
-
-
-def test_a_log_that_was_cut_within_a_character_is_read(folder):
-    """A training may be killed while it prints translations, and resumed."""
-    path = log(folder, BEGUN, inner(50, 9), inner(100, 8))
-    cut = f"{TIME} fairseq.tasks.translation | example hypothesis: 猫".encode()
-    rest = "\n".join(["2024 | INFO | fairseq_cli.train | x", resumed(50), inner(100, 7), ""])
-    path.write_bytes(path.read_bytes() + cut[:-1] + rest.encode())
-    assert losses(read_log(path).training) == {50: 9, 100: 7}
 
 
 def test_parameters_and_the_last_record(folder):
@@ -254,7 +246,7 @@ def test_files_of_a_name_are_one_run(runs, capsys):
     assert "1.000 at 150" not in said  # of a second validation set
 
 
-def test_other_names_and_places_of_files(runs):
+def test_other_names_and_places_of_files(runs, capsys):
     before = curves()
     (runs / "run/logs").mkdir(parents=True)
     (runs / "a.log").rename(runs / "run/logs/train.log")
@@ -262,6 +254,9 @@ def test_other_names_and_places_of_files(runs):
     assert curves(runs=["a=run", RUNS[2]]) == before
     (runs / "b.log").rename(runs / "b.json")  # a log may be called anything
     assert curves(runs=["a=run", "b b=b.json"]) == before
+    scores(runs, "other.json", {100: {"bleu": 12}}, "test")
+    curves(runs=["a=run/curve.json", "b=other.json"])
+    assert "on different sets: test, valid" in capsys.readouterr().out
 
 
 def drawn(monkeypatch, *arguments):
@@ -274,7 +269,7 @@ def drawn(monkeypatch, *arguments):
     return seen[0]
 
 
-def test_panels_have_bleu_and_losses(runs, monkeypatch):
+def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
     curves("--figure", "out.png")
     assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
     bleu, loss = drawn(monkeypatch)
@@ -284,22 +279,14 @@ def test_panels_have_bleu_and_losses(runs, monkeypatch):
     ]
     assert bleu.names["checkpoints"] == "checkpoints, valid set"
     assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
-    (aer,) = drawn(monkeypatch, "--panels", "aer")
-    assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
-
-
-def test_smoothing_is_of_the_training_alone_and_of_the_figure_alone(runs, monkeypatch, capsys):
-    _, loss = drawn(monkeypatch, "--smooth", "100")
-    assert loss.curves[0].values == (9, 8.5, 7) and loss.curves[1].values == (7.5, 5)
+    # Smoothing is of the training alone, and of the figure alone.
+    _, smoothed = drawn(monkeypatch, "--smooth", "100")
+    assert [c.values for c in smoothed.curves[:2]] == [(9, 8.5, 7), (7.5, 5)]
     assert "mean over 100 updates" in capsys.readouterr().out
     found = json.loads((runs / "out.json").read_text())["curves"]
     assert found[0]["values"] == [9, 8, 6]
-
-
-def test_checkpoints_scored_on_other_sets_are_told(runs, capsys):
-    scores(runs, "b.json", {100: {"bleu": 12}}, "test")
-    curves(runs=["a=a.json", "b=b.json"])
-    assert "on different sets: test, valid" in capsys.readouterr().out
+    (aer,) = drawn(monkeypatch, "--panels", "aer")
+    assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
 
 
 def test_mistakes_are_told(runs):
@@ -308,7 +295,7 @@ def test_mistakes_are_told(runs):
     (runs / "other.json").write_text('{"scores": {}}')
     (runs / "list.json").write_text("[1]")
     (runs / "broken.json").write_text('{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}')
-    for arguments, said in {
+    mistakes = {
         "a=a.log a=a.log": "twice",
         "a=nothing.log": "cannot be read",
         "a=nothing.json": "cannot be read",
@@ -322,10 +309,8 @@ def test_mistakes_are_told(runs):
         "a=a.log --figure a.txt": ".png, .pdf, .svg",
         "a=a.log --json a.log": "one of the inputs",
         "a=a.log --theme dark": "--figure",
-    }.items():
-        with pytest.raises(UserError) as error:
-            main(["curves", *arguments.split()])
-        assert said in str(error.value), arguments
+    }
+    check_command_refusals(mistakes.items(), "curves")
     for arguments in ("a.log", "a=", "a=a.log --smooth 0"):
         with pytest.raises(SystemExit) as stop:
             main(["curves", *arguments.split()])

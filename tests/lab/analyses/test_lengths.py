@@ -1,11 +1,14 @@
 """BLEU by source length: groups, scores against sacrebleu's own, files, and users' mistakes."""
 
 import csv
+import itertools
 import json
 import random
 import sys
+from importlib.util import find_spec
 
 import pytest
+from refusals import check_command_refusals
 from sacrebleu.metrics import BLEU
 from sacrebleu.significance import PairedTest
 
@@ -47,16 +50,14 @@ GOOD = [corrupt(line, 0.2) for line in REFERENCE]
 BAD = [corrupt(line, 0.5) for line in REFERENCE]
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder to work in, with a source, a reference and two systems."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(autouse=True)
+def files(folder, monkeypatch):
+    """A source, a reference and two systems in the current folder."""
     # A tenth of the resampling, for speed.
     assert score_by_length.__kwdefaults__["samples"] == 1000
     monkeypatch.setitem(score_by_length.__kwdefaults__, "samples", 100)
     for name, lines in {"src": SOURCE, "ref": REFERENCE, "good": GOOD, "bad": BAD}.items():
-        write(tmp_path / name, lines)
-    return tmp_path
+        write(folder / name, lines)
 
 
 def write(path, lines):
@@ -76,22 +77,16 @@ def lengths(*arguments, files=FILES, systems=SYSTEMS):
 # --- groups -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bounds", [BOUNDS, (1,), (3, 4, 100)])
-def test_every_sentence_with_words_is_in_one_group(bounds):
-    groups = groups_of(bounds)
-    for words in range(1, 120):
-        assert sum(words in group for group in groups) == 1
-    assert not any(0 in group for group in groups)
-
-
 def test_groups_are_open_below_and_closed_above():
-    groups = groups_of()
-    assert list(map(str, groups)) == [
-        *("(0,10]", "(10,20]", "(20,30]", "(30,40]", "(40,50]", "(50,∞)")
-    ]
-    places = {words: [words in group for group in groups].index(True) for words in range(1, 60)}
-    for edge, place in {1: 0, 10: 0, 11: 1, 20: 1, 21: 2, 40: 3, 41: 4, 50: 4, 51: 5}.items():
-        assert places[edge] == place
+    for bounds in (BOUNDS, (1,), (3, 4, 100)):
+        groups = groups_of(bounds)
+        edges = [0, *bounds, 1000]
+        for words in range(120):
+            found = [words in group for group in groups]
+            expected = [low < words <= high for low, high in itertools.pairwise(edges)]
+            assert found == expected, (bounds, words)
+    names = "(0,10] (10,20] (20,30] (30,40] (40,50] (50,∞)".split()
+    assert list(map(str, groups_of())) == names
     for bounds in ((10, 10), (20, 10), (0, 10), (-1,)):
         with pytest.raises(ValueError, match="rise"):
             groups_of(bounds)
@@ -100,32 +95,23 @@ def test_groups_are_open_below_and_closed_above():
 EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
 
 
-def test_counts_add_up(folder):
+def test_each_group_and_the_whole_are_scored_as_a_corpus(folder):
     found = lengths()
-    sizes = [group["sentences"] for group in found["groups"]]
-    assert sizes == [sum(low < n <= high for n in LENGTHS) for low, high in EDGES]
-    assert sum(sizes) + len(found["without_words"]) == found["whole"]["sentences"] == len(LENGTHS)
+    assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
     assert found["without_words"] == [1, 18]
-    assert sum(group["words"] for group in found["groups"]) == sum(LENGTHS)
-    assert found["whole"]["words"] == sum(LENGTHS)
-
-
-# --- scores, against sacrebleu's own ------------------------------------------------------------
-
-
-def test_a_group_is_scored_as_a_corpus_of_its_own(folder):
-    found = lengths()
-    for (low, high), group in zip(EDGES, found["groups"], strict=True):
+    for (low, high), group in zip(
+        [*EDGES, (-1, 1000)], [*found["groups"], found["whole"]], strict=True
+    ):
         numbers = [n for n, length in enumerate(LENGTHS) if low < length <= high]
+        assert group["sentences"] == len(numbers)
+        assert group["words"] == sum(LENGTHS[n] for n in numbers)
         if not numbers:
             assert group["scores"] == {} and low == 30
             continue
+        references = [[REFERENCE[n] for n in numbers]]
         for name, lines in {"good": GOOD, "bad": BAD}.items():
-            expected = BLEU().corpus_score(
-                [lines[n] for n in numbers], [[REFERENCE[n] for n in numbers]]
-            )
+            expected = BLEU().corpus_score([lines[n] for n in numbers], references)
             assert group["scores"][name]["value"] == pytest.approx(expected.score, abs=1e-9)
-    assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
 
 
 def test_intervals_and_p_are_sacrebleus(folder, monkeypatch):
@@ -143,42 +129,24 @@ def test_intervals_and_p_are_sacrebleus(folder, monkeypatch):
     assert bad["p_value"] == pytest.approx(results["BLEU"][1].p_value)
 
 
-def test_a_corpus_of_one_group_has_its_corpus_bleu(folder):
-    with_words = [n for n, length in enumerate(LENGTHS) if length]
-    for name, lines in {"src": SOURCE, "ref": REFERENCE, "good": GOOD}.items():
-        write(folder / name, [lines[n] for n in with_words])
-    found = lengths("--bounds", "80", systems=SYSTEMS[:2])  # the longest sentence
-    main(["score", *FILES[2:], "--hypotheses", "good", "--scores", "bleu", "--json", "score.json"])
-    bleu = json.loads((folder / "score.json").read_text())["scores"]["bleu"]
-    first, rest = found["groups"]
-    assert first["scores"]["good"]["value"] == bleu["value"]
-    assert found["whole"]["scores"]["good"]["value"] == bleu["value"]
-    assert found["signature"] == bleu["signature"]
-    assert (first["sentences"], rest["sentences"], rest["scores"]) == (len(with_words), 0, {})
-
-
 CHINESE = "我 喜欢 这 本 书 。|今天 天气 很 好 ， 我们 去 公园 。|他 在 看 报纸 。".split("|")
 JAPANESE = "私は本を読みます。|今日は天気がとても良いです。|猫が好きです。".split("|")
 
 
-@pytest.mark.parametrize(
-    "lang, tok, lines", [("zh", "zh", CHINESE), ("ja", "ja-mecab", JAPANESE)], ids=["zh", "ja"]
-)
-def test_targets_without_spaces_are_in_sacrebleus_words(folder, lang, tok, lines):
-    if lang == "ja":
-        pytest.importorskip("MeCab")
-        pytest.importorskip("ipadic")
-    wrong = [lines[0], lines[1][:-4] + lines[2][-3:], lines[2]]
-    write(folder / "src", ["a b c", "a b c d", "a b"])
-    write(folder / "ref", lines)
-    write(folder / "good", wrong)
-    files = ["--source", "src", "--reference", "ref", "--target-lang", lang]
-    found = lengths("--bounds", "3", files=files, systems=SYSTEMS[:2])
-    assert f"|tok:{tok}" in found["signature"]
-    scores = [group["scores"]["good"] for group in found["groups"]]
-    assert scores[0]["value"] == pytest.approx(100)
-    expected = BLEU(tokenize=tok).corpus_score(wrong[1:2], [lines[1:2]]).score
-    assert scores[1]["value"] == pytest.approx(expected) and 0 < expected < 100
+def test_targets_without_spaces_are_in_sacrebleus_words(folder):
+    tokenisers = {"zh": ("zh", CHINESE)}
+    if find_spec("MeCab") and find_spec("ipadic"):
+        tokenisers["ja"] = ("ja-mecab", JAPANESE)
+    for lang, (tok, lines) in tokenisers.items():
+        wrong = [lines[0], lines[1][:-4] + lines[2][-3:], lines[2]]
+        for name, text in {"src": ["a b c", "a b c d", "a b"], "ref": lines, "good": wrong}.items():
+            write(folder / name, text)
+        files = ["--source", "src", "--reference", "ref", "--target-lang", lang]
+        found = lengths("--bounds", "3", files=files, systems=SYSTEMS[:2])
+        assert f"|tok:{tok}" in found["signature"]
+        first, second = (group["scores"]["good"]["value"] for group in found["groups"])
+        expected = BLEU(tokenize=tok).corpus_score(wrong[1:2], [lines[1:2]]).score
+        assert (first, second) == pytest.approx((100, expected)) and 0 < expected < 100
 
 
 def test_one_sentence_has_a_score_and_no_interval():
@@ -223,9 +191,7 @@ def test_words_are_counted_of_joined_subwords_and_tokenised_text(folder, capsys)
     write(folder / "src", ["Wo@@ rt@@ , " * length for length in LENGTHS])
     both = "--source-subwords subword-nmt --source-tokenizer moses --source-lang de".split()
     assert lengths(*both)["whole"]["words"] == 2 * sum(LENGTHS)
-
-
-def test_text_without_spaces_is_warned_of(folder, capsys):
+    capsys.readouterr()
     write(folder / "src", ["我喜欢这本书" * 5] * len(SOURCE))
     lengths()
     assert "--source-tokenizer" in capsys.readouterr().err
@@ -281,14 +247,6 @@ def test_figure_shows_the_numbers():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
 
 
-def test_without_matplotlib_the_extra_is_named(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(UserError, match=r"fairseq-hybrid-attn\[analysis\]"):
-        lengths("--figure", "figure.png")
-    assert not (folder / "out.json").exists()  # told before the work
-    assert lengths()["whole"]["sentences"] == len(LENGTHS)
-
-
 def test_fonts_are_found_by_their_characters(monkeypatch, capsys):
     from matplotlib import font_manager
 
@@ -328,32 +286,41 @@ def test_a_dollar_in_a_name_is_no_formula(folder):
 
 def test_mistakes_are_told(folder):
     write(folder / "short", GOOD[:3])
-    both = [*FILES, *SYSTEMS]
-    for said, arguments in {
-        "give a system": FILES,
-        "two systems are called a": [*FILES, *"--hypotheses a=good --hypotheses a=bad".split()],
-        "--subwords and --tokenizer": [*FILES, "--generated", "a=good"],
-        "needs --tokenizer": [*FILES, "--generated", "a=good", "--subwords", "none"],
-        "goes with --generated": [*both, "--subwords", "subword-nmt"],
-        "--source-lang": [*both, "--source-tokenizer", "moses"],
-        "is for --figure": [*both, "--theme", "dark"],
-        ".png, .pdf, .svg": [*both, "--figure", "figure.gif"],
-        "no directory": [*both, "--figure", "none/figure.png"],
-        "one of the inputs": [*both, "--json", "ref"],
-        "writes there too": [*both, "--json", "x", "--csv", "x"],
-        "short has 3 lines, the": [*FILES, "--hypotheses", "a=short"],
-        "missing cannot be read": [*FILES, "--hypotheses", "a=missing"],
-        "short has 3 lines, but": ["--source", "short", *FILES[2:], *SYSTEMS],
-        "--target-lang": [*FILES[:4], "--target-lang", "english", *SYSTEMS],
-        "nist_bleu": [*FILES[:4], "--target-lang", "zh", *SYSTEMS, "--score", "nist_bleu"],
-    }.items():
-        with pytest.raises(UserError) as error:
-            main(["lengths", *arguments])
-        assert said in str(error.value), arguments
-    assert (folder / "ref").read_text(encoding="utf-8").split("\n")[:-1] == REFERENCE
+    text, systems = " ".join(FILES), " ".join(SYSTEMS)
+    only_text = {
+        "": "give a system",
+        "--hypotheses a=good --hypotheses a=bad": "two systems are called a",
+        "--generated a=good": "--subwords and --tokenizer",
+        "--generated a=good --subwords none": "needs --tokenizer",
+        "--hypotheses a=short": "short has 3 lines, the",
+        "--hypotheses a=missing": "missing cannot be read",
+    }
+    more = {
+        "--subwords subword-nmt": "goes with --generated",
+        "--source-tokenizer moses": "--source-lang",
+        "--theme dark": "is for --figure",
+        "--figure figure.gif": ".png, .pdf, .svg",
+        "--figure none/figure.png": "no directory",
+        "--json ref": "one of the inputs",
+        "--json x --csv x": "writes there too",
+        "--source short": "short has 3 lines, but",
+        "--target-lang english": "--target-lang",
+        "--target-lang zh --score nist_bleu": "nist_bleu",
+    }
+    cases = [(f"{text} {flags}", said) for flags, said in only_text.items()]
+    cases += [(f"{text} {systems} {flags}", said) for flags, said in more.items()]
+    check_command_refusals(cases, "lengths")
 
 
-def test_wrong_values_are_refused(folder, capsys):
+def test_without_matplotlib_the_extra_is_named(folder, monkeypatch):
+    """Before the work; and what needs no figure needs no matplotlib."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"fairseq-hybrid-attn\[analysis\]"):
+        lengths("--figure", "figure.png")
+    assert not (folder / "out.json").exists() and lengths()
+
+
+def test_wrong_values_are_refused(capsys):
     for flag in (["--bounds", "20,10"], ["--bounds", "0"], ["--hypotheses", "x"]):
         with pytest.raises(SystemExit) as error:
             main(["lengths", *FILES, *SYSTEMS, *flag])

@@ -7,20 +7,18 @@ from functools import cache
 
 import numpy as np
 import pytest
-from analysed import make_data
 from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
+from refusals import check_refusals
 from scipy.spatial.distance import jensenshannon
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.heads import figure
 from fairseq_hybrid_attn.lab.heads.measure import (
     MEASURES,
     Heads,
     ModelHeads,
     by_pattern,
-    divergences,
     measures,
 )
 from fairseq_hybrid_attn.lab.inference.attentions import CROSS, DECODER, ENCODER, Attentions
@@ -82,36 +80,12 @@ def test_measures_are_those_of_loops(name):
                 assert row[measure] is None and row["kind"] == CROSS
 
 
-def test_known_distributions():
-    """Uniform: the largest entropy; one key: none; no key at all: no number."""
-    uniform = np.full((1, 1, 4, 4), 0.25)
-    found = measures(ENCODER, uniform, np.ones((1, 1, 4, 4), bool))
-    np.testing.assert_allclose(found["entropy"], math.log(4))
-    np.testing.assert_allclose(found["relative_entropy"], 1)
-    np.testing.assert_allclose(found["distance"][0, 0], [1.5, 1, 1, 1.5])
-    np.testing.assert_allclose(found["signed_distance"][0, 0], [1.5, 0.5, -0.5, -1.5])
+def test_rows_with_one_key_and_with_none():
     one = np.eye(4)[None, None]
     alone = measures(ENCODER, one, one > 0)
     assert (alone["entropy"] == 0).all() and np.isnan(alone["relative_entropy"]).all()
     nothing = measures(ENCODER, np.zeros((1, 1, 2, 2)), np.zeros((1, 1, 2, 2), bool))
     assert all(np.isnan(values).all() for values in nothing.values())
-
-
-def test_divergences_are_scipys():
-    random = np.random.default_rng(0)
-    weights = random.dirichlet(np.ones(6) / 3, size=(5, 4))  # 5 heads, 4 queries, 6 keys
-    weights[0, :, :3] = 0
-    weights /= weights.sum(-1, keepdims=True)
-    weights[3] = weights[4]
-    found = divergences(weights)
-    for a in range(5):
-        for b in range(5):
-            expected = sum(
-                jensenshannon(weights[a, q], weights[b, q], base=2) ** 2 for q in range(4)
-            )
-            assert found[a, b] == pytest.approx(expected, abs=1e-7)
-    apart = np.eye(2)[:, None]  # two heads that attend to one key each
-    np.testing.assert_allclose(divergences(apart), 1 - np.eye(2))
 
 
 def divergence(maps, one, other):
@@ -145,6 +119,7 @@ def test_differences_are_means_over_pairs(name, kind):
         assert found["queries"] == queries and len(found["units"]) == units
         matrix = np.array(found["divergences"])
         assert matrix.shape == (units, units) and (matrix == matrix.T).all()
+        np.testing.assert_allclose(matrix.diagonal(), 0, atol=1e-6)
         assert matrix[0, 1] == pytest.approx(divergence(weights, (0, 0), (0, 1)), abs=1e-5)
 
 
@@ -161,24 +136,9 @@ def test_heads_with_the_same_pattern_together():
 # The command
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return make_data(tmp_path_factory.mktemp("heads"), ["mma", "hysan", "lstm"])
-
-
-@pytest.fixture
-def in_data(data, monkeypatch):
-    monkeypatch.chdir(data)
-    return data
-
-
-def heads_command(*flags):
-    main(["heads", "bin", "--subwords", "subword-nmt", "--cpu", "--source", "text.de", "--target",
-          "text.en", *map(str, flags)])  # fmt: skip
-
-
-def test_command(in_data, capsys):
-    heads_command(
+def test_command(in_data, look, capsys):
+    look(
+        "heads",
         *("--path", "mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
         *("--json", "heads.json", "--csv", "heads.csv", "--figure", "heads.pdf"),
     )
@@ -196,10 +156,11 @@ def test_command(in_data, capsys):
     assert (in_data / "heads.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_distances_are_in_words_or_subwords(in_data):
+def test_distances_are_in_words_or_subwords(in_data, look):
     found = {}
     for unit in ("words", "subwords"):
-        heads_command(
+        look(
+            "heads",
             *("--path", "mma.pt", "--unit", unit, "--json", "unit.json"),
             *("--kinds", "encoder", "--sentences", "4"),
         )
@@ -215,7 +176,7 @@ MISTAKES = {
     "mma.pt --json text.de": "one of the inputs",
     "mma.pt --max-tokens 0": "use 1 or more",
     "mma.pt --gen-subset test": "--gen-subset is a part of DATA",
-    "mma.pt mma.pt": r"two models are called '.*heads0/mma'",
+    "mma.pt mma.pt": r"two models are called '.*/mma'",
     "mma.pt --names a b": "2 names for 1 models",
     "mma.pt --sentences 3": "none of the sentences",
     "mma.pt --sentences 5": "5 is not within 1 to 4",
@@ -225,19 +186,17 @@ MISTAKES = {
 }
 
 
-def test_mistakes(in_data):
-    for flags, problem in MISTAKES.items():
-        with pytest.raises(UserError, match=problem):
-            heads_command("--path", *flags.split())
+def test_mistakes(look):
+    check_refusals(MISTAKES.items(), lambda flags: look("heads", "--path", *flags.split()))
 
 
-def test_too_long_sentences(in_data, capsys):
+def test_too_long_sentences(in_data, look, capsys):
     (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
     (in_data / "long.en").write_text("so\nso\n")
     flags = ["--path", "mma.pt", "--source", "long.de", "--target", "long.en"]
     with pytest.raises(UserError, match=r"1 sentences are longer .*: sentence 1; --too-long skip"):
-        heads_command(*flags)
-    heads_command(*flags, "--too-long", "skip", "--json", "long.json")
+        look("heads", *flags)
+    look("heads", *flags, "--too-long", "skip", "--json", "long.json")
     (model,) = json.loads((in_data / "long.json").read_text())["models"]
     assert model["heads"][0]["queries"] == 2
     assert "longer than the model takes and are left out" in capsys.readouterr().err

@@ -5,15 +5,16 @@ import csv
 import json
 import struct
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from analysed import make_data
 from every_model import sample
 from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
+from refusals import check_refusals, files
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
@@ -133,27 +134,10 @@ def test_page_is_one_file_that_text_cannot_break():
     assert "http://" not in beside_plotly and "https://" not in beside_plotly
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("maps")
-    return make_data(folder, ["hysan", "nopos", "mma", "stock", "lstm"])
-
-
-@pytest.fixture
-def in_data(data, monkeypatch):
-    monkeypatch.chdir(data)
-    return data
-
-
-def maps_command(*flags):
-    text = ["--source", "text.de", "--target", "text.en"]
-    main(["maps", "bin", "--subwords", "subword-nmt", "--cpu", *text, *map(str, flags)])
-
-
-def expected(folder, unit, *flags):
+def expected(look, unit, *flags):
     """What the command writes as JSON."""
-    maps_command(*flags, "--json", "expected.json", "--unit", unit)
-    return json.loads((folder / "expected.json").read_text())
+    look("maps", *flags, "--json", "expected.json", "--unit", unit)
+    return json.loads(Path("expected.json").read_text())
 
 
 def close(shown, weights):
@@ -162,11 +146,11 @@ def close(shown, weights):
     np.testing.assert_allclose(numbers, weights, atol=2e-5)
 
 
-def test_page_in_a_browser(in_data, browser):
+def test_page_in_a_browser(in_data, look, browser):
     """Every choice shows the numbers that the command writes as JSON; pointing says them."""
-    paths = ("--path", "hysan.pt", "nopos.pt", "mma.pt")
-    maps_command(*paths, "--page", "maps.html")
-    words, subwords = (expected(in_data, unit, *paths) for unit in ("words", "subwords"))
+    paths = ("--path", "hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
+    look("maps", *paths, "--page", "maps.html")
+    words, subwords = (expected(look, unit, *paths) for unit in ("words", "subwords"))
     shown = Shown(browser, in_data / "maps.html")
     first = words["models"][0]["sentences"][0]["maps"]["encoder"]
     assert shown.plot()["keys"] == ["Das", "Haus", "&lt;/s&gt;"] and first["keys"][2] == "</s>"
@@ -207,12 +191,20 @@ def test_page_in_a_browser(in_data, browser):
     shown.choose("head-0", "2 (local)")
     mma = subwords["models"][2]["sentences"][2]["maps"]["encoder"]
     close(shown.plot(), mma["layers"][1]["weights"][0][1])
+
+    shown.choose("model-0", "lstm")
+    plot = shown.page.locator(".maps-plot").first
+    assert "no such attention" in plot.text_content()
+    shown.choose("kind", "cross-attention")
+    assert shown.plot()["queries"] == ["I", "li@@", "ke", "cats", "&lt;/s&gt;"]
+    shown.choose("kind", "encoder self-attention")
+    assert "no such attention" in plot.text_content()
     assert not shown.faults
     assert all(url.startswith("file:") for url in shown.asked)
 
 
-def test_colours_and_the_second_map(in_data, browser):
-    maps_command("--path", "stock.pt", "--page", "one.html", "--sentences", "1")
+def test_colours_and_the_second_map(in_data, look, browser):
+    look("maps", "--path", "stock.pt", "--page", "one.html", "--sentences", "1")
     light, dark = ["rgb(255, 255, 255)", "#ffffff"], ["rgb(21, 24, 28)", "#15181c"]
     for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
         shown = Shown(browser, in_data / "one.html", scheme)
@@ -229,23 +221,12 @@ def test_colours_and_the_second_map(in_data, browser):
     shown.page.check('[data-choice="second"]')
     shown.choose("head-1", "4")
     assert panels.nth(1).is_visible()
-    close(shown.plot(1), expected(in_data, "words", "--path", "stock.pt", "--sentences", "1")[
+    close(shown.plot(1), expected(look, "words", "--path", "stock.pt", "--sentences", "1")[
         "models"][0]["sentences"][0]["maps"]["encoder"]["layers"][0]["weights"][0][3])  # fmt: skip
     both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
     assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both))
     shown.choose("scale", "1")
     assert shown.plot(0)["zmax"] == 1
-    assert not shown.faults
-
-
-def test_a_model_without_such_attention(in_data, browser):
-    maps_command("--path", "lstm.pt", "stock.pt", "--page", "lstm.html", "--sentences", "1")
-    shown = Shown(browser, in_data / "lstm.html")
-    assert "no such attention" in shown.page.locator(".maps-plot").first.text_content()
-    shown.choose("kind", "cross-attention")
-    assert shown.plot()["queries"] == ["the", "house", "&lt;/s&gt;"]
-    shown.choose("kind", "encoder self-attention")
-    assert "no such attention" in shown.page.locator(".maps-plot").first.text_content()
     assert not shown.faults
 
 
@@ -295,8 +276,9 @@ def test_figures_show_the_weights():
     np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
 
 
-def test_figures_and_data_of_the_command(in_data, capsys):
-    maps_command(
+def test_figures_and_data_of_the_command(in_data, look, capsys):
+    look(
+        "maps",
         *("--path", "hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
         *("--csv", "maps.csv", "--json", "maps.json", "--kinds", "encoder"),
     )
@@ -306,6 +288,9 @@ def test_figures_and_data_of_the_command(in_data, capsys):
     has_font = any(map(style._installed().get, (*style._JAPANESE, *style._CHINESE)))
     assert "no installed font" not in capsys.readouterr().err or not has_font
     written = json.loads((in_data / "maps.json").read_text())
+    assert written["models"][1]["description"] == "transformer_mma; with positions"
+    (one,) = written["models"][1]["sentences"]
+    assert (one["sentence"], one["source"]) == (4, ["猫が", "好き", "です"])
     rows = list(csv.DictReader((in_data / "maps.csv").open()))
     count = 0
     for row in rows:
@@ -325,14 +310,6 @@ def test_figures_and_data_of_the_command(in_data, capsys):
     )
 
 
-def test_sentences_are_numbered_as_in_the_text(in_data):
-    found = expected(in_data, "words", "--path", "stock.pt", "--kinds", "encoder")
-    (model,) = found["models"]
-    assert [one["sentence"] for one in model["sentences"]] == [1, 2, 4]
-    assert model["sentences"][2]["source"] == ["猫が", "好き", "です"]
-    assert model["description"] == "transformer; with positions"
-
-
 MISTAKES = {
     "stock.pt": "nothing to do",
     "stock.pt --page p.html --sentences 3": "1 sentences are empty",
@@ -344,7 +321,6 @@ MISTAKES = {
     "stock.pt --figures text.de": "is a file",
     "stock.pt --figures no/where": "there is no directory",
     "stock.pt --page p.html --source-lang xx": "no dictionary bin/dict.xx",
-    "text.de --page p.html": "cannot be loaded",
     "lstm.pt --page p.html --kinds decoder": "no attention of decoder",
     "mma.pt stock.pt --figures f --layer 3 --sentences 2": "has 2 encoder layers",
     "mma.pt --page p.html --source long.de --target long.en --sentences 1": (
@@ -353,55 +329,47 @@ MISTAKES = {
 }
 
 
-def test_mistakes(in_data, monkeypatch):
+def test_mistakes(in_data, look, monkeypatch):
     (in_data / "link").symlink_to("no/where")
     (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
     (in_data / "long.en").write_text("so\nso\n")
+    before = files()
 
-    def refused(flags, problem):
-        with pytest.raises(UserError, match=problem):
-            maps_command("--path", *flags.split())
-        assert not (in_data / "p.html").exists() and not (in_data / "f").exists()
+    def run(flags):
+        look("maps", "--path", *flags.split())
 
-    for flags, problem in MISTAKES.items():
-        refused(flags, problem)
+    check_refusals(MISTAKES.items(), run)
     for package, flags in (("plotly", "--page p.html"), ("matplotlib", "--figures f")):
         monkeypatch.setitem(sys.modules, package, None)
-        refused(f"mma.pt {flags}", r"pip install \"fairseq-hybrid-attn\[analysis\]\"")
-
-
-def changed(folder, name, change):
-    """``foreign.pt``: a checkpoint whose content was changed."""
-    state = torch.load(folder / f"{name}.pt", weights_only=True)
-    change(state)
-    torch.save(state, folder / "foreign.pt")
+        extra = r"pip install \"fairseq-hybrid-attn\[analysis\]\""
+        check_refusals([(f"mma.pt {flags}", extra)], run)
+    assert files() == before and not Path("f").exists()
 
 
 def test_what_is_wrong_with_a_checkpoint_is_told(in_data, tmp_path):
     """In other words than those of fairseq and torch, which are for programmers."""
 
-    def told(problem, data="bin", path="foreign.pt"):
+    def told(problem, data="bin", path="mma.pt"):
         with pytest.raises(UserError, match=problem):
-            main(["maps", data, "--path", path, "--subwords", "none", "--json", "x.json"])
+            main(["maps", str(data), "--path", path, "--subwords", "none", "--json", "x.json"])
 
-    told(
-        "text.de cannot be loaded as a checkpoint: the file is damaged or of another",
-        path="text.de",
-    )
-    torch.save({"state_dict": {}}, "foreign.pt")
-    told("is not a fairseq checkpoint: it holds no model")
-    torch.save({"model": {"w": torch.zeros(1)}}, "foreign.pt")
-    told("it has weights, but no settings of its model")
-    torch.save(torch.nn.Linear(1, 1), "foreign.pt")
-    told("it refers to torch.nn.modules.linear.Linear, which might run code")
-    changed(in_data, "mma", lambda state: state["cfg"]["model"].update(_name="transformer_x"))
-    told("its architecture transformer_x is registered neither by fairseq nor by")
-    changed(in_data, "mma", lambda state: state["model"].pop("decoder.embed_tokens.weight"))
-    told("cannot be loaded: Error")  # not foreseen: then what fairseq says
-    told("there is no folder nowhere", data="nowhere", path="mma.pt")
-    told(r"there is no dictionary .*dict.de.txt \(there: none\)", str(tmp_path), "mma.pt")
-    dictionary = (in_data / "bin/dict.de.txt").read_text()
-    (tmp_path / "dict.de.txt").write_text(dictionary)
-    told(r"there is no dictionary .*dict.en.txt \(there: dict.de.txt\)", str(tmp_path), "mma.pt")
+    renamed, cut = (torch.load("mma.pt", weights_only=True) for _ in range(2))
+    renamed["cfg"]["model"]["_name"] = "transformer_x"
+    del cut["model"]["decoder.embed_tokens.weight"]
+    for content, problem in (
+        ({"state_dict": {}}, "is not a fairseq checkpoint: it holds no model"),
+        ({"model": {"w": torch.zeros(1)}}, "it has weights, but no settings of its model"),
+        (torch.nn.Linear(1, 1), "it refers to torch.nn.modules.linear.Linear, which might run"),
+        (renamed, "its architecture transformer_x is registered neither by fairseq nor by"),
+        (cut, "cannot be loaded: Error"),  # not foreseen: then what fairseq says
+    ):
+        torch.save(content, "foreign.pt")
+        told(problem, path="foreign.pt")
+    damaged = "text.de cannot be loaded as a checkpoint: the file is damaged or of another"
+    told(damaged, path="text.de")
+    told("there is no folder nowhere", "nowhere")
+    told(r"there is no dictionary .*dict.de.txt \(there: none\)", tmp_path)
+    (tmp_path / "dict.de.txt").write_bytes((in_data / "bin/dict.de.txt").read_bytes())
+    told(r"there is no dictionary .*dict.en.txt \(there: dict.de.txt\)", tmp_path)
     (tmp_path / "dict.en.txt").write_text("a 1\n")
-    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", str(tmp_path), "mma.pt")
+    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", tmp_path)

@@ -1,0 +1,24 @@
+"""One folder of models and text for all commands that look at models."""
+
+import pytest
+from analysed import make_data
+
+from fairseq_hybrid_attn.lab.command_line import main
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    return make_data(tmp_path_factory.mktemp("looking"))
+
+
+@pytest.fixture
+def in_data(data, monkeypatch):
+    monkeypatch.chdir(data)
+    return data
+
+
+@pytest.fixture
+def look(in_data):
+    """Run a command on the models in ``in_data`` and their text."""
+    text = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
+    return lambda command, *flags: main([command, "bin", *text, *map(str, flags)])

@@ -255,15 +255,6 @@ def test_patterns():
     assert patterns_of(layers) == ["decoder 1-2: fw | l5 (squeeze gates)"]
 
 
-def test_a_part_of_the_sentences(in_data):
-    flags = ["bin", "--path", "lstm.pt", *TEXT, "--sentences", "4"]
-    command("report", *flags, "--maps", "1,2", "--output", "o.html", "--json", "o.json")
-    command("heads", *flags, "--json", "heads.json")
-    (ours,), (theirs,) = (read(in_data / f"{name}.json")["models"] for name in ("o", "heads"))
-    assert (ours["heads"], ours["sentences"]) == (theirs["heads"], 1)
-    assert [one["number"] for one in maps_data(in_data / "o.html")["sentences"]] == [1, 2]
-
-
 # --- the page ---------------------------------------------------------------------------------
 
 
@@ -391,6 +382,7 @@ def test_runs_know_what_flags_say(in_data, runs):
 
 MMA = ["bin", "--path", "mma.pt", *TEXT]
 ONE = ["--hypotheses", "mma=mma.en"]
+NO_SPACES = "--source-words source.words --sentences 3".split()
 
 
 def refused(problem, *words, name="report", flags=("--output",)):
@@ -421,7 +413,6 @@ def test_mistakes_about_runs(in_data, runs, tmp_path):
 
 def test_mistakes(in_data):
     write(in_data / "short.en", REFERENCE[:3])
-    write(in_data / "short.tags", TAGS[:3])
     short = "--reference short.en --target-lang en --hypotheses mma=short.en".split()
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
     for problem, words in {
@@ -429,7 +420,6 @@ def test_mistakes(in_data):
         "--compare with what": ["bin", "--compare", "mma.pt", *TEXT],
         "no translations of mma": [*MODELS, *TEXT, *SCORED, *HYPOTHESES[:2]],
         "no such model; they are called mma": [*MMA, *SCORED, "--hypotheses", "nobody=mma.en"],
-        "two systems are called mma": [*MMA, *SCORED, *ONE, *ONE],
         "give --reference and --target-lang as well": [*MMA, *ONE],
         "scored: give --target-lang as well": [*MMA, *ONE, "--reference", "ref.en"],
         "--reference is for translations": [*MMA, *SCORED],
@@ -440,20 +430,15 @@ def test_mistakes(in_data):
         "none.en cannot be read": [*MMA, *SCORED, "--hypotheses", "mma=none.en"],
         "none.words cannot be read": [*MMA, *SCORED, *ONE, "--source-words", "none.words"],
         "--log x=…: there is no such model": [*MMA, "--log", "x=mma.log"],
-        "no records of a training": [*MMA, "--log", "mma=text.de"],
         "loss .training. twice": [*MMA, *"--log mma=mma.log --log mma=mma.log".split()],
         "--output writes there too": [*MMA, "--json", "no.html"],
         "one of the inputs": [*MMA, "--json", "mma.pt"],
         "one of --tags": [*MMA, "--tags", "text.tags", "--tagger", "de"],
-        "1 sentences are empty": [*MMA, "--maps", "3"],
         "none of the sentences can be looked at": [*MMA, "--sentences", "3"],
-        "no such file": ["bin", "--path", "none.pt", *TEXT],
-        "cannot be loaded": ["bin", "--path", "text.de", *TEXT],
         "has 3 lines, but the sentences of the models are 4": [*MMA, *short],
         "text.de has 4 lines, but the reference short.en has 3": [
             *(*MMA, *short, "--source-words", "text.de")
         ],
-        "has 3 lines, but there are 4 sentences": [*MMA, "--tags", "short.tags"],
         "is of gate1.pt, which is or was another checkpoint than mma.pt": [
             *(*MMA, "--probing", "mma=gate1.probing")
         ],
@@ -469,16 +454,19 @@ def test_mistakes(in_data):
 
 def test_bounds_and_words_of_the_source(in_data, capsys):
     """Groups are those of the command; a file without words is warned of."""
-    flags = [*SCORED, *ONE, "--bounds", "1,2"]
-    command("report", *MMA, *flags, *SECOND, "--output", "w.html", "--json", "w.json")
+    flags = [*SCORED, *ONE, "--bounds", "1,2", "--sentences", "4", "--maps", "1,2"]
+    command("report", *MMA, *flags, "--output", "w.html", "--json", "w.json")
     assert "warning" not in capsys.readouterr().err
     of_text = ["--source", "text.de", "--source-subwords", "subword-nmt"]
-    command("lengths", *of_text, *flags, "--json", "lengths.json")
-    groups = read(in_data / "w.json")["lengths"]["groups"]
-    assert groups == read(in_data / "lengths.json")["groups"]
-    assert [group["label"] for group in groups] == ["(0,1]", "(1,2]", "(2,∞)"]
+    command("lengths", *of_text, *flags[:-4], "--json", "lengths.json")
+    command("heads", *MMA, "--sentences", "4", "--json", "heads.json")
+    found, heads = read(in_data / "w.json"), read(in_data / "heads.json")["models"][0]["heads"]
+    assert found["lengths"]["groups"] == read(in_data / "lengths.json")["groups"]
+    assert [group["label"] for group in found["lengths"]["groups"]] == ["(0,1]", "(1,2]", "(2,∞)"]
+    assert (found["models"][0]["heads"], found["models"][0]["sentences"]) == (heads, 1)
+    assert [one["number"] for one in maps_data(in_data / "w.html")["sentences"]] == [1, 2]
     write(in_data / "source.words", ["我喜欢这本书" * 5 + "@@ x"] * 4)
-    refused("none of the sent", *MMA, *flags, *"--source-words source.words --sentences 3".split())
+    refused("none of the sent", *MMA, *SCORED, *ONE, *NO_SPACES)
     warned = capsys.readouterr().err
     assert "are there spaces between words? --source-words" in warned
     assert "source.words looks like subword-nmt" in warned

@@ -18,7 +18,7 @@ DERIVED = {
     "source-lang": "the corpus",
     "target-lang": "the corpus",
     "distributed-world-size": "the devices",
-    "task": "what it is all about",
+    "task": "this package",
     "save-interval-updates": "checkpoints: {every: ...}",
     "keep-interval-updates": "checkpoints: {average: ...}",
     "keep-interval-updates-pattern": "checkpoints: {curve: ...}",
@@ -74,8 +74,8 @@ class Settings:
         align: flags of ``fairseq-hybrid align`` without dashes; empty if no alignment is measured.
         gates: flags of ``fairseq-hybrid gates`` without dashes; empty if they are not measured.
         aligner: a statistical word aligner that is measured in place of a model, if any.
-        pairs: at most so many training pairs of one's own text; None for all.
-        subword_size: replaces the recipe's for one's own text; None leaves it.
+        pairs: at most so many training pairs of your text; None for all.
+        subword_size: replaces the recipe's for your text; None leaves it.
     """
 
     corpus: str
@@ -125,7 +125,7 @@ class Profile:
 
     Attributes:
         name: ``full`` is the papers' own.
-        summary: one line for people.
+        summary: one line for display.
         settings: laid over every row's.
     """
 
@@ -140,11 +140,7 @@ class Profile:
 
 
 def load_profile(name: str, configs: Path) -> Profile:
-    """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml.
-
-    Raises:
-        UserError: if there is none, listing those that there are.
-    """
+    """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml."""
     profiles = configs / "profiles"
     path = Path(name) if name.endswith(".yaml") else profiles / f"{name}.yaml"
     if not path.is_file():
@@ -180,9 +176,6 @@ def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
         content: keys of :data:`KEYS`, and ``extends``: names in ``configs/settings``.
         configs: the folder of configurations.
         where: for messages.
-
-    Raises:
-        UserError: if a file that it extends does not exist or is wrong.
     """
     names = content.get("extends", [])
     shared: dict = {}
@@ -196,14 +189,10 @@ def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
 
 
 def resolve(raw: dict, where: str) -> Settings:
-    """Check raw settings and make them :class:`Settings`.
-
-    Raises:
-        UserError: naming what lacks or is wrong.
-    """
-    lacking = [k for k in ("corpus", "train", "batch", "checkpoints", "generate") if k not in raw]
-    if lacking:
-        raise UserError(f"{where}: no {', '.join(lacking)}")
+    """Check raw settings and make them :class:`Settings`."""
+    missing = [k for k in ("corpus", "train", "batch", "checkpoints", "generate") if k not in raw]
+    if missing:
+        raise UserError(f"{where}: no {', '.join(missing)}")
     for flag, instead in DERIVED.items():
         if flag in raw["train"]:
             raise UserError(f"{where}: train: {flag} follows from {instead}; leave it out")
@@ -237,7 +226,7 @@ def resolve(raw: dict, where: str) -> Settings:
         **({"subword-size": settings.subword_size} if settings.subword_size is not None else {}),
     }.items():
         if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise UserError(f"{where}: {name}: {number} is no whole number above 0")
+            raise UserError(f"{where}: {name}: {number} is not a whole number above 0")
     if settings.checkpoints.unit == "best" and settings.checkpoints.average != 1:
         raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
     numbered = settings.checkpoints.every * settings.checkpoints.average
@@ -256,11 +245,7 @@ def resolve(raw: dict, where: str) -> Settings:
 
 
 def check_curve(settings: Settings, where: str) -> None:
-    """See to it that the checkpoints of a curve are among those that are saved.
-
-    Raises:
-        UserError: if they are not.
-    """
+    """Check that the checkpoints of a curve are among those that are saved."""
     points, every = settings.checkpoints.curve, settings.checkpoints.every
     if settings.checkpoints.curve_on not in ("test", "valid"):
         raise UserError(f"{where}: checkpoints: curve-on: use test or valid")

@@ -164,7 +164,7 @@ def test_a_curve_of_checkpoints_that_are_not_saved_is_refused():
         ({"unit": "best", "every": 10, "curve": 3}, "not among"),  # 100 / 3
         ({"unit": "best", "every": 20, "curve": 10}, "not among"),  # each 10
         ({"unit": "epoch", "every": 1, "curve": 5}, "curve wants updates"),
-        ({"unit": "best", "every": 10, "curve": 0}, "no whole number above 0"),
+        ({"unit": "best", "every": 10, "curve": 0}, "not a whole number above 0"),
     ):
         with pytest.raises(UserError, match=said):
             settings(checkpoints=changed)

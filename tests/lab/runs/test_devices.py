@@ -13,9 +13,8 @@ from fairseq_hybrid_attn.lab.runs.devices import (
 )
 
 
-@pytest.mark.parametrize(
-    "tokens, per_device, world, expected",
-    [
+def test_shares_of_a_batch():
+    for tokens, per_device, world, expected in [
         (4096, 8192, 1, (4096, 1)),
         (32768, 8192, 1, (8192, 4)),
         (32768, 8192, 8, (4096, 1)),
@@ -24,10 +23,8 @@ from fairseq_hybrid_attn.lab.runs.devices import (
         (25000, 8192, 2, (6250, 2)),
         (25000, 4096, 4, (3125, 2)),
         (1000, 300, 3, (166, 2)),
-    ],
-)
-def test_shares_of_a_batch(tokens, per_device, world, expected):
-    assert share_out(Batch(tokens, per_device), world) == expected
+    ]:
+        assert share_out(Batch(tokens, per_device), world) == expected, tokens
 
 
 def test_shares_make_the_batch_within_one_token_a_share():
@@ -61,24 +58,21 @@ def test_jobs_limits_the_slots():
     assert slots("cpu", 1, 1000, 1, "auto") == slots("cpu", 1, None, 1, "auto")
 
 
-@pytest.mark.parametrize(
-    "variables, world",
-    [
+def test_world_of_torchrun_and_slurm():
+    for variables, world in [
         ({}, None),
         ({"WORLD_SIZE": "1"}, None),
         ({"WORLD_SIZE": "2", "RANK": "0"}, 2),
         ({"SLURM_NTASKS": "16", "SLURM_PROCID": "3"}, 16),
-    ],
-)
-def test_world_of_torchrun_and_slurm(variables, world):
-    devices = of_environment(variables, "cpu", "auto")
-    assert (devices and devices.world) == world
+    ]:
+        devices = of_environment(variables, "cpu", "auto")
+        assert (devices and devices.world) == world, variables
 
 
-@pytest.mark.parametrize("variables", [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}])
-def test_half_a_launchers_environment_is_refused(variables):
-    with pytest.raises(UserError, match="WORLD_SIZE"):
-        of_environment(variables, "cpu", "auto")
+def test_half_a_launchers_environment_is_refused():
+    for variables in [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}]:
+        with pytest.raises(UserError, match="WORLD_SIZE"):
+            of_environment(variables, "cpu", "auto")
 
 
 def test_runs_do_not_take_themselves_for_a_launchers_processes():

@@ -1,6 +1,5 @@
 """Every system that the papers' tables train, built through fairseq's own command-line parser."""
 
-import pytest
 from fairseq.models.lstm import LSTMModel
 from fairseq.models.transformer import TransformerModel
 from models import parameters
@@ -18,6 +17,11 @@ def build_flags(flags):
 
 def branches(layers):
     return [layer.self_attn.branches for layer in layers]
+
+
+def of(patterns, words):
+    """The branches of those names, with one pattern each."""
+    return tuple((patterns[word],) for word in words)
 
 
 WORDS = {"global": GLOBAL, "fw": PAST, "bw": FUTURE}
@@ -59,17 +63,21 @@ def test_every_run_is_tested_below():
 NOPOS = {"bleu": False, "nopos": True}
 
 
-@pytest.mark.parametrize("column", NOPOS)
-@pytest.mark.parametrize("row", HYSAN_TABLE_1)
-def test_hysan_table_1(row, column):
-    model = build_cell(f"hysan/table1/{row}/{column}")
-    encoder, decoder = (words.split() for words in HYSAN_TABLE_1[row])
-    assert branches(model.encoder.layers) == [tuple((ENCODER[w],) for w in encoder)] * 2
-    assert branches(model.decoder.layers) == [tuple((DECODER[w],) for w in decoder)] * 2
-    for side, words in ((model.encoder, encoder), (model.decoder, decoder)):
-        assert (side.embed_positions is None) == NOPOS[column]
-        expected = GatedSum if len(words) > 1 else Sum
-        assert all(type(layer.self_attn.fusion) is expected for layer in side.layers)
+def test_hysan_table_1():
+    for row in HYSAN_TABLE_1:
+        for column in NOPOS:
+            model = build_cell(f"hysan/table1/{row}/{column}")
+            encoder, decoder = (words.split() for words in HYSAN_TABLE_1[row])
+            assert branches(model.encoder.layers) == [tuple((ENCODER[w],) for w in encoder)] * 2, (
+                row
+            )
+            assert branches(model.decoder.layers) == [tuple((DECODER[w],) for w in decoder)] * 2, (
+                row
+            )
+            for side, words in ((model.encoder, encoder), (model.decoder, decoder)):
+                assert (side.embed_positions is None) == NOPOS[column], row
+                expected = GatedSum if len(words) > 1 else Sum
+                assert all(type(layer.self_attn.fusion) is expected for layer in side.layers), row
 
 
 # Of the other tables, the branches of every layer and the fusion: e1 by the ways of fusing.
@@ -89,15 +97,19 @@ HYSAN_FUSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", HYSAN_FUSIONS)
-def test_hysan_tables_2_to_4(name):
-    N, (encoder, decoder), fusion = HYSAN_FUSIONS[name]
-    model = build_cell(name)
-    assert branches(model.encoder.layers) == [tuple((ENCODER[w],) for w in encoder.split())] * N
-    assert branches(model.decoder.layers) == [tuple((DECODER[w],) for w in decoder.split())] * N
-    for side in (model.encoder, model.decoder):
-        assert all(type(layer.self_attn.fusion) is fusion for layer in side.layers)
-        assert side.embed_positions is not None
+def test_hysan_tables_2_to_4():
+    for name in HYSAN_FUSIONS:
+        N, (encoder, decoder), fusion = HYSAN_FUSIONS[name]
+        model = build_cell(name)
+        assert (
+            branches(model.encoder.layers) == [tuple((ENCODER[w],) for w in encoder.split())] * N
+        ), name
+        assert (
+            branches(model.decoder.layers) == [tuple((DECODER[w],) for w in decoder.split())] * N
+        ), name
+        for side in (model.encoder, model.decoder):
+            assert all(type(layer.self_attn.fusion) is fusion for layer in side.layers), name
+            assert side.embed_positions is not None, name
 
 
 # What the lowest two encoder layers (Figure 3: all layers) have: branches and fusion, or whether
@@ -122,26 +134,26 @@ HYBRID_GATE = {
 }
 
 
-@pytest.mark.parametrize("name", HYBRID_GATE)
-def test_hybrid_gate_tables(name):
-    model = build_cell(name)
-    assert len(model.encoder.layers) == 6
-    if HYBRID_GATE[name] is None:
-        assert type(model) is TransformerModel
-        assert not any(isinstance(m, PatternedSelfAttention) for m in model.modules())
-        return
-    attentions = [layer.self_attn for layer in model.encoder.layers]
-    if isinstance(HYBRID_GATE[name][0], bool):
-        biases = [attention.bias for attention in attentions]
-        assert all(isinstance(bias, GaussianBias) for bias in biases[:2])
-        assert biases[2:] == [None] * 4
-        predicted = (biases[0].centre is not None, biases[0].window is not None)
-        assert predicted == HYBRID_GATE[name]
-        return
-    expected, fusion = HYBRID_GATE[name]
-    N = 6 if "figure3" in name else 2
-    assert branches(model.encoder.layers) == [expected] * N + [((GLOBAL,),)] * (6 - N)
-    assert all(type(attention.fusion) is fusion for attention in attentions[:N])
+def test_hybrid_gate_tables():
+    for name in HYBRID_GATE:
+        model = build_cell(name)
+        assert len(model.encoder.layers) == 6, name
+        if HYBRID_GATE[name] is None:
+            assert type(model) is TransformerModel, name
+            assert not any(isinstance(m, PatternedSelfAttention) for m in model.modules()), name
+            continue
+        attentions = [layer.self_attn for layer in model.encoder.layers]
+        if isinstance(HYBRID_GATE[name][0], bool):
+            biases = [attention.bias for attention in attentions]
+            assert all(isinstance(bias, GaussianBias) for bias in biases[:2]), name
+            assert biases[2:] == [None] * 4, name
+            predicted = (biases[0].centre is not None, biases[0].window is not None)
+            assert predicted == HYBRID_GATE[name], name
+            continue
+        expected, fusion = HYBRID_GATE[name]
+        N = 6 if "figure3" in name else 2
+        assert branches(model.encoder.layers) == [expected] * N + [((GLOBAL,),)] * (6 - N), name
+        assert all(type(attention.fusion) is fusion for attention in attentions[:N]), name
 
 
 MIXED = (GLOBAL, local(1), FUTURE, PAST)
@@ -162,26 +174,23 @@ MMA_HEADS = {
 }
 
 
-@pytest.mark.parametrize("name", MMA_HEADS)
-def test_mma_tables(name):
-    model = build_cell(name)
-    assert branches(model.encoder.layers) == [(MMA_HEADS[name],)] * 6
-    assert (model.encoder.embed_positions is None) == ("table3" in name)
-    assert model.decoder.embed_positions is not None
-    assert not any(isinstance(m, PatternedSelfAttention) for m in model.decoder.modules())
+def test_mma_tables():
+    for name in MMA_HEADS:
+        model = build_cell(name)
+        assert branches(model.encoder.layers) == [(MMA_HEADS[name],)] * 6, name
+        assert (model.encoder.embed_positions is None) == ("table3" in name), name
+        assert model.decoder.embed_positions is not None, name
+        assert not any(isinstance(m, PatternedSelfAttention) for m in model.decoder.modules()), name
 
 
 # Tables 4 and 5 begin with systems of Table 2.
-@pytest.mark.parametrize(
-    ("name", "heads"),
-    [
+def test_mma_rows_of_table_2():
+    for name, heads in [
         ("mma/table4/transformer/de-en", (GLOBAL,) * 4),
         ("mma/table4/mma/de-en", MIXED),
         ("mma/table5/w1/de-en", MIXED),
-    ],
-)
-def test_mma_rows_of_table_2(name, heads):
-    assert branches(build_cell(name).encoder.layers) == [(heads,)] * 6
+    ]:
+        assert branches(build_cell(name).encoder.layers) == [(heads,)] * 6, name
 
 
 ALIGNMENT_HEADS = {
@@ -191,13 +200,13 @@ ALIGNMENT_HEADS = {
 }
 
 
-@pytest.mark.parametrize("name", ALIGNMENT_HEADS)
-def test_alignment_transformer(name):
-    model = build_cell(name)
-    assert type(model) is TransformerModel
-    for layers in (model.encoder.layers, model.decoder.layers):
-        assert [layer.self_attn.num_heads for layer in layers] == [ALIGNMENT_HEADS[name]] * 6
-    assert {a.encoder_attn.num_heads for a in model.decoder.layers} == {ALIGNMENT_HEADS[name]}
+def test_alignment_transformer():
+    for name, heads in ALIGNMENT_HEADS.items():
+        model = build_cell(name)
+        assert type(model) is TransformerModel, name
+        for layers in (model.encoder.layers, model.decoder.layers):
+            assert [layer.self_attn.num_heads for layer in layers] == [heads] * 6, name
+        assert {layer.encoder_attn.num_heads for layer in model.decoder.layers} == {heads}, name
 
 
 ENCODING_MASKS = {
@@ -206,11 +215,11 @@ ENCODING_MASKS = {
 }
 
 
-@pytest.mark.parametrize("name", ENCODING_MASKS)
-def test_encoding_masks(name):
-    model = build_cell(name)
-    assert branches(model.encoder.layers) == [((ENCODING_MASKS[name],),)] * 6
-    assert branches(model.decoder.layers) == [((PAST,),)] * 6
+def test_encoding_masks():
+    for name in ENCODING_MASKS:
+        model = build_cell(name)
+        assert branches(model.encoder.layers) == [((ENCODING_MASKS[name],),)] * 6, name
+        assert branches(model.decoder.layers) == [((PAST,),)] * 6, name
 
 
 # LSTM layers on top of the encoder and the decoder.
@@ -223,26 +232,26 @@ LSTM_ON_TOP = {
 }
 
 
-@pytest.mark.parametrize("name", LSTM_ON_TOP)
-def test_lstm_on_top(name):
-    model = build_cell(name)
-    for side, expected in zip((model.encoder, model.decoder), LSTM_ON_TOP[name], strict=True):
-        assert len(side.layers) == 6
-        assert not any(isinstance(m, PatternedSelfAttention) for m in side.modules())
-        assert (side.top.lstm.num_layers if hasattr(side, "top") else 0) == expected
+def test_lstm_on_top():
+    for name in LSTM_ON_TOP:
+        model = build_cell(name)
+        for side, expected in zip((model.encoder, model.decoder), LSTM_ON_TOP[name], strict=True):
+            assert len(side.layers) == 6, name
+            assert not any(isinstance(m, PatternedSelfAttention) for m in side.modules()), name
+            assert (side.top.lstm.num_layers if hasattr(side, "top") else 0) == expected, name
 
 
 RNN_NMT = ("alignment/table1/rnn_nmt/nist02", "alignment/table4/rnn_nmt_supervised/nist02")
 
 
-@pytest.mark.parametrize("name", RNN_NMT)
-def test_rnn_nmt(name):
-    model = build_cell(name)
-    assert type(model) is LSTMModel
-    assert (model.encoder.lstm.num_layers, model.encoder.lstm.bidirectional) == (2, True)
-    assert len(model.decoder.layers) == 2
-    assert model.decoder.attention is not None
-    assert {model.encoder.output_units, model.decoder.hidden_size} == {512}
+def test_rnn_nmt():
+    for name in RNN_NMT:
+        model = build_cell(name)
+        assert type(model) is LSTMModel, name
+        assert (model.encoder.lstm.num_layers, model.encoder.lstm.bidirectional) == (2, True), name
+        assert len(model.decoder.layers) == 2, name
+        assert model.decoder.attention is not None, name
+        assert {model.encoder.output_units, model.decoder.hidden_size} == {512}, name
 
 
 # --- parameters ---------------------------------------------------------------------------
@@ -257,13 +266,13 @@ TABLE_2 = {
 }
 
 
-@pytest.mark.parametrize("table", TABLE_2)
-def test_hysan_table_2_increments(table):
-    baseline = parameters(build_cell(f"hysan/{table}/baseline/bleu"))
-    increments = tuple(
-        parameters(build_cell(f"hysan/{table}/{row}/bleu")) - baseline for row in FUSION_ROWS
-    )
-    assert increments == TABLE_2[table]
+def test_hysan_table_2_increments():
+    for table in TABLE_2:
+        baseline = parameters(build_cell(f"hysan/{table}/baseline/bleu"))
+        increments = tuple(
+            parameters(build_cell(f"hysan/{table}/{row}/bleu")) - baseline for row in FUSION_ROWS
+        )
+        assert increments == TABLE_2[table], table
 
 
 def test_hysan_small_baseline_has_11_9_million():
@@ -295,11 +304,11 @@ HYBRID_GATE_INCREMENTS = {
 }
 
 
-@pytest.mark.parametrize("row", HYBRID_GATE_INCREMENTS)
-def test_hybrid_gate_table_1_increments(row):
-    stock = parameters(build_cell("hybrid_gate/table1/transformer/bleu"))
-    added = parameters(build_cell(f"hybrid_gate/table1/{row}/bleu")) - stock
-    assert added == HYBRID_GATE_INCREMENTS[row]
+def test_hybrid_gate_table_1_increments():
+    for row in HYBRID_GATE_INCREMENTS:
+        stock = parameters(build_cell("hybrid_gate/table1/transformer/bleu"))
+        added = parameters(build_cell(f"hybrid_gate/table1/{row}/bleu")) - stock
+        assert added == HYBRID_GATE_INCREMENTS[row], row
 
 
 def test_published_gate_has_a_number_for_each_head():

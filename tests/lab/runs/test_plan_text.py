@@ -1,6 +1,5 @@
 """What a plan tells before anything is run."""
 
-import pytest
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.lab.runs.devices import Devices
@@ -16,16 +15,13 @@ def plan(table, place, own=None):
     return describe(made, [Devices("cpu")])
 
 
-@pytest.mark.parametrize(
-    "table, told",
-    [
+def test_what_cannot_be_downloaded_is_told_beforehand(tmp_path):
+    for table, told in [
         ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
         ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; from you come {TST2013}\n"),
         ("hybrid_gate/table2", "licensed, its files come from you (the message says which)\n"),
-    ],
-)
-def test_what_cannot_be_downloaded_is_told_beforehand(table, told, tmp_path):
-    assert told in plan(table, tmp_path)
+    ]:
+        assert told in plan(table, tmp_path), table
 
 
 def test_of_ones_own_text_nothing_is_to_be_downloaded(tmp_path):

@@ -267,6 +267,7 @@ def trainings(folder):
     return found
 
 
+@pytest.mark.slow
 def test_stopped_and_killed_it_comes_to_the_same_end(reproduced):
     place, _ = reproduced
     folder = run_folder(place, "plain", "stopped")
@@ -303,20 +304,17 @@ def test_stopped_and_killed_it_comes_to_the_same_end(reproduced):
 # --- mistakes ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "words, said",
-    [
+def test_mistakes_are_told_without_traceback(place, tmp_path):
+    for words, said in [
         (["toy/table9"], "toy/table1"),
         (["toy/table1", "nonsense"], "its rows are: plain mixed"),
         (["toy/table1", "--columns", "ter"], "its columns are: bleu aer"),
         (["toy/table1", "--profile", "tiny"], "known are full"),
         (["toy/table1", "--data", "nowhere"], "no such folder"),
         (["toy/table1", "--seeds", "0"], "above 0"),
-    ],
-)
-def test_mistakes_are_told_without_traceback(place, words, said, tmp_path):
-    arguments = ("reproduce", "--configs", place / "configs", *words)
-    done = run_forked("fairseq_hybrid_attn", arguments, tmp_path)
-    assert done.returncode in (1, 2)
-    assert said in done.stderr and "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
+    ]:
+        arguments = ("reproduce", "--configs", place / "configs", *words)
+        done = run_forked("fairseq_hybrid_attn", arguments, tmp_path)
+        assert done.returncode in (1, 2), words
+        assert said in done.stderr and "Traceback" not in done.stderr, words
+        assert not list(tmp_path.iterdir()), words

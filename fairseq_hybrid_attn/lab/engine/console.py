@@ -19,7 +19,7 @@ class Console:
 
 
 def progress_line(record: dict, updates: object) -> str:
-    """A record of the training's log, for people."""
+    """A record of the training's log, for display."""
     done, speed = int(record["num_updates"]), float(record["ups"])
     line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
     line += f", loss {float(record['loss']):.3f}"
@@ -29,7 +29,7 @@ def progress_line(record: dict, updates: object) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, for people."""
+    """Seconds, for display."""
     seconds = round(seconds)
     if seconds >= 3600:
         return f"{seconds // 3600} h {seconds % 3600 // 60} min"

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "fairseq_hybrid_attn"
@@ -16,6 +17,7 @@ LABORATORY_NEEDS = (
 ).split()
 
 
+@cache
 def sources() -> dict[tuple[str, ...], ast.Module]:
     """Every module of the package by its path, except the door to the command line."""
     return {

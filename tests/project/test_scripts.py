@@ -21,34 +21,30 @@ def run(script, *arguments, cwd, **variables):
     )
 
 
-@pytest.mark.parametrize(
-    "script", ["demo.sh", "test.sh", "reproduce.sh", "examples/word_alignment.sh"]
-)
-def test_help_says_what_it_does_and_does_nothing(script, tmp_path):
-    done = run(script, "--help", cwd=tmp_path, DEMO_DIR=str(tmp_path / "demo"))
-    assert done.returncode == 0
-    assert done.stdout.startswith(f"scripts/{script}: ")
-    assert "PYTHON" in done.stdout
-    assert not list(tmp_path.iterdir())
+def test_help_says_what_it_does_and_does_nothing(tmp_path):
+    for script in ("demo.sh", "test.sh", "reproduce.sh", "examples/word_alignment.sh"):
+        done = run(script, "--help", cwd=tmp_path, DEMO_DIR=str(tmp_path / "demo"))
+        assert done.returncode == 0, script
+        assert done.stdout.startswith(f"scripts/{script}: ") and "PYTHON" in done.stdout
+        assert not list(tmp_path.iterdir()), script
 
 
-@pytest.mark.parametrize(
-    "variables, arguments, said",
-    [
-        ({"MAX_UPDATES": "many"}, [], "MAX_UPDATES=many"),
-        ({"SEED": "0"}, [], "SEED=0"),
-        ({"MINUTES": "-1"}, [], "MINUTES=-1"),
-        ({"ARCH": "../up"}, [], "ARCH=../up"),
-        ({}, ["transformer_hysan"], "takes no arguments"),
-        ({}, ["ARCH=transformer_hysan"], "takes no arguments"),
-    ],
-)
-def test_demo_refuses_wrong_settings_before_it_makes_anything(variables, arguments, said, tmp_path):
-    folder = tmp_path / "demo"
-    done = run("demo.sh", *arguments, cwd=tmp_path, DEMO_DIR=str(folder), **variables)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert not folder.exists()
+def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
+    example = "examples/word_alignment.sh"
+    for script, arguments, variables, said in (
+        ("demo.sh", "", {"MAX_UPDATES": "many"}, "MAX_UPDATES=many"),
+        ("demo.sh", "", {"SEED": "0"}, "SEED=0"),
+        ("demo.sh", "", {"MINUTES": "-1"}, "MINUTES=-1"),
+        ("demo.sh", "", {"ARCH": "../up"}, "ARCH=../up"),
+        ("demo.sh", "transformer_hysan", {}, "takes no arguments"),
+        (example, "", {}, "name a folder"),
+        (example, "--text x", {}, "name a folder"),
+        (example, "work", {}, "give --languages"),
+    ):
+        variables = {"DEMO_DIR": str(tmp_path / "demo"), **variables}
+        done = run(script, *arguments.split(), cwd=tmp_path, **variables)
+        assert done.returncode == 1 and said in done.stderr, (script, arguments, variables)
+        assert not list(tmp_path.iterdir())
 
 
 ALL = sorted([*SCRIPTS.rglob("*.sh"), *SCRIPTS.rglob("*.sbatch")])
@@ -68,16 +64,6 @@ def test_shellcheck_finds_nothing():
         [shellcheck, "--external-sources", *ALL], capture_output=True, text=True, cwd=SCRIPTS.parent
     )
     assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize(
-    "arguments, said",
-    [([], "name a folder"), (["--text", "x"], "name a folder"), (["work"], "give --languages")],
-)
-def test_the_example_wants_its_arguments_before_it_makes_anything(arguments, said, tmp_path):
-    done = run("examples/word_alignment.sh", *arguments, cwd=tmp_path)
-    assert done.returncode == 1 and said in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 def test_reproduce_without_a_table_lists_them(tmp_path):

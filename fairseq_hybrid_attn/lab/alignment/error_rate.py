@@ -26,21 +26,13 @@ from .link_files import GoldSentence, Links
 
 @dataclass(frozen=True)
 class Counts:
-    """The sizes of the sets, of a sentence or summed.
+    """The sizes of the sets, of a sentence or summed."""
 
-    Attributes:
-        links: |A|.
-        sure: |S|.
-        possible: |P|.
-        sure_found: |A n S|.
-        possible_found: |A n P|.
-    """
-
-    links: int = 0
-    sure: int = 0
-    possible: int = 0
-    sure_found: int = 0
-    possible_found: int = 0
+    links: int = 0  # |A|
+    sure: int = 0  # |S|
+    possible: int = 0  # |P|
+    sure_found: int = 0  # |A n S|
+    possible_found: int = 0  # |A n P|
 
     @classmethod
     def of(cls, links: Links, gold: GoldSentence) -> Counts:

@@ -110,10 +110,8 @@ class Aligner:
     """Aligns sentences by the attention of a model.
 
     Attributes:
-        model: from :func:`..inference.sentences.load_model`.
         subwords: how words are split, one of ``words.SUBWORDS``.
         max_tokens: of a batch: its sentences times the longer side of the longest one.
-        device: where to compute.
         read_step: take a target piece's attention from the step that reads it, not from the one
             that predicts it.
         full_context: let the decoder see the whole target.
@@ -143,7 +141,7 @@ class Aligner:
         Args:
             use: reduces an aligned sentence to the result; all its layers and heads are large.
             skip: sentences (from 0) to leave out.
-            progress: is told how many more sentences are done.
+            progress: receives how many more sentences are done.
 
         Yields:
             what ``use`` returned, in the order of the sentences; None for one that is left out.

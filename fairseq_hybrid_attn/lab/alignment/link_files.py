@@ -37,10 +37,7 @@ def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
 def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
     """Read alignments in Pharaoh format.
 
-    Args:
-        path: a line for each sentence; empty for one without links.
-        lengths: the numbers of words (or of other tokens that the file aligns), to check the
-            links against them.
+    Links are checked against ``lengths``, the numbers of words or of other tokens that are aligned.
     """
     alignments = []
     lines = read_lines(path)
@@ -79,30 +76,19 @@ def write_pharaoh(path: Path, alignments: Iterable[Iterable[tuple[int, int]]]) -
 
 @dataclass(frozen=True)
 class GoldSentence:
-    """The links of a sentence in a gold alignment.
+    """The links of a sentence in a gold alignment."""
 
-    Attributes:
-        sure: S, the links that an alignment must have.
-        possible: P, the links that it may have; contains S.
-    """
-
-    sure: Links = frozenset()
-    possible: Links = frozenset()
+    sure: Links = frozenset()  # S: an alignment must have them
+    possible: Links = frozenset()  # P: it may have them; contains S
 
 
 @dataclass
 class Gold:
-    """A gold file.
-
-    Attributes:
-        sentences: the links of each sentence.
-        remarks: lines of text about what is odd in the file, such as links that were left out.
-        left_out: number of links left out since they are beyond their sentence.
-    """
+    """A gold file."""
 
     sentences: list[GoldSentence]
-    remarks: list[str] = field(default_factory=list)
-    left_out: int = 0
+    remarks: list[str] = field(default_factory=list)  # what is odd in the file
+    left_out: int = 0  # number of links beyond their sentence
 
 
 def read_gold(
@@ -127,7 +113,6 @@ def read_gold(
     word 0 stands for no word, and its links are left out.
 
     Args:
-        path: the file.
         base: the number of the first word, 0 or 1; no file says it for sure.
         kind: one of ``GOLD_FORMATS``.
         reverse: the file has the target word before the source word.

@@ -44,16 +44,10 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence in subwords.
+    """A sentence in subwords."""
 
-    Attributes:
-        pieces: the number of its subwords, as fairseq counts them.
-        groups: the places of each word's subwords.
-        words: the words.
-    """
-
-    pieces: int
-    groups: Words
+    pieces: int  # the number of its subwords, as fairseq counts them
+    groups: Words  # the places of each word's subwords
     words: list[str]
 
     @classmethod
@@ -102,11 +96,9 @@ def align_words(
     priors: Path | None = None,
     priors_out: Path | None = None,
 ) -> tuple[list[Links], list[Links]]:
-    """Align with eflomal, in both directions.
+    """Align sentences and their translations with eflomal, in both directions.
 
     Args:
-        source: sentences, in words without white space.
-        target: their translations.
         samplers: number of independent samplers, whose results are combined.
         length: of the sampling, relative to eflomal's default.
         priors: file of priors to start from.

@@ -45,10 +45,8 @@ def check(
 ) -> None:
     """Check, before the work, that all files can be written.
 
-    Args:
-        args: of :func:`add_outputs`.
-        inputs: files that the command reads; None is skipped.
-        others: further files that it writes, by flag; None if it does not.
+    ``inputs`` are the files that the command reads, and ``others`` further files that it writes,
+    by flag; None is skipped.
     """
     named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv, **(others or {})}
     check_outputs(named, inputs)
@@ -66,13 +64,9 @@ def check_figure(args: argparse.Namespace) -> None:
 def write(
     args: argparse.Namespace, data: dict, records: list[dict], draw: Callable[[str], Figure]
 ) -> None:
-    """Write what is asked for.
+    """Write what is asked for: data as JSON, records (all with the same keys) as CSV, the figure.
 
-    Args:
-        args: of :func:`add_outputs`.
-        data: for JSON.
-        records: for CSV, all with the same keys; None becomes an empty field.
-        draw: draws the figure in a theme.
+    ``draw`` draws the figure in a theme.
     """
     if args.json:
         write_json(args.json, data)

@@ -35,11 +35,9 @@ def read_generated(
     """Read the output of fairseq-generate as detokenised text.
 
     Args:
-        path: the output.
         count: sentences of the reference.
         subwords: kind of its tokens, one of ``words.SUBWORDS``.
         tokenizer: how its words are tokenised, one of ``tokenisers.KINDS``.
-        target_lang: their language.
         missing: ``error``, or ``empty`` to count a missing translation as an empty one.
 
     Returns:
@@ -57,12 +55,9 @@ def join_subwords(tokens: str, kind: str) -> str:
 
 
 def _read_hypotheses(path: Path) -> dict[int, str]:
-    """Read the best hypothesis (line ``H-``) of each sentence.
+    """Read the best hypothesis (line ``H-``) of each sentence; other lines may be missing.
 
-    Other lines may be missing from the file.
-
-    Returns:
-        tokens, joined by spaces, by the number of the sentence in the corpus (from 0).
+    Return tokens, joined by spaces, by the number of the sentence in the corpus (from 0).
     """
     hypotheses: dict[int, str] = {}
     current = None

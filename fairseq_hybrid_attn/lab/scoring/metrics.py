@@ -26,24 +26,18 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from ...errors import UserError
-from ..text.tokenisers import LineFunction
+from ..text.tokenisers import LineFunction, tokeniser
 from ..text.words import WITHOUT_SPACES
 from . import wat
 
 
 @dataclass(frozen=True)
 class Score:
-    """A score of a whole set.
+    """A score of a whole set."""
 
-    Attributes:
-        value: from 0 to 100.
-        signature: how it was computed, in sacrebleu's notation.
-        line: for display, with n-gram precisions and lengths.
-    """
-
-    value: float
-    signature: str
-    line: str
+    value: float  # from 0 to 100
+    signature: str  # how it was computed, in sacrebleu's notation
+    line: str  # for display, with n-gram precisions and lengths
 
 
 @dataclass(frozen=True)
@@ -102,10 +96,8 @@ def build_metric(
 ) -> Metric:
     """Build the metric with a name from :data:`METRICS`.
 
-    Args:
-        target_lang: as :func:`language` returns it.
-        lowercase: ignore case.
-        kytea_model: for wat_bleu into Japanese; without it, MeCab segments.
+    ``target_lang`` is as :func:`language` returns it.  ``kytea_model`` is for wat_bleu into
+    Japanese; without it, MeCab segments.
     """
     if name not in METRICS:
         raise UserError(f"there is no score {name!r}; choose of {', '.join(METRICS)}")
@@ -202,7 +194,7 @@ def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
         words = wat.japanese(mecab.tokenizer)
         signature, packages = f"wat-{mecab.tokenizer_signature}", ("mecab-python3", "ipadic")
     elif lang == "ja":
-        words = wat.japanese(wat.kytea(kytea_model))
+        words = wat.japanese(tokeniser("kytea", lang, kytea_model))
         signature = f"wat-ja-kytea-{version('kytea')},{wat.fingerprint(kytea_model)}"
         packages = ("kytea",)
     elif lang == "en":

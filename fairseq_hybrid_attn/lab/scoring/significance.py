@@ -30,25 +30,15 @@ QUANTILES = (0.025, 0.975)
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system's score on resampled test sets.
+    """A system's score on resampled test sets."""
 
-    Attributes:
-        value: its score on the test set itself.
-        mean: its mean score over the samples.
-        interval: half the width of the 95 % interval: mean ± interval.
-        p_value: of the difference from the baseline, two-sided; None without a baseline.
-        samples: number of resampled test sets.
-        seed: of the random numbers.
-        signature: sacrebleu's.
-    """
-
-    value: float
-    mean: float
-    interval: float
-    p_value: float | None
-    samples: int
+    value: float  # its score on the test set itself
+    mean: float  # its mean score over the samples
+    interval: float  # half the width of the 95 % interval: mean ± interval
+    p_value: float | None  # of the difference from the baseline, two-sided
+    samples: int  # number of resampled test sets
     seed: int
-    signature: str
+    signature: str  # sacrebleu's
 
 
 def paired_bootstrap(
@@ -61,14 +51,9 @@ def paired_bootstrap(
     samples: int = SAMPLES,
     kytea_model: Path | None = None,
 ) -> dict[str, Comparison]:
-    """Compare systems with a baseline.
+    """Compare systems, by name, with a baseline; all are text, parallel to the references.
 
-    Args:
-        metric_name: this and the language, case and model are for :func:`.metrics.build_metric`.
-        baseline: translations of the baseline, as text.
-        systems: translations of each system, by its name.
-        references: parallel to all of them.
-        samples: number of resampled test sets.
+    Metric, language, case and model are for :func:`.metrics.build_metric`.
     """
     check_parallel({"the baseline": baseline, **systems}, references)
     metric = build_metric(metric_name, target_lang, lowercase, kytea_model)

@@ -22,7 +22,7 @@ import hashlib
 import re
 from pathlib import Path
 
-from ..text.tokenisers import LineFunction, tokeniser
+from ..text.tokenisers import LineFunction
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 #: Quotes, minus and wave dash of the table are not the "fullwidth forms" of Unicode.
@@ -48,11 +48,6 @@ def japanese(segment: LineFunction) -> LineFunction:
 def english(tokenise: LineFunction) -> LineFunction:
     """Return the procedure for English with a tokeniser."""
     return lambda line: tokenise(line.translate(_TO_ASCII))
-
-
-def kytea(model: Path) -> LineFunction:
-    """Return KyTea with a model."""
-    return tokeniser("kytea", "ja", model)
 
 
 def fingerprint(model: Path) -> str:

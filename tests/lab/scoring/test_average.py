@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
-from cli import binarise, generate, run, train, write_corpus
+from cli import binarise, generate, train, write_corpus
 from refusals import check_command_refusals, files
 
 from fairseq_hybrid_attn import UserError
@@ -80,21 +80,19 @@ def test_dtypes():
     assert {name: weight.dtype for name, weight in mean.items()} == dtypes
 
 
-def test_tied_weights_stay_tied():
+def test_tied_weights_stay_tied_if_every_checkpoint_ties_them():
     for dtype in (torch.float32, torch.float64):
         tables = [torch.full((400, 100), float(i), dtype=dtype) for i in range(2)]
         mean = mean_of(*({"embed": table, "project": table} for table in tables))
         assert mean["embed"].data_ptr() == mean["project"].data_ptr()
         assert (mean["embed"] == 0.5).all()
         assert Path("avg.pt").stat().st_size < Path("0.pt").stat().st_size
-
-
-def test_weights_tied_in_one_checkpoint_only_are_averaged_apart():
     table = torch.ones(3)
-    untied = save("untied.pt", {"a": torch.zeros(3), "b": torch.full((3,), 5.0)}, updates=1)
-    tied = save("tied.pt", {"a": table, "b": table}, updates=2)
-    mean = average(untied, tied)["model"]
-    assert (mean["a"][0].item(), mean["b"][0].item()) == (0.5, 3.0)
+    mean = mean_of(
+        {"embed": torch.zeros(3), "project": torch.full((3,), 5.0)},
+        {"embed": table, "project": table},
+    )
+    assert (mean["embed"][0].item(), mean["project"][0].item()) == (0.5, 3.0)
 
 
 def test_all_but_the_weights_is_of_the_newest():
@@ -156,18 +154,15 @@ def test_wrong_choices(numbered):
     check_command_refusals(
         [
             ("--last-updates 1 --last-epochs 1 .", "exclude each other"),
-            ("--last-updates 1 checkpoint1.pt", "give one directory"),
             ("--last-updates 1 . checkpoint1.pt", "give one directory"),
             ("--last-updates 1 nowhere", "nowhere is not a directory"),
             ("--up-to 3 checkpoint1.pt checkpoint2.pt", "--up-to limits"),
             (".", "add --last-updates N or --last-epochs N"),
             ("--last-updates 0 .", "--last-updates 0: use 1 or more"),
-            ("--last-epochs -1 .", "--last-epochs -1: use 1 or more"),
             ("--last-updates 3 --up-to 250 .", r"only 2 up to 250 \(checkpoint_2_150.pt, checkpoi"),
             ("--last-epochs 5 .", r"only 4 \(checkpoint1.pt, checkpoint2.pt, checkpoint9.pt, che"),
             ("--last-epochs 1 --up-to 0 .", r"only 0 up to 0 \(none"),
             ("checkpoint1.pt one.pt two.pt", "no such file: one.pt, two.pt"),
-            ("checkpoint1.pt ./checkpoint1.pt", "are the same file"),
             ("checkpoint1.pt link.pt", "are the same file"),
             ("old.pt checkpoint1.pt", "--output old.pt: old.pt is one of the inputs"),
             ("--output nowhere/a.pt checkpoint1.pt", "there is no directory nowhere"),
@@ -189,7 +184,7 @@ def test_files_that_cannot_be_averaged(folder):
     count = {"count": torch.tensor([1])}
     save("good.pt", {**weights, **count})
     Path("text.pt").write_text("no checkpoint\n")
-    Path("empty.pt").write_bytes(b"")
+    Path("empty.pt").touch()
     Path("cut.pt").write_bytes(Path("good.pt").read_bytes()[:-100])
     torch.save([1, 2], "list.pt")
     torch.save({"epoch": 1}, "other.pt")
@@ -255,11 +250,8 @@ def test_fairseq_translates_and_trains_with_the_average(folder):
     states = [torch.load(f"model/checkpoint_1_{updates}.pt") for updates in (2, 4, 6)]
     assert list(result["model"]) == list(states[0]["model"])
     for name, weight in result["model"].items():
-        inputs = numpy.stack([state["model"][name].numpy() for state in states])
-        expected = inputs.astype("float64").mean(0)
-        assert numpy.abs(weight.numpy() - expected).max() <= 1e-7 * numpy.abs(expected).max()
-    embedding = "encoder.embed_tokens.weight"
-    assert not result["model"][embedding].equal(states[2]["model"][embedding])
+        expected = sum(state["model"][name].double() for state in states) / 3
+        assert (weight - expected).abs().max() <= 1e-7 * expected.abs().max(), name
     assert result["cfg"] == states[2]["cfg"]
     assert result["optimizer_history"][-1]["num_updates"] == 6
 
@@ -273,11 +265,3 @@ def test_fairseq_translates_and_trains_with_the_average(folder):
     assert after["optimizer_history"][-1]["num_updates"] == 1
     for name, weight in result["model"].items():
         assert after["model"][name].equal(weight), name
-
-
-def test_a_refusal_is_a_message_and_status_1(folder):
-    done = run(
-        "fairseq-hybrid", "average", "--output", "avg.pt", "nowhere.pt", cwd=folder, expect=1
-    )
-    assert done.stdout == "" and done.stderr.splitlines()[-1] == "no such file: nowhere.pt"
-    assert "Traceback" not in done.stderr

@@ -134,7 +134,7 @@ def test_wat_bleu_with_a_kytea_model(monkeypatch, capsys):
         asked.append((kind, lang, model))
         return " ".join
 
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.wat.tokeniser", tokeniser)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.tokeniser", tokeniser)
     monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.version", lambda package: "0.1")
     flags = ["--scores", "wat_bleu", "--kytea-model", "jp.mod", "--hypotheses", "hyp.ja"]
     result = score(*flags, lang="ja", reference="ref.ja")["scores"]["wat_bleu"]

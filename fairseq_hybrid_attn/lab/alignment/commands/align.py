@@ -40,6 +40,7 @@ import numpy as np
 from tqdm import tqdm
 
 from ....errors import UserError
+from ...arguments import flags
 from ...arguments import models as model_args
 from ...files.json_files import write_json
 from ...files.tabular import Grid
@@ -49,13 +50,7 @@ from ...text.words import words_of
 from ..error_rate import AlignmentScore, score
 from ..forced import AVERAGE, AlignedSentence, Aligner, Choice, strongest
 from ..link_files import Gold, Links, pharaoh
-from .aer import (
-    add_gold_arguments,
-    gold_as_dict,
-    gold_of,
-    per_cent,
-    print_scores,
-)
+from .aer import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 
 Key = tuple[Choice, Choice]  # a layer and a head
 SELECTED: Key = ("selected", "selected")  # those of --layer and --head
@@ -169,14 +164,11 @@ def run(args: argparse.Namespace) -> None:
 class SentenceResult:
     """The results for one sentence.
 
-    Attributes:
-        source: words; None for a sentence that is too long.
-        target: likewise.
-        attention: of the selected layer and head, ``[target words, source words + 1]``.
-        links: of these under ``SELECTED``; if asked for, of every layer, head and mean.
+    ``attention`` is that of the selected layer and head, ``[target words, source words + 1]``.
+    ``links`` has theirs under ``SELECTED`` and, if asked for, those of every layer, head and mean.
     """
 
-    source: list[str] | None
+    source: list[str] | None  # words; None for a sentence that is too long
     target: list[str] | None
     attention: np.ndarray
     links: dict[Key, Links]
@@ -221,9 +213,9 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
         raise UserError("--gold needs --gold-base: what number does the first word have, 0 or 1?")
-    for flag, value in (("--table", args.table), ("--json", args.json)):
-        if value and not args.gold:
-            raise UserError(f"{flag} is about error rates; it needs --gold FILE")
+    if not args.gold:
+        of_rates = {"--table": args.table, "--json": args.json}
+        flags.refuse(of_rates, "{} is about error rates; it needs --gold FILE")
     if args.by_sentence and not args.json:
         raise UserError("--by-sentence needs --json FILE to write to")
     if args.matrices and args.matrices.suffix not in (".npz", ".jsonl"):

@@ -50,14 +50,16 @@ def test_every_case_was_measured_at_every_length(everything):
         for r in document["results"]
         if r["candidate"] == "chosen"
     }
-    expected = {("step", case, "training step", 6) for case in CASES["step"]}
-    for length in (6, 9):
-        expected |= {("generation", case, "generation", length) for case in CASES["generation"]}
-        expected |= {("operator", case, "forward", length) for case in CASES["operator"]}
-        for measure in ("forward + backward", "peak memory"):  # not of a step
-            expected.add(("operator", "hysan4", measure, length))
-    assert expected <= measured
-    assert not [one for one in measured - expected if one[1] == "decoder-step"]
+    for case in CASES["operator"]:
+        for length in (6, 9):
+            assert ("operator", case, "forward", length) in measured
+            for measure in ("forward + backward", "peak memory"):
+                step = case == "decoder-step"  # forward only
+                assert (("operator", case, measure, length) in measured) != step
+    for case in CASES["step"]:
+        assert ("step", case, "training step", 6) in measured
+        for length in (6, 9):
+            assert ("generation", case, "generation", length) in measured
 
 
 def test_every_result_has_its_ratio_and_path(everything):
@@ -66,8 +68,10 @@ def test_every_result_has_its_ratio_and_path(everything):
         ratio = result["ratio"]
         assert 0 < ratio["min"] <= ratio["median"] <= ratio["max"] < math.inf
         assert set(result["paths"]) <= set(PATHS)
-        assert result["paths"] or result["candidate"] != "chosen"
-        assert result["measure"] != "generation" or result["sentences_a_second"] > 0
+        if result["candidate"] == "chosen":
+            assert result["paths"]
+        if result["measure"] == "generation":
+            assert result["sentences_a_second"] > 0
 
 
 def test_vanilla_against_vanilla_is_about_one(everything):

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import torch
 from torch import nn
@@ -159,13 +160,16 @@ class Loaded:
         source, target = self.sentences.source, self.sentences.target
         return [number for number in among if not (source[number] and target[number])]
 
-    def refuse(self, numbers: list[int], way_out: str, what: str = _TOO_LONG) -> None:
-        """Refuse to look at sentences (from 0), if there are any."""
+    def refuse(self, numbers: list[int], what: str, way_out: str) -> NoReturn:
+        """Refuse to look at sentences (from 0)."""
+        raise UserError(
+            f"--path {self.path}: {len(numbers):,} sentences are {what}: {some(numbers)}; {way_out}"
+        )
+
+    def refuse_too_long(self, numbers: list[int], way_out: str) -> None:
+        """Refuse sentences that are too long, if there are any."""
         if numbers:
-            raise UserError(
-                f"--path {self.path}: {len(numbers):,} sentences are {what}: {some(numbers)}; "
-                f"{way_out}"
-            )
+            self.refuse(numbers, _TOO_LONG, way_out)
 
 
 def positions(model: nn.Module) -> str:
@@ -273,7 +277,7 @@ def wanted(args: argparse.Namespace, loaded: Loaded) -> list[int]:
     asked = chosen("--sentences", args.sentences, len(loaded.sentences))
     long, empty = loaded.too_long(asked), loaded.empty(asked)
     if args.too_long == "error":
-        loaded.refuse(long, "--too-long skip leaves them out")
+        loaded.refuse_too_long(long, "--too-long skip leaves them out")
     for numbers, what in ((long, _TOO_LONG), (empty, "empty on a side")):
         if numbers:
             note(
@@ -308,5 +312,5 @@ def look(
             skip=sorted(set(range(count)).difference(numbers)),
             progress=bar.update,
         )
-        everyone = list(found)
-    return [everyone[number] for number in numbers]
+        chosen_ones = set(numbers)
+        return [one for number, one in enumerate(found) if number in chosen_ones]

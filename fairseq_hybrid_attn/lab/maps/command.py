@@ -151,8 +151,9 @@ def wanted(
             raise UserError(f"--path {loaded.path}: none of the sentences can be shown")
         return numbers
     way_out = f"name others by {flag}"
-    loaded.refuse(long, way_out)
-    loaded.refuse(empty, way_out, "empty, or their translations are")
+    loaded.refuse_too_long(long, way_out)
+    if empty:
+        loaded.refuse(empty, "empty, or their translations are", way_out)
     return numbers
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.yaml_files import check_keys, merge, read_mapping
+from ..files.yaml_files import check_keys, check_mappings, merge, read_mapping
 
 #: Flags that other settings or the command line decide; a file must not give them as well.
 DERIVED = {
@@ -115,6 +115,8 @@ KEYS = (
     *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
     *("align", "gates", "aligner"),
 )
+#: Those whose values are mappings.
+MAPPINGS = ("train", "batch", "checkpoints", "generate", "align", "gates")
 #: Word aligners that can be measured in place of a model.
 ALIGNERS = ("eflomal",)
 
@@ -147,6 +149,7 @@ def load_profile(name: str, configs: Path) -> Profile:
         known = ", ".join(sorted(p.stem for p in profiles.glob("*.yaml"))) or "none"
         raise UserError(f"--profile {name}: there is no {path}; known are {known}")
     content = read_mapping(path, ("summary", *KEYS))
+    check_mappings(content, MAPPINGS, str(path))
     summary = content.pop("summary", "")
     return Profile(path.stem, summary, content)
 
@@ -177,7 +180,8 @@ def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
         configs: the folder of configurations.
         where: for messages.
     """
-    names = content.get("extends", [])
+    check_mappings(content, MAPPINGS, where)
+    names = content.get("extends") or []
     shared: dict = {}
     for name in [names] if isinstance(names, str) else names:
         path = configs / "settings" / f"{name}.yaml"

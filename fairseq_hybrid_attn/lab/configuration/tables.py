@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.yaml_files import check_keys, merge, read_mapping
+from ..files.yaml_files import check_keys, check_mappings, merge, read_mapping
 from ..lengths.measure import LENGTH_RATIO, Group
 from ..scoring.metrics import METRICS
 from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
@@ -235,12 +235,12 @@ def table_names(configs: Path) -> list[str]:
 def load_table(name: str, configs: Path) -> Table:
     """Read ``configs/<paper>/<table>.yaml``."""
     path = table_file(name, configs)
+    if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
+        raise UserError(
+            f"{configs / name}: a folder of rows is the form of an earlier version; put the rows "
+            f"under rows: in {path} (see configs/README.md), and delete the folder"
+        )
     if name not in table_names(configs):
-        if (configs / name / "table.yaml").is_file():
-            raise UserError(
-                f"{configs / name}: a folder of rows is the form of an earlier version; put the "
-                f"rows under rows: in {path} (see configs/README.md)"
-            )
         known = "\n  ".join(table_names(configs))
         raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
     content = read_mapping(path, TABLE_KEYS)
@@ -278,7 +278,8 @@ def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]
     entries = []
     for name, value in content[key].items():
         where = f"{path}: {key}: {name}"
-        if not isinstance(name, str) or "/" in name:
+        # The name of a folder of runs as well.
+        if not isinstance(name, str) or "/" in name or not name.strip("."):
             raise UserError(f"{where}: use a name without a slash, in quotes if YAML needs them")
         if not isinstance(value, dict | None):
             raise UserError(f"{where}: use a mapping from keys to values")
@@ -358,6 +359,7 @@ def _group(content: object, where: str) -> Group | None:
 
 def _row(name: str, content: dict, columns: list[str], configs: Path, where: str) -> Row:
     check_keys(content, ROW_KEYS, where)
+    check_mappings(content, ("paper", "scores"), where)
     paper = content.get("paper", {})
     scores = content.get("scores", {})
     for key, named in {"paper": paper, "scores": scores}.items():

@@ -47,6 +47,13 @@ def check_keys(mapping: dict, known: Iterable[str], where: str) -> None:
         raise UserError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
 
 
+def check_mappings(mapping: dict, keys: Iterable[str], where: str) -> None:
+    """Refuse other values under keys whose values are mappings, such as that of an empty key."""
+    for key in keys:
+        if not isinstance(mapping.get(key, {}), dict):
+            raise UserError(f"{where}: {key}: use a mapping from keys to values")
+
+
 def merge(base: dict, over: dict) -> dict:
     """Return ``base`` with ``over`` on top: mappings are merged by key, other values replaced."""
     merged = dict(base)

@@ -640,6 +640,10 @@ WRONG = [
     (rows(b={"train": {"seed": 1}}), "p/t/b", "seed", "--seeds"),
     (base(train={"max-tokens": 9}), "p/t/", "max-tokens", "batch"),
     (rows(b="a text"), "p/t.yaml: rows: b", "a mapping from keys"),
+    (rows(b={"train": None}), "p/t.yaml: rows: b: train", "a mapping from keys"),
+    (rows(b={"batch": 5}), "p/t.yaml: rows: b: batch", "a mapping from keys"),
+    (rows(b={"paper": None}), "p/t.yaml: rows: b: paper", "a mapping from keys"),
+    (rows(**{"..": {}}), "p/t.yaml: rows: ..", "use a name"),
     (rows(**{"b/c": {}}), "p/t.yaml: rows: b/c", "without a slash"),
     ({"p/t.yaml": {"rows": ["a", "b"]}}, "p/t.yaml: rows", "a mapping from names"),
     (base(train={"max-update": None}), "p/t/", "max-update"),
@@ -702,9 +706,11 @@ def test_files_that_are_not_yaml_and_names_that_stand_twice_are_told(tmp_path):
 
 
 def test_a_table_in_the_form_of_before_is_told_the_new_one(tmp_path):
-    write(tmp_path, {**GOOD, "p/old/table.yaml": {}})
-    with pytest.raises(UserError, match=r"p/old\.yaml"):
-        load_table("p/old", tmp_path)
+    """Also where a row of yours has stayed behind, which would be ignored silently."""
+    write(tmp_path, {**GOOD, "p/old/table.yaml": {}, "p/t/mine.yaml": {}})
+    for name in ("old", "t"):
+        with pytest.raises(UserError, match=rf"under rows: in .*p/{name}\.yaml"):
+            load_table(f"p/{name}", tmp_path)
 
 
 def test_unknown_profiles_and_tables_are_told_with_the_known_ones(tmp_path):

@@ -18,12 +18,13 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..arguments.outputs import make_folder
-from ..configuration.settings import load_profile
-from ..configuration.tables import Claim, load_table
+from ..configuration.settings import Profile
+from ..configuration.tables import Claim, load_table, table_names
 from ..figures import style
 from ..files.json_files import read_json, write_json
 from ..files.yaml_files import merge
 from ..runs.command_lines import USER_DIR, RunFolder
+from ..runs.commands.workspace_flags import CONFIGS
 from ..runs.plan import Plan, make_plan
 from ..runs.results import read_result
 from ..runs.status import State, status
@@ -98,6 +99,8 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         others = [run.name for run in plan.runs if result_name(run) not in results]
         unfinished = {name: content["begun"].get(name, State.NOT_BEGUN.value) for name in others}
         return KeptTable(_in_order(found), command_of(plan), results, unfinished, content["figure"])
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{path} is not a table of this version ({error!r}); publish it again, or delete it"
@@ -113,13 +116,15 @@ def _kept_result(folder: Path, name: str) -> dict:
 
 def _asked(plan: Plan) -> dict:
     """What a plan asks for, as it is kept."""
-    own = plan.workspace.own
+    own, profile = plan.workspace.own, plan.workspace.profile
     return {
         "table": plan.table.name,
         "rows": list(dict.fromkeys(cell.row.name for cell in plan.cells)),
         "columns": list(dict.fromkeys(cell.column.name for cell in plan.cells)),
         "seeds": list(plan.seeds),
-        "profile": plan.workspace.profile.name,
+        "profile": profile.name,
+        # A profile's file may be anywhere, and need not be here.
+        **({"settings": profile.settings} if profile.settings else {}),
         "text": own and own.folder.resolve().name,
         "source_lang": own and own.source_lang,
         "target_lang": own and own.target_lang,
@@ -127,11 +132,17 @@ def _asked(plan: Plan) -> dict:
 
 
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
-    """The inverse of :func:`_asked`; the text need not be here."""
+    """The inverse of :func:`_asked`; the text need not be here.
+
+    Beside tables of your configurations, the folder may have some of the checkout's.
+    """
+    if asked["table"] not in table_names(configs) and asked["table"] in table_names(CONFIGS):
+        configs = CONFIGS
+    profile = Profile(asked["profile"], "", asked.get("settings", {}))
     own = None
     if asked["text"]:
         own = OwnText(folder / asked["text"], asked["source_lang"], asked["target_lang"])
-    place = Workspace(folder, configs, load_profile(asked["profile"], configs), own)
+    place = Workspace(folder, configs, profile, own)
     table = load_table(asked["table"], configs)
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
 
@@ -259,10 +270,11 @@ def command_of(plan: Plan) -> list[str]:
     """The command that makes a table, with names for the folders of the machine."""
     asked, seeds = _asked(plan), plan.seeds
     counted = seeds == tuple(range(1, len(seeds) + 1))
+    listed = ",".join(map(str, seeds)) + "," * (len(seeds) == 1)  # "5" would be five seeds
     all_columns = len(asked["columns"]) == len(plan.table.columns)
     flags = {
         "--columns": None if all_columns else ",".join(asked["columns"]),
-        "--seeds": str(len(seeds)) if counted else ",".join(map(str, seeds)),
+        "--seeds": str(len(seeds)) if counted else listed,
         "--profile": None if plan.workspace.profile.is_full else asked["profile"],
         "--data": asked["text"],
         "--source-lang": asked["source_lang"],

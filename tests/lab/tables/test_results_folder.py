@@ -158,3 +158,13 @@ def test_what_runs_took_is_told_for_each_text(made):
     document = (made.folder / "RESULTS.md").read_text()
     assert document.count(" h of training in all") == 2 and "see there" not in document
     assert "--data another --source-lang de --target-lang en" in document
+
+
+def test_a_profile_from_a_file_and_tables_of_the_checkout_are_in_the_document(made):
+    (made.folder / "half.yaml").write_text("batch: {tokens: 150}\n")
+    kept = Path(__file__).parents[3] / "results"
+    shutil.copytree(kept, made.folder / "results")
+    made.hybrid("publish", "toy/table1", "--profile", "half.yaml", "--seeds", "3,")
+    document = (made.folder / "RESULTS.md").read_text()
+    assert "scripts/reproduce.sh toy/table1 --seeds 3, --profile half --data text" in document
+    assert "scripts/reproduce.sh hysan/table1 " in document

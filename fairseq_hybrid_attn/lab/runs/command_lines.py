@@ -145,14 +145,20 @@ class RunCommands:
             *_device_flags(self.devices),
         ]
 
-    def average(self) -> list[str]:
-        """fairseq-hybrid average: the model that is evaluated, from the checkpoints."""
+    def average(self, saved: int | None = None) -> list[str]:
+        """fairseq-hybrid average: the model that is evaluated, from the checkpoints.
+
+        ``saved``: how many there are, if the training may have been too short for all.
+        """
         checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
+        count = checkpoints.average if saved is None else min(saved, checkpoints.average)
         if checkpoints.unit == "best":
             chosen = [str(folder / "checkpoint_best.pt")]
+        elif count == 0:
+            chosen = [str(folder / "checkpoint_last.pt")]
         else:
             flag = {"update": "last-updates", "epoch": "last-epochs"}[checkpoints.unit]
-            chosen = [*flags({flag: checkpoints.average}), str(folder)]
+            chosen = [*flags({flag: count}), str(folder)]
         return ["fairseq-hybrid", "average", *flags(output=self.folder.model), *chosen]
 
     def generate(self, results: Path | None = None, subset: str = "test") -> list[str]:

@@ -90,7 +90,7 @@ class RunInProgress:
             rate = self.command("error rate", [folder.alignment_score], commands.aer(), align)
             return [align, rate, self.stage("result", [folder.result], self.write_result, rate)]
         train = self.stage("train", [folder.trained], self.train)
-        average = self.command("average", [folder.model], commands.average(), train)
+        average = self.stage("average", [folder.model], self.average, train)
         measured = self.evaluation(folder, "test", average)
         if settings.gates:
             measured.append(self.command("gates", [folder.gates], commands.gates(), average))
@@ -165,6 +165,13 @@ class RunInProgress:
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
         self.run_program(log, self.train_command())
+
+    def average(self, _) -> None:
+        """Average the last checkpoints: those that there are, where the time may have been up."""
+        checkpoints, settings = self.folder.checkpoints, self.run.settings
+        timed = "stop-time-hours" in settings.train and settings.checkpoints.unit == "update"
+        saved = len(numbered_checkpoints(checkpoints)) if timed else None
+        self.run_program("average", self.commands().average(saved))
 
     def evaluate_curve(self, _) -> None:
         """Measure the checkpoints of the curve as the run's own model is measured."""

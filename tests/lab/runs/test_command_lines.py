@@ -9,11 +9,12 @@ from fairseq_hybrid_attn.lab.configuration.settings import resolve
 from fairseq_hybrid_attn.lab.runs.command_lines import PreparedCorpus, RunCommands, RunFolder
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 
+UPDATES = {"unit": "update", "every": 10, "average": 5}
 RAW = {
     "corpus": "toy",
     "train": {"arch": "transformer", "max-update": 100, "share-all-embeddings": True},
     "batch": {"tokens": 4096},
-    "checkpoints": {"unit": "update", "every": 10, "average": 5},
+    "checkpoints": UPDATES,
     "generate": {"beam": 4, "gnmt-lenpen": 0.6},
 }
 FOLDER = RunFolder(Path("/run"))
@@ -47,12 +48,18 @@ def train(devices=CPU, corpus=None, seed=1, **changed):
 
 def test_average():
     for checkpoints, chosen in (
-        ({"unit": "update", "every": 10, "average": 5}, "--last-updates 5 /run/checkpoints"),
+        (UPDATES, "--last-updates 5 /run/checkpoints"),
         ({"unit": "epoch", "every": 1, "average": 20}, "--last-epochs 20 /run/checkpoints"),
         ({"unit": "best", "every": 10}, "/run/checkpoints/checkpoint_best.pt"),
     ):
         command = commands(checkpoints=checkpoints).average()
         assert " ".join(command) == f"fairseq-hybrid average --output /run/model.pt {chosen}"
+    found = {saved: commands(checkpoints=UPDATES).average(saved)[4:] for saved in (0, 3, 7)}
+    assert found == {
+        0: ["/run/checkpoints/checkpoint_last.pt"],
+        3: ["--last-updates", "3", "/run/checkpoints"],
+        7: ["--last-updates", "5", "/run/checkpoints"],
+    }
 
 
 def test_generate_by_gnmts_penalty():

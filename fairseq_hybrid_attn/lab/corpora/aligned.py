@@ -18,13 +18,13 @@ TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 
 
 def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
-    """Align the training text and make a data folder of it.
+    """Align the text in ``prepared/subwords``, and make a data folder of it and ``prepared/bin``.
 
-    Args:
-        corpus: its languages and subwords.
-        prepared: the folder of the corpus, with ``subwords`` and ``bin`` in it.
-        output: folder to write to; will be one of ``prepared``.
+    ``output`` is the folder to write to; it will be one of ``prepared``.
     """
+    from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
+    from fairseq.utils import parse_alignment
+
     load_eflomal()  # refuses before the work if there is none
     # The command writes beside the text that it reads.
     text = output.parent / "text"
@@ -38,16 +38,9 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
     command += ["--subwords", corpus.subwords.family, "--trainpref", str(text / "train")]
     run_program(command, output.parent / "align-training.log")
     os.replace(text / TEXT, output / TEXT)
-    binarise_links(output / TEXT, output / f"train.align.{corpus.source}-{corpus.target}")
+    # As fairseq-preprocess --align-suffix does.
+    prefix = str(output / f"train.align.{corpus.source}-{corpus.target}")
+    binarizer = AlignmentDatasetBinarizer(parse_alignment)
+    FileBinarizer.multiprocess_dataset(str(output / TEXT), "mmap", binarizer, prefix)
     for path in sorted((prepared / "bin").iterdir()):
         (output / path.name).symlink_to(Path("..") / "bin" / path.name)
-
-
-def binarise_links(links: Path, prefix: Path) -> None:
-    """Make fairseq's own files of alignments, as fairseq-preprocess ``--align-suffix`` does."""
-    from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
-    from fairseq.utils import parse_alignment
-
-    FileBinarizer.multiprocess_dataset(
-        str(links), "mmap", AlignmentDatasetBinarizer(parse_alignment), str(prefix)
-    )

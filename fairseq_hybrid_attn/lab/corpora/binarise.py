@@ -14,8 +14,7 @@ _NAMES = {"train": "--trainpref", "valid": "--validpref", "test": "--testpref"}
 def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict:
     """Make the folder that fairseq-train takes.
 
-    Returns:
-        ``dictionary``: how many entries each dictionary has, without fairseq's own four.
+    Return how many entries each ``dictionary`` has, without fairseq's own four.
     """
     command = ["fairseq-preprocess", "--source-lang", corpus.source, "--target-lang", corpus.target]
     for part in PARTS:
@@ -26,8 +25,5 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     run_program(command, output.parent / "fairseq-preprocess.log")
     # fairseq's log of the same: has the time of day in it, and paths.
     (output / "preprocess.log").unlink(missing_ok=True)
-    return {
-        "dictionary": {
-            language: count_lines(output / f"dict.{language}.txt") for language in corpus.languages
-        }
-    }
+    sizes = {lang: count_lines(output / f"dict.{lang}.txt") for lang in corpus.languages}
+    return {"dictionary": sizes}

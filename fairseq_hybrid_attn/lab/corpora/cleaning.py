@@ -49,13 +49,8 @@ def fault(source: str, target: str, clean: Clean) -> str | None:
 def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path) -> dict:
     """Write the pairs that are used, as text to ``raw`` and as tokens to ``tokenised``.
 
-    Args:
-        corpus: says which.
-        text: folder of ``PART.LANGUAGE`` as read.
-        tokens: folder of the same files, tokenised.
-
-    Returns:
-        ``counts`` of the pairs in each part, ``dropped``: how many were not used, by reason.
+    ``text`` and ``tokens`` are folders of ``PART.LANGUAGE``.  Return ``counts`` of the pairs in
+    each part, and ``dropped``: how many were not used, by reason.
     """
     dropped: dict[str, Counter] = {part: Counter() for part in PARTS}
     rules = {"train": corpus.clean, "valid": corpus.clean if corpus.clean.valid else Clean()}

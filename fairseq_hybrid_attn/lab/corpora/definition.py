@@ -19,21 +19,13 @@ NAMED_TEST = "test."
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that the corpus is made of.
+    """A file that the corpus is made of."""
 
-    Args:
-        file: its name (or path) within the folder of downloads.
-        urls: places to get it from, tried in order; none if the user has to supply it.
-        sha256: its checksum, where that is known.
-        obtain: where to get a file that has no ``urls``; for the message.
-        path: where it is on disk, if it belongs to the user.
-    """
-
-    file: str
-    urls: tuple[str, ...] = ()
-    sha256: str | None = None
-    obtain: str | None = None
-    path: Path | None = None
+    file: str  # its name (or path) within the folder of downloads
+    urls: tuple[str, ...] = ()  # tried in order; none if the user has to supply it
+    sha256: str | None = None  # where it is known
+    obtain: str | None = None  # where to get a file that has no urls; for the message
+    path: Path | None = None  # where it is on disk, if it belongs to the user
 
 
 @dataclass(frozen=True)
@@ -50,20 +42,15 @@ class Clean:
 class Subwords:
     """How words are split.
 
-    Args:
-        kind: of SUBWORD_KINDS.
-        size: merges (subword-nmt) or vocabulary (sentencepiece), of each model.
-        joint: one model and one dictionary for both sides.
-        sample: learn from at most so many training sentences of each side, taken evenly from all
-            of the text; from millions, sentencepiece needs hours and tens of gigabytes.
-        exact: refuse a text with which ``size`` cannot be reached, rather than take less.
+    ``sample``: learn from at most so many training sentences of each side, taken evenly from all
+    of the text; from millions, sentencepiece needs hours and tens of gigabytes.
     """
 
-    kind: str
-    size: int
-    joint: bool = True
+    kind: str  # of SUBWORD_KINDS
+    size: int  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
+    joint: bool = True  # one model and one dictionary for both sides
     sample: int | None = None
-    exact: bool = False
+    exact: bool = False  # refuse a text with which the size cannot be reached
 
     @property
     def family(self) -> str:
@@ -73,25 +60,15 @@ class Subwords:
 
 @dataclass(frozen=True)
 class GoldSet:
-    """Hand-aligned sentences, to score a model's alignments by.
+    """Hand-aligned sentences, to score a model's alignments by."""
 
-    Args:
-        text: the file of each language: the sentences in words, with spaces between.
-        links: the file of links, in a form that ``fairseq-hybrid aer`` takes.
-        base: the number of the first word there, 0 or 1.
-        first: the language whose word comes first in a link.
-        format: ``lines``, a line for each sentence, or ``naacl``, a line for each link.
-        sure_alone: leave out sentences with links that are only possible.
-        fewest_links: leave out sentences with fewer links.
-    """
-
-    text: dict[str, str]
-    links: str
-    base: int
-    first: str
-    format: str = "lines"
-    sure_alone: bool = False
-    fewest_links: int = 0
+    text: dict[str, str]  # the file of each language: sentences in words, with spaces between
+    links: str  # the file of links, in a form that fairseq-hybrid aer takes
+    base: int  # the number of the first word there, 0 or 1
+    first: str  # the language whose word comes first in a link
+    format: str = "lines"  # a line for each sentence; naacl: a line for each link
+    sure_alone: bool = False  # leave out sentences with links that are only possible
+    fewest_links: int = 0  # leave out sentences with fewer links
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -101,17 +78,7 @@ class GoldSet:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus and what becomes of it; the fields are the keys of the recipe.
-
-    Args:
-        valid_every: if given, the reader supplies no validation set; every n-th of the
-            cleaned training pairs is in it instead.
-        expect: sizes that are checked; ``about``: those that are roughly known, for plans.
-        replace_in_test: characters to replace in the test text that the model sees.
-        gold: hand-aligned sentences that come with it; its files are archives too.
-        pairs: if given, use so many of the cleaned training pairs.
-        own: this is the user's text, with the treatment of the recipe ``name``.
-    """
+    """A corpus and what becomes of it; the fields are the keys of the recipe."""
 
     name: str
     source: str
@@ -123,16 +90,18 @@ class Corpus:
     options: dict = field(default_factory=dict)
     clean: Clean = field(default_factory=Clean)
     lowercase: bool = False
+    # The reader supplies no validation set: every n-th of the cleaned training pairs is in it.
     valid_every: int | None = None
+    # Characters of the test text that the model sees.
     replace_in_test: dict[str, str] = field(default_factory=dict)
-    expect: dict[str, int] = field(default_factory=dict)
-    about: dict[str, int] = field(default_factory=dict)
+    expect: dict[str, int] = field(default_factory=dict)  # sizes that are checked
+    about: dict[str, int] = field(default_factory=dict)  # sizes roughly known, for plans
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None
     notes: str | None = None
-    gold: GoldSet | None = None
-    pairs: int | None = None
-    own: bool = False
+    gold: GoldSet | None = None  # its files are archives too
+    pairs: int | None = None  # use so many of the cleaned training pairs
+    own: bool = False  # the user's text, with the treatment of the recipe
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -183,22 +152,15 @@ def is_test(part: str) -> bool:
 
 def load_corpus(name: str, configs: Path) -> Corpus:
     """Read a recipe, by the name of a file in ``configs/corpora`` or by its path."""
-    path = recipe_path(name, configs)
+    folder = configs / "corpora"
+    named = name.endswith((".yaml", ".yml"))
+    path = Path(name) if named else folder / f"{name}.yaml"
+    if not named and not path.is_file():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
+        raise UserError(
+            f"there is no recipe {name!r} in {folder}; there are: {known} (or name a .yaml file)"
+        )
     return parse(read_mapping(path), path)
-
-
-def recipe_path(name: str, configs: Path) -> Path:
-    """Return the file of a recipe."""
-    if name.endswith((".yaml", ".yml")):
-        return Path(name)
-    path = configs / "corpora" / f"{name}.yaml"
-    if path.is_file():
-        return path
-    known = sorted(path.stem for path in (configs / "corpora").glob("*.yaml"))
-    raise UserError(
-        f"there is no recipe {name!r} in {configs / 'corpora'}; there are: "
-        f"{', '.join(known) or 'none'} (or name a .yaml file)"
-    )
 
 
 def parse(data: object, path: Path) -> Corpus:
@@ -206,10 +168,9 @@ def parse(data: object, path: Path) -> Corpus:
     if not isinstance(data, dict):
         raise UserError(f"{path}: a recipe is a mapping of keys to values")
     data = {str(key).replace("-", "_"): value for key, value in data.items()}
-    faults: list[str] = []
     known = {item.name for item in fields(Corpus)} - {"name", "pairs", "own"}
-    for key in sorted(data.keys() - known):
-        faults.append(f"{key}: no such key; there are {', '.join(sorted(known))}")
+    listed = ", ".join(sorted(known))
+    faults = [f"{key}: no such key; there are {listed}" for key in sorted(data.keys() - known)]
     data = {key: value for key, value in data.items() if key in known and value is not None}
     for key in ("source", "target", "reader"):
         if not isinstance(data.setdefault(key, None), str):
@@ -268,10 +229,9 @@ def check(data: dict) -> list[str]:
         faults.append(f"subwords, kind: {subwords.kind}; use {', '.join(SUBWORD_KINDS)}")
     if not isinstance(subwords.size, int) or subwords.size < 1:
         faults.append(f"subwords, size: {subwords.size}; use a number above 0")
-    if subwords.sample is not None and not (
-        isinstance(subwords.sample, int) and subwords.sample > 0
-    ):
-        faults.append(f"subwords, sample: {subwords.sample}; use a number above 0")
+    sample = subwords.sample
+    if sample is not None and (not isinstance(sample, int) or sample < 1):
+        faults.append(f"subwords, sample: {sample}; use a number above 0")
     if data.get("gold"):
         files = {archive.file for archive in data["archives"]}
         faults += check_gold(data["gold"], (data["source"], data["target"]), files)
@@ -310,10 +270,7 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
 
 
 def with_options(
-    corpus: Corpus,
-    pairs: int | None = None,
-    subword_size: int | None = None,
-    exact: bool = False,
+    corpus: Corpus, pairs: int | None = None, subword_size: int | None = None, exact: bool = False
 ) -> Corpus:
     """Return the corpus with so many training pairs, or another size of subwords.
 

@@ -20,7 +20,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -28,6 +27,7 @@ from typing import BinaryIO
 from ... import __version__
 from ...errors import UserError
 from ..engine.lock import locked
+from ..engine.stages import Say
 from ..files.checksums import sha256
 from ..files.writing import atomic_write
 from .definition import Archive
@@ -39,8 +39,6 @@ _BLOCK = 1 << 18
 
 #: Worth trying again at the same place.
 _TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
-
-Say = Callable[[str], None]
 
 
 class BrokenOffError(Exception):
@@ -82,13 +80,7 @@ def identify(archive: Archive, folder: Path) -> str | None:
 
 
 def fetch(archive: Archive, folder: Path, say: Say) -> str:
-    """Download an archive if it is not there; return its checksum.
-
-    Args:
-        archive: which.
-        folder: where archives lie.
-        say: is told what happens.
-    """
+    """Download an archive to a folder if it is not there; return its checksum."""
     found = identify(archive, folder)
     if found:
         return found
@@ -155,17 +147,11 @@ def _accept(archive: Archive, path: Path, partial: Path) -> str:
 
 @dataclass
 class PartialDownload:
-    """What is known about a download that has begun.
-
-    Args:
-        url: where it comes from.
-        validator: the server's mark of this version of the file.
-        length: of the whole file, if the server said so.
-    """
+    """What is known about a download that has begun."""
 
     url: str
-    validator: str | None
-    length: int | None
+    validator: str | None  # the server's mark of this version of the file
+    length: int | None  # of the whole file, if the server said so
 
 
 def _transfer(url: str, partial: Path, say: Say) -> None:

@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from ...errors import UserError
 from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
+from .definition import Corpus
 
 #: What reading a damaged or cut-off archive raises.
 _DAMAGED = (
@@ -35,10 +36,8 @@ _DAMAGED = (
 def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
     """Read an archive, in its order: the name of each file, without folders, and its lines.
 
-    Read the lines before the next file.
-
-    Args:
-        archive: a ``.tar``, ``.tar.gz`` or ``.zip``; told by its content, whatever its name.
+    It is a ``.tar``, ``.tar.gz`` or ``.zip``, told by its content.  Read the lines before the
+    next file.
     """
     with _telling_damage(archive), open(archive, "rb") as stream:
         for path, file in _files(stream):
@@ -108,6 +107,13 @@ def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
 def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> ParallelWriter:
     """Return the writer of ``<part>.<source>`` and ``<part>.<target>``."""
     return ParallelWriter(*(destination / f"{part}.{language}" for language in languages))
+
+
+def check_languages(corpus: Corpus, reader: str, languages: tuple[str, str]) -> None:
+    """Refuse a recipe that does not have these languages, in either direction."""
+    if set(corpus.languages) != set(languages):
+        wanted, found = " and ".join(languages), " and ".join(corpus.languages)
+        raise UserError(f"the reader {reader} has {wanted}, not {found}")
 
 
 def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
@@ -192,7 +198,10 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
         closing, name = tag[1], tag[2].lower()
         if number is not None and (closing, name) != ("/", "seg"):
             break  # another segment or document begins, or ends, within this segment
-        attributes = _attributes(tag[3])
+        attributes = {
+            match[1].lower(): match[2] or match[3] or match[4] or ""
+            for match in _ATTRIBUTE.finditer(tag[3])
+        }
         if closing:
             if number is not None:
                 found.append(Segment(document, number, _text(text[start : tag.start()])))
@@ -234,13 +243,6 @@ def require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) 
                 f"{names[0]} has segment {left[1]} of document {left[0]} where {names[1]} has "
                 f"{right[1]} of {right[0]}; they do not belong together"
             )
-
-
-def _attributes(text: str) -> dict[str, str]:
-    return {
-        match[1].lower(): match[2] or match[3] or match[4] or ""
-        for match in _ATTRIBUTE.finditer(text)
-    }
 
 
 def _text(text: str) -> str:

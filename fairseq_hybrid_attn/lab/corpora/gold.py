@@ -33,18 +33,10 @@ def prepare_gold(
     workers: int,
     warn: Callable[[str], None],
 ) -> dict:
-    """Write the files of a corpus' gold set.
+    """Write the files of a corpus' gold set, by the models in the folder ``subwords``.
 
-    Args:
-        corpus: has one.
-        archives: where its files are.
-        subwords: folder of the corpus' subword models.
-        output: folder to write to.
-        workers: how many processes split text.
-        warn: is told what is odd in the links.
-
-    Returns:
-        ``gold``: how many sentences and links there are, and what was left out.
+    ``warn`` is told what is odd in the links.  Return ``gold``: how many sentences and links
+    there are, and what was left out.
     """
     gold = corpus.gold
     text = [archives[gold.text[language]] for language in corpus.languages]
@@ -58,11 +50,8 @@ def prepare_gold(
     )
     for remark in found.remarks:
         warn(f"{corpus.title}: {remark}")
-    kept = [
-        (words, links)
-        for words, links in zip(sentences, found.sentences, strict=True)
-        if is_wanted(gold, links)
-    ]
+    both = zip(sentences, found.sentences, strict=True)
+    kept = [(words, links) for words, links in both if is_wanted(gold, links)]
     if not kept:
         raise UserError(f"{archives[gold.links]}: no sentence is left to be scored")
     write_lines(output / "links", (line_of(links) for _, links in kept))
@@ -82,9 +71,8 @@ def prepare_gold(
 
 def is_wanted(gold: GoldSet, links: GoldSentence) -> bool:
     """Return whether the recipe scores a sentence."""
-    if gold.sure_alone and links.possible - links.sure:
-        return False
-    return len(links.possible) >= gold.fewest_links
+    unsure = gold.sure_alone and links.possible - links.sure
+    return not unsure and len(links.possible) >= gold.fewest_links
 
 
 def line_of(links: GoldSentence) -> str:
@@ -95,19 +83,12 @@ def line_of(links: GoldSentence) -> str:
 
 
 def _write_side(
-    corpus: Corpus,
-    language: str,
-    sentences: list[list[str]],
-    subwords: Path,
-    output: Path,
-    workers: int,
+    corpus: Corpus, language: str, sentences: list, subwords: Path, output: Path, workers: int
 ) -> None:
     spell = spelling(corpus.tokenizer[language], language)
     spelt = (" ".join(map(spell, sentence)) for sentence in sentences)
-    words, model_text, pieces = (
-        output / f"{name}.{language}" for name in ("words", "spelt", "subwords")
-    )
-    write_lines(words, map(" ".join, sentences))
+    model_text, pieces = output / f"spelt.{language}", output / f"subwords.{language}"
+    write_lines(output / f"words.{language}", map(" ".join, sentences))
     write_lines(model_text, (line.lower() if corpus.lowercase else line for line in spelt))
     model = subwords / model_name(corpus.subwords, language)
     split(model_text, pieces, corpus.subwords.kind, model, workers)

@@ -21,43 +21,28 @@ NAME = "manifest.json"
 class Manifest:
     """A prepared corpus.
 
-    Args:
-        corpus: the recipe's name; ``own``: with the user's own text in place of its.
-        subwords: kind, size and joint of the recipe; ``learned``: of each model, by its file;
-            ``dictionary``: the entries of each of fairseq's dictionaries, by language.
-        counts: sentence pairs of train, valid and test; ``tests``: of each test set in ``test``,
-            if they have names.
-        expected: the counts that the recipe expects; ``differences``: where they are others.
-        dropped: pairs that are not used, by part and reason.
-        archives: the sha256 of every archive; ``files``: of every file that was made.
-        versions: of the programs that made them.
-        recipe: as it was used.
-        gold: of the hand-aligned sentences, how many there are, and what was left out; None
-            without any.
-        alignments: a digest of the training text's word alignments; None without any.  They are
-            not part of ``digest``: a training without them does not depend on them.
-        digest: of the recipe and the files of raw/, bin/ and gold/: equal digests, equal data.
+    ``alignments`` is not part of ``digest``: a training without them does not depend on them.
     """
 
-    corpus: str
-    own: bool
+    corpus: str  # the recipe's name
+    own: bool  # with the user's own text in place of the recipe's
     source: str
     target: str
-    subwords: dict
+    subwords: dict  # of the recipe; the sizes learned, by file; dictionary entries, by language
     tokenizer: dict[str, str]
     lowercase: bool
-    counts: dict[str, int]
-    tests: dict[str, int]
-    expected: dict[str, int]
-    differences: dict[str, dict[str, int]]
-    dropped: dict[str, dict[str, int]]
-    archives: dict[str, str]
-    files: dict[str, str]
-    versions: dict[str, str]
-    recipe: dict
-    gold: dict | None = None
-    alignments: str | None = None
-    digest: str = field(default="")
+    counts: dict[str, int]  # sentence pairs of train, valid and test
+    tests: dict[str, int]  # of each test set in test, if they have names
+    expected: dict[str, int]  # the counts that the recipe expects
+    differences: dict[str, dict[str, int]]  # where they are others
+    dropped: dict[str, dict[str, int]]  # pairs that are not used, by part and reason
+    archives: dict[str, str]  # the sha256 of every archive
+    files: dict[str, str]  # the sha256 of every file that was made
+    versions: dict[str, str]  # of the programs that made them
+    recipe: dict  # as it was used
+    gold: dict | None = None  # how many sentences are hand-aligned, and what was left out
+    alignments: str | None = None  # digest of the training text's word alignments, if any
+    digest: str = field(default="")  # of recipe, raw/, bin/ and gold/: equal digests, equal data
 
     def write(self, output: Path) -> None:
         """Write to a prepared corpus, unless the same is there."""
@@ -71,10 +56,7 @@ class Manifest:
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
     """Return the manifest of what the stages made.
 
-    Args:
-        corpus: the recipe.
-        stamps: the stamps of the stages select, subwords and binarise, and of gold and align if
-            there are such.
+    ``stamps`` are those of select, subwords and binarise, and of gold and align if there are such.
     """
     facts = {key: value for stamp in stamps.values() for key, value in stamp["facts"].items()}
     versions = {k: v for stamp in stamps.values() for k, v in stamp["facts"]["versions"].items()}

@@ -38,14 +38,10 @@ def own_corpus(
     """Return the recipe with the user's text, judged by the names of its files alone.
 
     Args:
-        corpus: the recipe, whose treatment the text gets.
         folder: has train, valid and test, or one pair of files that is then split; or the two
             files of a pair.  Beside test or in its place there may be test.NAME, any number.
         source_lang: translate from this language; by default so that English is on the side
             where the recipe has it.
-        target_lang: translate to this language.
-        pairs: use so many training pairs.
-        subword_size: in place of the recipe's.
     """
     texts = texts_of(folder)
     languages = common_languages(texts, folder)
@@ -55,9 +51,14 @@ def own_corpus(
         for stem in texts
         for language in (source, target)
     )
-    gold, gold_archives = (
-        gold_of(folder, (source, target)) if isinstance(folder, Path) else (None, ())
-    )
+    gold, gold_archives = gold_of(folder, (source, target))
+    tokenizer = {language: _TOKENIZERS.get(language, "moses") for language in (source, target)}
+    for language, theirs in zip((source, target), corpus.languages, strict=True):
+        if corpus.tokenizer[theirs] == "none":
+            tokenizer[language] = "none"
+    # How many sentences to split off, if the recipe says it.
+    options = corpus.options if corpus.reader == "own" else {}
+    sizes = {key: value for key, value in options.items() if key in ("valid", "test")}
     files = {stem: [texts[stem][language].name for language in (source, target)] for stem in texts}
     own = replace(
         corpus,
@@ -67,11 +68,8 @@ def own_corpus(
         reader="own",
         archives=(*archives, *gold_archives),
         gold=gold,
-        options={**_sizes(corpus), "files": files},
-        tokenizer={
-            language: _tokenizer(corpus.tokenizer[theirs], language)
-            for language, theirs in zip((source, target), corpus.languages, strict=True)
-        },
+        options={**sizes, "files": files},
+        tokenizer=tokenizer,
         valid_every=None,
         expect={},
         about={},
@@ -81,12 +79,16 @@ def own_corpus(
     return with_options(own, pairs, subword_size)
 
 
-def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tuple[Archive, ...]]:
+def gold_of(
+    folder: Path | Sequence[Path], languages: Sequence[str]
+) -> tuple[GoldSet | None, tuple[Archive, ...]]:
     """Return the hand-aligned sentences of the user's text, if the folder has any.
 
     ``gold.yaml`` says about ``gold.align`` what the file itself does not show: ``base`` and
     ``first``, and other keys of :class:`.GoldSet` if need be.
     """
+    if not isinstance(folder, Path):
+        return None, ()
     paths = {language: folder / f"{GOLD}.{language}" for language in languages}
     links, about = folder / f"{GOLD}.align", folder / f"{GOLD}.yaml"
     files = [*paths.values(), links, about]
@@ -113,17 +115,6 @@ def gold_of(folder: Path, languages: Sequence[str]) -> tuple[GoldSet | None, tup
     if faults:
         raise UserError("\n  ".join([f"{about} is not valid:", *faults]))
     return gold, archives
-
-
-def _sizes(corpus: Corpus) -> dict:
-    """How many sentences to split off, if the recipe says it."""
-    if corpus.reader != "own":
-        return {}
-    return {key: value for key, value in corpus.options.items() if key in ("valid", "test")}
-
-
-def _tokenizer(theirs: str, language: str) -> str:
-    return "none" if theirs == "none" else _TOKENIZERS.get(language, "moses")
 
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
@@ -192,19 +183,13 @@ def direction(
             raise UserError(f"{flag} {language}: your text is {' and '.join(languages)}")
     if source and source == target:
         raise UserError(f"--source-lang and --target-lang are both {source}")
-    if source:
-        return source, _other(languages, source)
-    if target:
-        return _other(languages, target), target
-    if set(languages) == set(corpus.languages):
-        return corpus.languages
-    if "en" in languages and "en" in corpus.languages:
-        other = _other(languages, "en")
-        return ("en", other) if corpus.source == "en" else (other, "en")
-    raise UserError(
-        f"your text is {' and '.join(languages)}; say from which to which: --source-lang L"
-    )
-
-
-def _other(languages: Sequence[str], one: str) -> str:
-    return next(language for language in languages if language != one)
+    if not (source or target):
+        if set(languages) == set(corpus.languages):
+            return corpus.languages
+        if "en" not in languages or "en" not in corpus.languages:
+            raise UserError(
+                f"your text is {' and '.join(languages)}; say from which to which: --source-lang L"
+            )
+        source, target = ("en", None) if corpus.source == "en" else (None, "en")
+    (other,) = set(languages) - {source or target}
+    return (source, other) if source else (other, target)

@@ -29,7 +29,7 @@ from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
 from ..files.text import count_lines, lines, write_lines
 from ..text.test_sets import TEST_SETS
-from ..text.tokenisers import kytea_model, packages, tokenise_file, tokeniser
+from ..text.tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
 from . import manifest
 from .aligned import align_training_text
 from .binarise import binarise
@@ -56,11 +56,9 @@ def prepare(
     say: Callable[[str], None] | None = None,
     alignments: bool = False,
 ) -> Manifest:
-    """Make a prepared corpus, or what of it is missing or outdated.
+    """Make a prepared corpus in ``output``, or what of it is missing or outdated.
 
     Args:
-        corpus: the recipe.
-        output: folder of the result; made if need be.
         downloads: folder where the archives are, or go; ``output/downloads`` if None.
         workers: how many processes; as many as there are cores if None.
         say: is told what happens; prints if None.
@@ -69,14 +67,8 @@ def prepare(
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
     with locked(output / ".lock", say):
-        run = _Preparation(
-            corpus,
-            output,
-            downloads or output / "downloads",
-            workers or default_workers(),
-            say,
-            alignments,
-        )
+        downloads, workers = downloads or output / "downloads", workers or default_workers()
+        run = _Preparation(corpus, output, downloads, workers, say, alignments)
         run.shop.clear()
         try:
             result = run.everything()
@@ -109,39 +101,33 @@ class _Preparation:
     """One run, in a folder that no other run works in."""
 
     def __init__(
-        self,
-        corpus: Corpus,
-        output: Path,
-        downloads: Path,
-        workers: int,
-        say: Say,
-        alignments: bool,
+        self, corpus: Corpus, output: Path, downloads: Path, workers: int, say: Say, align: bool
     ):
         self.corpus, self.output, self.downloads, self.say = corpus, output, downloads, say
-        self.workers, self.alignments = workers, alignments
+        self.workers, self.alignments = workers, align
+        self.places = {item.file: place(item, downloads) for item in corpus.archives}
         self.shop = Workshop(output, say, whole=output / manifest.NAME)
+        # The stages whose folders are wanted.
+        optional = {"gold": corpus.gold, "align": align}
+        self.results = ["select", "subwords", "binarise"]
+        self.results += [name for name, wanted in optional.items() if wanted]
 
     def everything(self) -> Manifest:
         """Run the stages that are missing or outdated, and write the manifest."""
         stages = self.plan()
-        for name in self.results():
+        for name in self.results:
             self.shop.ensure(stages[name])
             if name == "select":  # nothing else needs these two
                 self.shop.discard(stages["tokenise"])
                 self.shop.discard(stages["read"])
                 self.shop.remove_if_empty("work")
-        stamps = {name: self.shop.stamp(name) for name in self.results()}
+        stamps = {name: self.shop.stamp(name) for name in self.results}
         # Made for another run, and still valid.
         if "align" not in stamps and not self.shop.is_outdated(stages["align"]):
             stamps["align"] = self.shop.stamp("align")
         result = manifest.describe(self.corpus, stamps)
         result.write(self.output)
         return result
-
-    def results(self) -> list[str]:
-        """The stages whose folders are wanted."""
-        gold = ["gold"] if self.corpus.gold else []
-        return ["select", "subwords", "binarise", *gold, *(["align"] if self.alignments else [])]
 
     def plan(self) -> dict[str, Stage]:
         """The stages, with keys that depend on the archives.
@@ -154,10 +140,8 @@ class _Preparation:
         known = {file: sha or recorded.get(file) for file, sha in found.items()}
         if None not in known.values():
             stages = self.stages(known)
-            reading = [name for name in ("select", "gold") if name in self.results()]
-            if None not in found.values() or not any(
-                self.shop.is_outdated(stages[name]) for name in reading
-            ):
+            reading = [stages[name] for name in ("select", "gold") if name in self.results]
+            if None not in found.values() or not any(map(self.shop.is_outdated, reading)):
                 return stages
         self.refuse_missing_archives()
         self.refuse_missing_packages()  # before anything large is downloaded
@@ -165,21 +149,14 @@ class _Preparation:
             {item.file: fetch(item, self.downloads, self.say) for item in self.corpus.archives}
         )
 
-    def places(self) -> dict[str, Path]:
-        """Where each archive is."""
-        return {item.file: place(item, self.downloads) for item in self.corpus.archives}
-
     def refuse_missing_archives(self) -> None:
         """Refuse to start without the archives that only the user can supply."""
-        places = self.places()
-        missing = [
-            item
-            for item in self.corpus.archives
-            if not item.urls and not places[item.file].is_file()
-        ]
+        given = [item for item in self.corpus.archives if not item.urls]
+        missing = [item for item in given if not self.places[item.file].is_file()]
         if missing:
             title = f"{self.corpus.title} needs files that this program cannot download"
-            listed = [f"{title}; put them here:", *(str(places[item.file]) for item in missing)]
+            paths = [str(self.places[item.file]) for item in missing]
+            listed = [f"{title}; put them here:", *paths]
             reasons = dict.fromkeys(item.obtain for item in missing)
             advice = [text.strip() for text in (*reasons, self.corpus.licence) if text]
             raise UserError("\n".join(["\n  ".join(listed), *advice]))
@@ -213,7 +190,8 @@ class _Preparation:
         depends = of_corpus("reader", "options", "source", "target")
         add("read", "reading the text", ["work/read"], self.read, depends)
 
-        depends = [of_corpus("tokenizer", "lowercase", "replace_in_test"), self.kytea()]
+        kytea = sha256(kytea_model()) if "kytea" in corpus["tokenizer"].values() else None
+        depends = [of_corpus("tokenizer", "lowercase", "replace_in_test"), kytea]
         title = f"tokenising{workers}"
         add("tokenise", title, ["work/tokens"], self.tokenise, depends, ["read"])
 
@@ -236,17 +214,13 @@ class _Preparation:
         add("gold", title, ["gold"], self.gold, depends, ["subwords"])
         return stages
 
-    def kytea(self) -> str | None:
-        """The checksum of KyTea's model, if KyTea is used."""
-        return sha256(kytea_model()) if "kytea" in self.corpus.tokenizer.values() else None
-
     # -- The stages: each makes its folders in a partial one, and returns what it has to tell ---
 
     def read(self, partial: Path) -> dict:
         """Take the text out of the archives."""
         self.refuse_missing_packages()
         folder = partial / "work/read"
-        facts = read_archives(self.corpus, self.places(), folder)
+        facts = read_archives(self.corpus, self.places, folder)
         for part in PARTS:
             if part == "valid" and self.corpus.valid_every:
                 continue
@@ -272,7 +246,7 @@ class _Preparation:
                 write_lines(text, (line.translate(table) for line in lines(source)))
             tokens = folder / source.name
             tokenise_file(text, tokens, kind, language, self.workers, corpus.lowercase)
-        names = {name for kind in corpus.tokenizer.values() for name in packages(kind)}
+        names = {name for kind in corpus.tokenizer.values() for name in KINDS[kind].packages}
         versions = manifest.versions(*sorted(names))
         return {"versions": {"python": platform.python_version(), **versions}}
 
@@ -313,5 +287,5 @@ class _Preparation:
     def gold(self, partial: Path) -> dict:
         """Prepare the hand-aligned sentences."""
         subwords, folder = self.output / "subwords", partial / "gold"
-        facts = prepare_gold(self.corpus, self.places(), subwords, folder, self.workers, warn)
+        facts = prepare_gold(self.corpus, self.places, subwords, folder, self.workers, warn)
         return {**facts, "versions": {}}

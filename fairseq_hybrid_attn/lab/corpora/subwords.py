@@ -33,17 +33,10 @@ _COVERAGE = {True: 0.9995, False: 1.0}
 def split_into_subwords(
     corpus: Corpus, tokenised: Path, output: Path, workers: int, warn: Callable[[str], None]
 ) -> dict:
-    """Learn subword models and write all text in subwords.
+    """Learn subword models and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
 
-    Args:
-        corpus: says which subwords.
-        tokenised: folder of ``PART.LANGUAGE``.
-        output: folder to write the same files to, and the models.
-        workers: how many processes split text.
-        warn: is told when a model is smaller than in the recipe.
-
-    Returns:
-        ``sizes``: of the models, as learned, by their files' names.
+    ``warn`` is told when a model is smaller than in the recipe.  Return ``sizes`` of the models,
+    as learned, by their files' names.
     """
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
@@ -54,7 +47,7 @@ def split_into_subwords(
         size = in_child(learn, texts, model, corpus.subwords, _COVERAGE[unspaced])
         sizes[model.name] = size
         if size < corpus.subwords.size:
-            _too_small(corpus, languages, size, warn)
+            _too_small(corpus.subwords, languages, size, warn)
         for language in languages:
             for part in PARTS:
                 name = f"{part}.{language}"
@@ -70,9 +63,8 @@ def model_name(subwords: Subwords, language: str) -> str:
 
 
 def _too_small(
-    corpus: Corpus, languages: tuple[str, ...], size: int, warn: Callable[[str], None]
+    wanted: Subwords, languages: tuple[str, ...], size: int, warn: Callable[[str], None]
 ) -> None:
-    wanted = corpus.subwords
     what = "merges" if wanted.kind == "subword-nmt" else "subwords"
     found = f"the training text ({' and '.join(languages)}) has only {size:,} {what}"
     if wanted.exact:
@@ -81,13 +73,9 @@ def _too_small(
 
 
 def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -> int:
-    """Learn a model on texts and write it.
+    """Learn a model on texts and write it; return how many merges, or subwords, it has.
 
-    Args:
-        coverage: the part of the characters that become subwords (sentencepiece).
-
-    Returns:
-        how many merges, or subwords, it has.
+    ``coverage``: the part of the characters that become subwords (sentencepiece).
     """
     text = itertools.chain.from_iterable(sampled(path, subwords.sample) for path in texts)
     if subwords.kind == "subword-nmt":
@@ -129,19 +117,18 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise UserError(_explanation(str(error), subwords.size)) from error
+        least = re.search(r"required_chars?.*?\d+ vs (\d+)", str(error))
+        if not least:
+            message = " ".join(str(error).split())
+            raise UserError(
+                f"sentencepiece cannot learn {subwords.size} subwords: {message}"
+            ) from error
+        raise UserError(
+            f"subwords, size {subwords.size}: the text has more characters than that; use more "
+            f"than {least[1]}"
+        ) from error
     model.write_bytes(written.getvalue())
     return sentencepiece.SentencePieceProcessor(model_proto=written.getvalue()).get_piece_size()
-
-
-def _explanation(message: str, size: int) -> str:
-    least = re.search(r"required_chars?.*?\d+ vs (\d+)", message)
-    if least:
-        return (
-            f"subwords, size {size}: the text has more characters than that; use more than "
-            f"{least[1]}"
-        )
-    return f"sentencepiece cannot learn {size} subwords: {' '.join(message.split())}"
 
 
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:

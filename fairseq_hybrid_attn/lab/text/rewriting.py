@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from ..engine.processes import in_order
@@ -15,25 +15,18 @@ BLOCK = 1000
 
 
 def rewrite(
-    source: Path,
-    destination: Path,
-    function: Callable[..., str],
-    arguments: tuple,
-    workers: int,
+    source: Path, destination: Path, function: Callable[..., str], arguments: tuple, workers: int
 ) -> None:
     """Write ``function(line, *arguments)`` for every line of a file.
 
     The destination appears when complete, and is the same for any number of workers.  Memory
     stays bounded whatever the size of the file.
     """
-    tasks = ((block, function, arguments) for block in _blocks(lines(source)))
+    text = lines(source)
+    blocks = iter(lambda: list(itertools.islice(text, BLOCK)), [])
+    tasks = ((block, function, arguments) for block in blocks)
     with atomic_write(destination) as file:
         file.writelines(in_order(_rewrite_block, tasks, workers))
-
-
-def _blocks(every: Iterator[str]) -> Iterator[list[str]]:
-    while block := list(itertools.islice(every, BLOCK)):
-        yield block
 
 
 def _rewrite_block(task: tuple[list[str], Callable[..., str], tuple]) -> bytes:

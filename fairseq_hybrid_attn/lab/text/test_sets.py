@@ -43,12 +43,8 @@ def read_test_sets(path: Path, sentences: int) -> TestSets:
 def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
     """Return the sentences of each score, by what follows the metric in the score's name.
 
-    Args:
-        sets: empty if there is only one, without a name.
-        sentences: how many there are together.
-
-    Returns:
-        ``""`` -> the sentences of the plain scores, ``".NAME"`` -> those of the set.
+    ``""`` stands for the plain scores, ``".NAME"`` for those of a set.  ``sets`` is empty if there
+    is only one, without a name.
     """
     found = {"": slice(0, sentences)}
     start = 0

@@ -13,10 +13,8 @@ Whatever the kind, tokens are separated by single spaces and contain no other wh
 fairseq splits at every character that Python takes for white space, subword-nmt at the space
 alone, and they must see the same tokens.
 
-Chinese is segmented by rjieba, jieba's algorithm in Rust.  jieba itself had its last release in
-January 2020, comes as source alone, writes its dictionary to a shared temporary folder
-and prints when it loads; rjieba is maintained, has wheels for every Python 3, carries the
-dictionary within and does neither.
+Chinese is segmented by rjieba, jieba's algorithm in Rust.  jieba itself is not maintained, writes
+its dictionary to a shared temporary folder and prints when it loads; rjieba does neither.
 """
 
 from __future__ import annotations
@@ -94,11 +92,6 @@ def tokenise_file(
     rewrite(source, destination, _tokenise_line, (kind, lang, lowercase, model), workers)
 
 
-def packages(kind: str) -> tuple[str, ...]:
-    """Return the packages that ``kind`` needs, by their names in the package index."""
-    return KINDS[kind].packages
-
-
 def kytea_model(model: Path | None = None) -> Path:
     """Return the KyTea model to use: ``model``, or the one that the environment names."""
     named = model or os.environ.get(KYTEA_MODEL)
@@ -115,9 +108,7 @@ def kytea_model(model: Path | None = None) -> Path:
     return path
 
 
-@lru_cache(maxsize=4)
-def _cached_tokeniser(kind: str, lang: str, model: Path | None) -> LineFunction:
-    return tokeniser(kind, lang, model)
+_cached_tokeniser = lru_cache(maxsize=4)(tokeniser)
 
 
 def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool, model: Path | None) -> str:
@@ -191,21 +182,13 @@ def _join(line: str, classes: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Kind:
-    """A way of tokenising.
+    """A way of tokenising."""
 
-    Args:
-        make: from language and model, the function that tokenises a line.
-        undo: from the language, the function that makes text of tokens.
-        packages: what it needs, by the names in the package index.
-        languages: those that it is for; all if empty.
-        spell: from the language, the function that spells a word as in tokens.
-    """
-
-    make: Callable[[str, Path | None], LineFunction]
-    undo: Callable[[str], LineFunction]
-    packages: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()
-    spell: Callable[[str], LineFunction] = lambda lang: str
+    make: Callable[[str, Path | None], LineFunction]  # of language and model: tokenises a line
+    undo: Callable[[str], LineFunction]  # of the language: makes text of tokens
+    packages: tuple[str, ...] = ()  # what it needs, by the names in the package index
+    languages: tuple[str, ...] = ()  # those that it is for; all if empty
+    spell: Callable[[str], LineFunction] = lambda lang: str  # spells a word as in tokens
 
 
 _MOSES = {"undo": _undo_moses, "packages": ("sacremoses",), "spell": _spell_moses}

@@ -29,14 +29,11 @@ Records = dict[int, dict[str, float]]
 
 @dataclass
 class TrainingLog:
-    """The records of a training, in the order of their updates.
+    """The records of a training, in the order of their updates."""
 
-    Attributes:
-        training: means over the updates since the record before: ``loss``, ``ppl``, ``lr``, ….
-        validation: by validation set: ``loss``, ``ppl``, ``bleu`` with ``--eval-bleu``, ….
-    """
-
+    # Means over the updates since the record before: loss, ppl, lr, ….
     training: Records = field(default_factory=dict)
+    # By validation set: loss, ppl, bleu with --eval-bleu, ….
     validation: dict[str, Records] = field(default_factory=dict)
 
     def add(self, kind: str, updates: int, values: dict[str, float]) -> None:

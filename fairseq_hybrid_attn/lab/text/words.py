@@ -33,11 +33,8 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
     """Return the pieces of each word, counted from 0; together all pieces, in order.
 
     A mark without text (a lone ``@@`` or U+2581) belongs to the word that follows it, at the end
-    to the one before it.  Only a sentence without any text has pieces but no words.
-
-    Args:
-        pieces: a sentence, without the end symbol.
-        kind: one of ``SUBWORDS``.
+    to the one before it.  Only a sentence without any text has pieces but no words.  ``pieces``
+    are a sentence without the end symbol, ``kind`` is one of :data:`SUBWORDS`.
     """
     words: Words = []
     fresh = True  # the next piece begins a word
@@ -90,12 +87,8 @@ def bare(piece: str, kind: str) -> str:
 def word_attention(attention: np.ndarray, source: Words, target: Words) -> np.ndarray:
     """Return the attention between words: summed over source pieces, averaged over target pieces.
 
-    Args:
-        attention: of target pieces to source pieces, ``[..., t, s]``; row t is the attention that
-            belongs to target piece t, and pieces of no word (the end symbol) are left out.
-
-    Returns:
-        the attention of target words to source words, ``[..., len(target), len(source)]``.
+    ``attention`` is ``[..., t, s]``: row t belongs to target piece t, and pieces of no word (the
+    end symbol) are left out.  The result is ``[..., len(target), len(source)]``.
     """
     rows = _membership(target, attention.shape[-2], attention.dtype)
     columns = _membership(source, attention.shape[-1], attention.dtype)

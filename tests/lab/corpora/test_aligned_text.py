@@ -1,6 +1,7 @@
 """The example's text: put together, without what is hand-aligned."""
 
 import gzip
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,36 +37,36 @@ def put_together(folder, *more):
     return run_forked(SCRIPT, (*words.split(), *more), folder)
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_hand_aligned_sentences_are_left_out_by_either_side(folder, lowercase):
-    done = put_together(folder, *["--lowercase"] * lowercase)
-    assert done.stdout == "   2 pairs; 2 left out, since they are hand-aligned as well\n"
-    found = {path.name: path.read_text() for path in (folder / "out/text").iterdir()}
-    text = {"text.de": "Das Haus.\nDie Katze\n", "text.en": "The house.\nThe cat\n"}
-    for name, content in text.items():
-        assert found.pop(name) == (content.lower() if lowercase else content)
-    assert yaml.safe_load(found.pop("gold.yaml")) == {"base": 0, "first": "de"}
-    names = {"gold.de": "gold.de", "gold.en": "gold.en", "gold.align": "links"}
-    assert found == {name: FILES[original] for name, original in names.items()}
+def test_hand_aligned_sentences_are_left_out_by_either_side(folder):
+    """The second time in lower case, and with rules in the words of gold.yaml."""
+    rules = {"base": 0, "first": "de", "sure-alone": True, "fewest-links": 5}
+    for more, change, about in (
+        ([], str, {"base": 0, "first": "de"}),
+        (["--lowercase", "--sure-alone", "--fewest-links", "5"], str.lower, rules),
+    ):
+        done = put_together(folder, *more)
+        assert done.stdout == "   2 pairs; 2 left out, since they are hand-aligned as well\n"
+        found = {path.name: path.read_text() for path in (folder / "out/text").iterdir()}
+        assert yaml.safe_load(found.pop("gold.yaml")) == about
+        assert found == {
+            "text.de": change("Das Haus.\nDie Katze\n"),
+            "text.en": change("The house.\nThe cat\n"),
+            "gold.de": FILES["gold.de"],
+            "gold.en": FILES["gold.en"],
+            "gold.align": FILES["links"],
+        }
+        shutil.rmtree(folder / "out")
 
 
-def test_hand_aligned_sentences_can_be_chosen(folder):
-    """In the words of gold.yaml, which preparation reads."""
-    put_together(folder, "--sure-alone", "--fewest-links", "5")
-    settings = yaml.safe_load((folder / "out/text/gold.yaml").read_text())
-    assert settings == {"base": 0, "first": "de", "sure-alone": True, "fewest-links": 5}
-
-
-@pytest.mark.parametrize("missing", ["a.en", "gold.de", "links"])
-def test_missing_files_are_named(folder, missing):
-    (folder / missing).unlink()
-    done = put_together(folder)
-    assert done.returncode == 1
-    assert f"there is no {missing}" in done.stderr and "Traceback" not in done.stderr
-
-
-def test_texts_that_do_not_fit_together_are_refused(folder):
-    (folder / "a.en").write_text("The house.\n")
-    done = put_together(folder)
-    assert done.returncode == 1
-    assert "a.de has 2 lines, but a.en has 1" in done.stderr and "Traceback" not in done.stderr
+def test_missing_files_and_texts_that_do_not_fit_are_refused(folder):
+    for name, content, said in (
+        ("a.en", None, "there is no a.en"),
+        ("gold.de", None, "there is no gold.de"),
+        ("links", None, "there is no links"),
+        ("a.en", "The house.\n", "a.de has 2 lines, but a.en has 1"),
+    ):
+        (folder / name).unlink() if content is None else (folder / name).write_text(content)
+        done = put_together(folder)
+        assert done.returncode == 1
+        assert said in done.stderr and "Traceback" not in done.stderr
+        (folder / name).write_text(FILES[name])

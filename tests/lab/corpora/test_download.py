@@ -84,103 +84,12 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def test_checksum_is_recorded_in_the_format_of_sha256sum(server, tmp_path):
-    found, _ = fetch(tmp_path, server.url())
-    assert found == SHA256
+def test_checksum_is_recorded_and_held_to(server, tmp_path):
+    assert fetch(tmp_path, server.url())[0] == SHA256
     assert (tmp_path / "a.tgz").read_bytes() == CONTENT
     assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
+    # In the format of sha256sum.
     assert (tmp_path / "a.tgz.sha256").read_text() == f"{SHA256}  a.tgz\n"
-
-
-def test_file_that_is_there_needs_no_network(tmp_path):
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub/a.tgz").write_bytes(CONTENT)
-    found, said = fetch(tmp_path, "http://127.0.0.1:1/a.tgz", file="sub/a.tgz")
-    assert (found, said) == (SHA256, [])
-
-
-def test_broken_download_is_resumed_where_it_stopped(server, tmp_path):
-    server.cuts = [300_000]
-    found, said = fetch(tmp_path, server.url(), sha256=SHA256)
-    assert found == SHA256
-    assert server.requests == [("/a.tgz", None), ("/a.tgz", "bytes=300000-")]
-    assert "broken off after 300,000 of 768,000 bytes" in said[1]
-    assert names(tmp_path) == ["a.tgz"]
-
-
-def test_next_run_resumes_as_well(server, tmp_path):
-    server.cuts = [1000] * download.ATTEMPTS
-    with pytest.raises(UserError, match="broken off"):
-        fetch(tmp_path, server.url())
-    # Each attempt resumed the one before.
-    size = 1000 * download.ATTEMPTS
-    assert (tmp_path / "a.tgz.partial").stat().st_size == size
-    assert not (tmp_path / "a.tgz").exists()
-    assert fetch(tmp_path, server.url())[0] == SHA256
-    assert server.requests[-1] == ("/a.tgz", f"bytes={size}-")
-
-
-@pytest.mark.parametrize("missing", ["ranges", "tag", "same file"])
-def test_starts_again_where_it_cannot_resume(missing, server, tmp_path):
-    server.ranges = missing != "ranges"
-    server.tag = None if missing == "tag" else '"one"'
-    server.cuts = [5000] * download.ATTEMPTS
-    with pytest.raises(UserError):
-        fetch(tmp_path, server.url())
-    if missing == "same file":
-        server.files["/a.tgz"], server.tag = CONTENT[::-1], '"two"'
-    found, _ = fetch(tmp_path, server.url())
-    assert found == hashlib.sha256(server.files["/a.tgz"]).hexdigest()
-    assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
-
-
-def test_partial_file_of_unknown_origin_is_not_resumed(server, tmp_path):
-    (tmp_path / "a.tgz.partial").write_bytes(b"something else")
-    assert fetch(tmp_path, server.url())[0] == SHA256
-    assert server.requests == [("/a.tgz", None)]
-
-
-def test_second_place_if_the_first_does_not_have_the_file(server, tmp_path):
-    server.files["/wrong.tgz"] = b"<html>please log in</html>"
-    for number, (first, said) in enumerate(
-        [
-            (server.url("/gone.tgz"), "404"),
-            ("http://127.0.0.1:1/a.tgz", "no connection"),
-            (server.url("/wrong.tgz"), "another file"),
-        ]
-    ):
-        found, log = fetch(tmp_path / str(number), first, server.url(), sha256=SHA256)
-        assert found == SHA256
-        assert any(said in line for line in log)
-
-
-def test_busy_server_is_asked_again(server, tmp_path):
-    server.status = [503, 429]
-    assert fetch(tmp_path, server.url())[0] == SHA256
-    assert len(server.requests) == 3
-
-
-def test_no_place_has_it(server, tmp_path):
-    server.files["/wrong.tgz"] = b"<html>please log in</html>"
-    with pytest.raises(UserError) as caught:
-        fetch(tmp_path, server.url("/gone.tgz"), server.url("/wrong.tgz"), sha256=SHA256)
-    message = str(caught.value)
-    assert "404" in message and "another file" in message
-    assert f"put it at {tmp_path / 'a.tgz'}" in message
-    assert not (tmp_path / "a.tgz").exists()
-    assert not (tmp_path / "a.tgz.partial").exists()
-
-
-def test_wrong_file_in_the_folder_is_refused_and_kept(server, tmp_path):
-    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="damaged or another file.*Delete it"):
-        fetch(tmp_path, server.url(), sha256=SHA256)
-    assert (tmp_path / "a.tgz").read_bytes() == CONTENT[:-1]
-    assert not server.requests
-
-
-def test_recorded_checksum_is_held_to(server, tmp_path):
-    fetch(tmp_path, server.url())
     (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
     with pytest.raises(UserError, match="is not what it was.*a.tgz.sha256"):
         fetch(tmp_path, server.url())
@@ -194,7 +103,80 @@ def test_recorded_checksum_is_held_to(server, tmp_path):
     assert fetch(tmp_path, server.url())[0] == hashlib.sha256(CONTENT[:-1]).hexdigest()
 
 
-def test_full_disk(server, tmp_path, monkeypatch):
+def test_file_that_is_there_needs_no_network(server, tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.tgz").write_bytes(CONTENT)
+    assert fetch(tmp_path, server.url(), file="sub/a.tgz") == (SHA256, [])
+    # A wrong one is refused, and kept.
+    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
+    with pytest.raises(UserError, match="damaged or another file.*Delete it"):
+        fetch(tmp_path, server.url(), sha256=SHA256)
+    assert (tmp_path / "a.tgz").read_bytes() == CONTENT[:-1]
+    assert not server.requests
+
+
+def test_broken_download_is_resumed_where_it_stopped(server, tmp_path):
+    server.cuts = [300_000]
+    found, said = fetch(tmp_path, server.url(), sha256=SHA256)
+    assert found == SHA256
+    assert server.requests == [("/a.tgz", None), ("/a.tgz", "bytes=300000-")]
+    assert "broken off after 300,000 of 768,000 bytes" in said[1]
+    assert names(tmp_path) == ["a.tgz"]
+    # Each attempt resumes the one before, and the next run the last of them.
+    server.cuts, size = [1000] * download.ATTEMPTS, 1000 * download.ATTEMPTS
+    with pytest.raises(UserError, match="broken off"):
+        fetch(tmp_path / "next", server.url())
+    assert (tmp_path / "next/a.tgz.partial").stat().st_size == size
+    assert not (tmp_path / "next/a.tgz").exists()
+    assert fetch(tmp_path / "next", server.url())[0] == SHA256
+    assert server.requests[-1] == ("/a.tgz", f"bytes={size}-")
+
+
+def test_starts_again_where_it_cannot_resume(server, tmp_path):
+    for missing in ("ranges", "tag", "same file", "origin"):
+        folder = tmp_path / missing
+        server.ranges, server.tag = missing != "ranges", None if missing == "tag" else '"one"'
+        if missing == "origin":
+            folder.mkdir()
+            (folder / "a.tgz.partial").write_bytes(b"something else")
+        else:
+            server.cuts = [5000] * download.ATTEMPTS
+            with pytest.raises(UserError):
+                fetch(folder, server.url())
+        if missing == "same file":
+            server.files["/a.tgz"], server.tag = CONTENT[::-1], '"two"'
+        found, _ = fetch(folder, server.url())
+        assert found == hashlib.sha256(server.files["/a.tgz"]).hexdigest(), missing
+        assert names(folder) == ["a.tgz", "a.tgz.sha256"]
+
+
+def test_next_place_if_one_does_not_have_the_file(server, tmp_path):
+    server.files["/wrong.tgz"] = b"<html>please log in</html>"
+    gone, wrong = server.url("/gone.tgz"), server.url("/wrong.tgz")
+    for number, (first, said) in enumerate(
+        [
+            (gone, "404"),
+            ("http://127.0.0.1:1/a.tgz", "no connection"),
+            (wrong, "another file"),
+        ]
+    ):
+        found, log = fetch(tmp_path / str(number), first, server.url(), sha256=SHA256)
+        assert found == SHA256
+        assert any(said in line for line in log)
+    with pytest.raises(UserError) as caught:
+        fetch(tmp_path, gone, wrong, sha256=SHA256)
+    for said in ("404", "another file", f"put it at {tmp_path / 'a.tgz'}"):
+        assert said in str(caught.value)
+    assert not [name for name in names(tmp_path) if name.startswith("a.tgz")]
+
+
+def test_busy_server_is_asked_again(server, tmp_path):
+    server.status = [503, 429]
+    assert fetch(tmp_path, server.url())[0] == SHA256
+    assert len(server.requests) == 3
+
+
+def test_full_disk_or_no_folder(server, tmp_path, monkeypatch):
     def full(*details):
         raise OSError(28, "No space left on device")
 
@@ -202,9 +184,6 @@ def test_full_disk(server, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="a.tgz.partial cannot be written: No space left"):
         fetch(tmp_path, server.url())
     assert len(server.requests) == 1  # asking again would not help
-
-
-def test_folder_that_cannot_be_made(server, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be made"):
         fetch(tmp_path / "file", server.url())

@@ -4,7 +4,6 @@ import contextlib
 import io
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -21,9 +20,8 @@ from fairseq_hybrid_attn.lab.corpora import (
     prepare,
     read_manifest,
 )
-from fairseq_hybrid_attn.lab.corpora.definition import parse
+from fairseq_hybrid_attn.lab.corpora.definition import with_options
 from fairseq_hybrid_attn.lab.engine.processes import ProgramFailed
-from fairseq_hybrid_attn.lab.text.tokenisers import spelling
 from fairseq_hybrid_attn.lab.text.words import words_of
 
 #: German, English, and links English-German from 1: one is beyond its sentence.
@@ -47,43 +45,34 @@ def made(folder, output, kind="subword-nmt", lowercase=False, **options):
     return prepare(replace(corpus, lowercase=lowercase), output, workers=1, **options)
 
 
-@pytest.mark.parametrize("kind", ["subword-nmt", "sentencepiece-unigram"])
-def test_words_stay_those_that_were_aligned(kind, no_preprocess, tmp_path, capsys):
-    manifest = made(write_gold(parts(tmp_path / "text")), tmp_path / "out", kind)
-    gold = tmp_path / "out/gold"
-    assert lines(gold / "words.de") == [row[0] for row in GOLD]
-    family = kind.partition("-unigram")[0]
-    for language, side in (("de", 0), ("en", 1)):
-        for row, line in zip(GOLD, lines(gold / f"subwords.{language}"), strict=True):
-            assert len(words_of(line.split(" "), family)) == len(row[side].split(" "))
-    # In the tokeniser's spelling, and no white space within a word.
-    text = "".join(lines(gold / "subwords.de")).replace("@@ ", "").replace(" ", "")
-    assert "&amp;" in text and "&apos;s" in text and "Ein_Haus" in text.replace("▁", "")
-    # Source first, from 0; the possible link is one still, and the impossible one is told.
-    found = read_gold(gold / "links", base=0)
-    assert [sorted(s.possible) for s in found.sentences] == [
-        [(i, i) for i in range(5)],
-        [(1, 0), (1, 1)],
-        [(0, 0)],
-        [(0, 0), (1, 1)],
-    ]
-    assert sorted(found.sentences[1].sure) == [(1, 0)]
-    said = "sentence 3, link 1-2 is beyond the sentence"
-    assert said in capsys.readouterr().err
-    assert manifest.gold["remarks"][0].count(said) == 1
-    counts = {key: value for key, value in manifest.gold.items() if key != "remarks"}
-    assert counts == {
-        "sentences": 4,
-        "sentences_left_out": 0,
-        "sure": 9,
-        "possible": 10,
-        "links_left_out": 1,
-    }
-
-
-def test_lower_case_is_for_the_model_alone(no_preprocess, tmp_path):
-    made(write_gold(parts(tmp_path / "text")), tmp_path / "out", lowercase=True)
-    gold = tmp_path / "out/gold"
+def test_words_stay_those_that_were_aligned(no_preprocess, tmp_path, capsys):
+    folder, gold = write_gold(parts(tmp_path / "text")), tmp_path / "out/gold"
+    for kind, family in (("subword-nmt",) * 2, ("sentencepiece-unigram", "sentencepiece")):
+        manifest = made(folder, tmp_path / "out", kind)
+        assert lines(gold / "words.de") == [row[0] for row in GOLD]
+        for language, side in (("de", 0), ("en", 1)):
+            for row, line in zip(GOLD, lines(gold / f"subwords.{language}"), strict=True):
+                assert len(words_of(line.split(" "), family)) == len(row[side].split(" "))
+        # In the tokeniser's spelling, and no white space within a word.
+        text = "".join(lines(gold / "subwords.de")).replace("@@ ", "").replace(" ", "")
+        assert "&amp;" in text and "&apos;s" in text and "Ein_Haus" in text.replace("▁", "")
+        # Source first, from 0; the possible link is still one, and the impossible one is told.
+        found = read_gold(gold / "links", base=0)
+        assert [sorted(s.possible) for s in found.sentences] == [
+            [(i, i) for i in range(5)],
+            [(1, 0), (1, 1)],
+            [(0, 0)],
+            [(0, 0), (1, 1)],
+        ]
+        assert sorted(found.sentences[1].sure) == [(1, 0)]
+        said = "sentence 3, link 1-2 is beyond the sentence"
+        assert said in capsys.readouterr().err
+        counts = dict(manifest.gold)
+        assert counts.pop("remarks")[0].count(said) == 1
+        sentences = {"sentences": 4, "sentences_left_out": 0}
+        assert counts == {**sentences, "sure": 9, "possible": 10, "links_left_out": 1}
+    # Lower case is for the model alone.
+    made(folder, tmp_path / "out", lowercase=True)
     assert lines(gold / "words.de")[0].startswith("Der ")
     assert lines(gold / "subwords.de")[0][0] == "d"
 
@@ -97,32 +86,29 @@ def test_which_sentences_are_scored(no_preprocess, tmp_path):
     write_gold(tmp_path / "text", about.replace("2", "9"))
     with pytest.raises(UserError, match="no sentence is left"):
         made(tmp_path / "text", tmp_path / "out")
+    # The paper scores its corpus by such rules.
+    gold = load_corpus("ldc.en-zh", CONFIGS).gold
+    assert (gold.base, gold.first, gold.sure_alone, gold.fewest_links) == (1, "zh", True, 10)
 
 
-def test_command_says_how_many_are_hand_aligned(no_preprocess, tmp_path, capsys):
-    by_command(write_gold(parts(tmp_path / "text")), tmp_path / "out")
+def test_a_changed_gold_set_makes_nothing_else_anew(no_preprocess, tmp_path, capsys):
+    without = own_corpus(recipe(), parts(tmp_path / "text"))
+    assert without.gold is None and "gold" not in without.treatment
+    folder = write_gold(tmp_path / "text")
+    assert own_corpus(recipe(), folder).digest != without.digest
+    before = by_command(folder, tmp_path / "out")
     assert "hand-aligned: 4 sentences" in capsys.readouterr().out
     assert not (tmp_path / "out/aligned").exists()
-
-
-def test_a_changed_gold_set_makes_nothing_else_anew(no_preprocess, tmp_path):
-    folder = write_gold(parts(tmp_path / "text"))
-    before = made(folder, tmp_path / "out")
     write_gold(folder, gold=GOLD[:3])
-    made_again = remade(own_corpus(recipe(size=60), folder), tmp_path / "out")
-    assert made_again == ["hand-aligned"]
-    assert made(folder, tmp_path / "out").digest != before.digest
+    corpus = own_corpus(load_corpus("own", CONFIGS), folder, subword_size=60)
+    corpus = with_options(corpus, subword_size=60, exact=True)  # as by the command
+    assert remade(corpus, tmp_path / "out") == ["hand-aligned"]
+    assert read_manifest(tmp_path / "out").digest != before.digest
 
 
-def test_a_corpus_without_has_the_digest_it_had(tmp_path):
-    corpus = own_corpus(recipe(), parts(tmp_path / "text"))
-    assert corpus.gold is None and "gold" not in corpus.treatment
-    assert own_corpus(recipe(), write_gold(tmp_path / "text")).digest != corpus.digest
-
-
-@pytest.mark.parametrize(
-    "change, said",
-    [
+def test_wrong_gold_sets_are_refused(no_preprocess, tmp_path):
+    folder = parts(tmp_path / "text")
+    for change, said in (
         ({"gold.yaml": None}, "gold.yaml"),
         ({"gold.en": None, "gold.align": None}, "gold.en, gold.align"),
         ({"gold.yaml": "first: en\n"}, "no base"),
@@ -133,64 +119,15 @@ def test_a_corpus_without_has_the_digest_it_had(tmp_path):
         ({"gold.yaml": "base: 0\nfirst: en\nfewest-links: -1\n"}, "a number from 0"),
         ({"gold.yaml": "base: 0\nfirst: en\nsure-alone: 1\n"}, "true or false"),
         ({"gold.yaml": "base: 0\nfrist: en\n"}, "unknown frist"),
-    ],
-)
-def test_incomplete_or_wrong_gold_sets_are_refused(change, said, tmp_path):
-    folder = write_gold(parts(tmp_path / "text"))
-    for name, content in change.items():
-        (folder / name).unlink() if content is None else (folder / name).write_text(content)
-    with pytest.raises(UserError, match=said):
-        own_corpus(recipe(), folder)
-
-
-def test_gold_files_that_do_not_fit_are_refused(no_preprocess, tmp_path):
-    folder = write_gold(parts(tmp_path / "text"))
-    (folder / "gold.align").write_text("1-1\n")
-    with pytest.raises(UserError, match=r"1 lines, but there are 4 sentences"):
-        made(folder, tmp_path / "out")
-    (folder / "gold.align").write_text("1-1\n1+1\n\n\n")
-    with pytest.raises(UserError, match=r"line 2: '1\+1' is not a link"):
-        made(folder, tmp_path / "out")
-    write_gold(folder, gold=[*GOLD, ("eins", "", "")])
-    (folder / "gold.en").write_text("one\n")
-    with pytest.raises(UserError, match="has 5 lines, but .* has 1"):
-        made(folder, tmp_path / "out")
-
-
-def test_all_faults_of_a_recipe_s_gold_set_at_once():
-    content = {
-        "source": "de",
-        "target": "en",
-        "reader": "own",
-        "tokenizer": {"de": "none", "en": "none"},
-        "subwords": {"kind": "subword-nmt", "size": 5},
-        "gold": {"text": {"de": "a", "en": "b"}, "links": "c", "base": 3, "first": "de"},
-    }
-    with pytest.raises(UserError) as refused:
-        parse(content, Path("r.yaml"))
-    assert "a, b, c: name the file under archives" in str(refused.value)
-    assert "base: 3" in str(refused.value)
-    content["gold"] = {"links": "c"}
-    with pytest.raises(UserError, match="gold: missing .*'text', 'base', and 'first'"):
-        parse(content, Path("r.yaml"))
-
-
-def test_the_paper_s_corpus_scores_what_the_paper_scores():
-    gold = load_corpus("ldc.en-zh", CONFIGS).gold
-    assert (gold.base, gold.first, gold.sure_alone, gold.fewest_links) == (1, "zh", True, 10)
-
-
-@pytest.mark.parametrize(
-    "kind, language, word, spelt",
-    [
-        ("moses", "en", "'s", "&apos;s"),
-        ("moses", "de", "a|b", "a&#124;b"),
-        ("jieba", "zh", "AT&T", "AT&T"),
-        ("none", "de", "a\u3000b\u00a0c", "a_b_c"),
-    ],
-)
-def test_spelling(kind, language, word, spelt):
-    assert spelling(kind, language)(word) == spelt
+        ({"gold.align": "1-1\n"}, "1 lines, but there are 4 sentences"),
+        ({"gold.align": "1-1\n1+1\n\n\n"}, r"line 2: '1\+1' is not a link"),
+        ({"gold.en": "one\n"}, "has 4 lines, but .* has 1"),
+    ):
+        write_gold(folder)
+        for name, content in change.items():
+            (folder / name).unlink() if content is None else (folder / name).write_text(content)
+        with pytest.raises(UserError, match=said):
+            made(folder, tmp_path / "out")
 
 
 # --- word alignments of the training text -----------------------------------------------------
@@ -258,7 +195,6 @@ def test_a_failing_aligner_leaves_nothing_half_made(no_preprocess, tmp_path, mon
         made(folder, tmp_path / "out", alignments=True)
     assert not (tmp_path / "out/aligned").exists()
     assert not (tmp_path / "out/manifest.json").exists()
-    monkeypatch.undo()
 
 
 def test_without_eflomal_it_is_said_before_the_work(tmp_path, monkeypatch):

@@ -24,37 +24,32 @@ from fairseq_hybrid_attn.lab.engine.stages import Stage, Workshop
 EVERYTHING = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
 
 
-@pytest.fixture(scope="module")
-def text(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("text"), "x", sentences(100))
-
-
 # -- What is made again -----------------------------------------------------------------------
 
 
-def test_only_what_depends_on_a_change_is_made_again(text, no_preprocess, tmp_path):
-    output = tmp_path / "out"
-    corpus = own_corpus(recipe(), text)
+def test_only_what_depends_on_a_change_is_made_again(no_preprocess, tmp_path):
+    output, folder = tmp_path / "out", write(tmp_path / "text", "x", sentences(100))
+    corpus = own_corpus(recipe(), folder)
     assert remade(corpus, output) == EVERYTHING
+    before = state(output)
+    folders = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_dir()}
+    assert remade(corpus, output) == []
+    assert state(output) == before
+    assert folders == {path: path.stat().st_mtime_ns for path in folders}
     assert remade(replace(corpus, notes="other", scores=("bleu",)), output) == []
     assert remade(with_options(corpus, subword_size=20), output) == EVERYTHING[3:]
     assert remade(corpus, output) == EVERYTHING[3:]
     # The intermediate files are gone by then, hence from the start.
     assert remade(with_options(corpus, pairs=50), output) == EVERYTHING
     assert remade(replace(corpus, lowercase=True), output) == EVERYTHING
+    first = read_manifest(output)
+    write(folder, "x", sentences(100, seed=1))
+    assert remade(replace(corpus, lowercase=True), output) == EVERYTHING
+    assert read_manifest(output).digest != first.digest
+    assert set(pairs_of(output, "train")) < set(sentences(100, seed=1))
 
 
-def test_again_changes_nothing(text, no_preprocess, tmp_path):
-    output = tmp_path / "out"
-    prepare(own_corpus(recipe(), text), output, workers=1)
-    before = state(output)
-    folders = {path: path.stat().st_mtime_ns for path in output.rglob("*") if path.is_dir()}
-    assert remade(own_corpus(recipe(), text), output) == []
-    assert state(output) == before
-    assert folders == {path: path.stat().st_mtime_ns for path in folders}
-
-
-def test_damaged_results_are_made_again(text, no_preprocess, tmp_path):
+def test_damaged_and_outdated_results_are_made_again(text, no_preprocess, tmp_path):
     output = tmp_path / "out"
     corpus = own_corpus(recipe(), text)
     digest = prepare(corpus, output, workers=1).digest
@@ -63,6 +58,14 @@ def test_damaged_results_are_made_again(text, no_preprocess, tmp_path):
     codes.write_bytes(content[:-2] + b"x\n")  # of the same size
     assert remade(corpus, output) == ["subwords"]
     assert codes.read_bytes() == content
+    # As after a kill between two stages, if a tool was replaced by a newer one meanwhile.
+    stamp = output / "stages/subwords.json"
+    original = stamp.read_text()
+    subwords = json.loads(original)
+    subwords["files"]["subwords/train.de"]["sha256"] = "0" * 64
+    for content in (json.dumps(subwords), original):
+        stamp.write_text(content)
+        assert remade(corpus, output) == ["binarising"]
     (output / "raw/test.en").unlink()
     assert remade(corpus, output)[:3] == EVERYTHING[:3]
     (output / "manifest.json").write_text("{")
@@ -72,27 +75,6 @@ def test_damaged_results_are_made_again(text, no_preprocess, tmp_path):
     for path in output.rglob("*"):
         os.utime(path)
     assert remade(corpus, output) == []
-
-
-def test_what_is_made_of_something_else_is_made_again(text, no_preprocess, tmp_path):
-    """As after a kill between two stages, if a tool was replaced by a newer one meanwhile."""
-    output = tmp_path / "out"
-    corpus = own_corpus(recipe(), text)
-    prepare(corpus, output, workers=1)
-    stamp = output / "stages/subwords.json"
-    subwords = json.loads(stamp.read_text())
-    subwords["files"]["subwords/train.de"]["sha256"] = "0" * 64
-    stamp.write_text(json.dumps(subwords))
-    assert remade(corpus, output) == ["binarising"]
-
-
-def test_changed_text_is_read_again(no_preprocess, tmp_path):
-    folder = write(tmp_path / "text", "x", sentences(60))
-    first = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    write(folder, "x", sentences(60, seed=1))
-    second = prepare(own_corpus(recipe(), folder), tmp_path / "out", workers=1)
-    assert first.digest != second.digest
-    assert set(pairs_of(tmp_path / "out", "train")) < set(sentences(60, seed=1))
 
 
 def test_folder_of_others_is_left_alone(text, tmp_path):
@@ -107,7 +89,7 @@ def test_folder_of_others_is_left_alone(text, tmp_path):
 
 
 def left_behind(output):
-    return [path for path in output.glob(".partial-*")]
+    return list(output.glob(".partial-*"))
 
 
 def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_path, monkeypatch):
@@ -128,9 +110,9 @@ def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_pa
     assert read_manifest(output) == first
 
 
-def test_stopped_between_any_two_steps(text, no_preprocess, tmp_path, monkeypatch):
+def test_stopped_between_any_two_steps(no_preprocess, tmp_path, monkeypatch):
     """Stopped at the first, second, ... move of a file or folder to its place."""
-    corpus = own_corpus(recipe(), text)
+    corpus = own_corpus(recipe(), write(tmp_path / "text", "x", sentences(60)))
     wanted = prepare(corpus, tmp_path / "complete", workers=1)
     moves = 0
 
@@ -176,14 +158,6 @@ def test_disk_full_in_a_stage(tmp_path):
 # -- Whole programs: each takes seconds to start ----------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def undisturbed(text, tmp_path_factory):
-    """A run that nothing happened to."""
-    output = tmp_path_factory.mktemp("undisturbed") / "out"
-    prepare(own_corpus(recipe(), text), output, workers=1)
-    return output
-
-
 def arguments(text, output, workers):
     path = output.parent / "own.yaml"
     content = (CONFIGS / "corpora/own.yaml").read_text()
@@ -227,7 +201,7 @@ def stopped(text, output, number, stage):
 
 
 @pytest.mark.slow
-def test_stopped_run_is_resumed(text, undisturbed, tmp_path):
+def test_stopped_run_is_resumed(text, prepared, tmp_path):
     output = tmp_path / "out"
     for number, stage, status in (
         (signal.SIGTERM, "tokenising", 143),
@@ -240,14 +214,14 @@ def test_stopped_run_is_resumed(text, undisturbed, tmp_path):
         assert "Traceback" not in errors
         assert number == signal.SIGKILL or not left_behind(output)
     prepare(own_corpus(recipe(), text), output, workers=1)
-    assert read_manifest(output) == read_manifest(undisturbed)
+    assert read_manifest(output) == read_manifest(prepared)
     assert not left_behind(output)
 
 
 @pytest.mark.slow
-def test_full_disk(text, undisturbed, tmp_path):
+def test_full_disk(text, prepared, tmp_path):
     """The limit on the size of files is where this disk ends: of our files, and of fairseq's."""
-    shutil.copytree(undisturbed, tmp_path / "fairseq")
+    shutil.copytree(prepared, tmp_path / "fairseq")
     (tmp_path / "fairseq/stages/binarise.json").unlink()
     (tmp_path / "fairseq/manifest.json").unlink()
     for name, size, said in (
@@ -266,4 +240,4 @@ def test_full_disk(text, undisturbed, tmp_path):
         assert re.search(said, done.stderr), done.stderr
         assert not left_behind(output) and read_manifest(output) is None
     prepare(own_corpus(recipe(), text), output, workers=1)
-    assert read_manifest(output) == read_manifest(undisturbed)
+    assert read_manifest(output) == read_manifest(prepared)

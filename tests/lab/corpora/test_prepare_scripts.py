@@ -38,20 +38,13 @@ def checkout(tmp_path):
 def run(checkout, script, *arguments, **variables):
     """Run a script; ``given`` is what it gives to fairseq-hybrid, None if nothing."""
     record = checkout / "record"
-    environment = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("DATA", "DOWNLOADS", "WORKERS", "RECIPE", "PYTHON")
-    }
+    settings = ("DATA", "DOWNLOADS", "WORKERS", "RECIPE", "PYTHON")
+    environment = {name: value for name, value in os.environ.items() if name not in settings}
+    environment |= {"PYTHON": str(checkout / "python"), "RECORD": str(record), **variables}
     done = subprocess.run(
         [checkout / "scripts/prepare" / script, *arguments],
         cwd=checkout,
-        env={
-            **environment,
-            "PYTHON": str(checkout / "python"),
-            "RECORD": str(record),
-            **variables,
-        },
+        env=environment,
         capture_output=True,
         text=True,
         timeout=60,
@@ -72,7 +65,7 @@ def test_help_does_nothing_else(checkout):
         assert not (checkout / "build").exists()
 
 
-def test_recipe_and_folders(checkout):
+def test_recipe_and_settings(checkout):
     for words, recipe in (
         ("iwslt14_de-en.sh", "iwslt14.de-en.fairseq"),
         ("iwslt14_de-en.sh hysan", "iwslt14.de-en.hysan"),
@@ -91,13 +84,13 @@ def test_recipe_and_folders(checkout):
         folders = ["--output", str(output), "--downloads", str(downloads)]
         assert done.given == ["prepare", recipe, *folders, "--pairs", "9"]
         assert "threads 1" in done.stdout
-
-
-def test_settings(checkout):
     places = {"DATA": "/my data", "DOWNLOADS": "/arch ives", "WORKERS": "3"}
     done = run(checkout, "iwslt14_de-en.sh", **places)
     folders = ["--output", "/my data/iwslt14.de-en.fairseq", "--downloads", "/arch ives"]
     assert done.given == ["prepare", "iwslt14.de-en.fairseq", *folders, "--workers", "3"]
+    done = run(checkout, "wmt17_zh-en.sh", STATUS="3")
+    assert done.returncode == 3  # the failure is passed on
+    assert "done in" not in done.stdout.split("wmt17.zh-en, to")[1]
 
 
 def test_own_folder_and_files(checkout):
@@ -110,10 +103,8 @@ def test_own_folder_and_files(checkout):
         (checkout / f"my text/x.{language}.gz").write_text("")
     files = ["my text/x.de.gz", "my text/x.en.gz"]
     done = run(checkout, "own.sh", *files, RECIPE="iwslt14.de-en.mma")
-    assert done.given[:4] == [
-        *("prepare", "iwslt14.de-en.mma", "--output"),
-        str(checkout / "data/own/x"),
-    ]
+    folder = str(checkout / "data/own/x")
+    assert done.given[:4] == ["prepare", "iwslt14.de-en.mma", "--output", folder]
     assert done.given[6:] == ["--own", *files]
 
 
@@ -131,12 +122,6 @@ def test_mistakes_are_refused_before_anything_is_made(checkout):
         assert said in done.stderr
         assert done.given is None
         assert not (checkout / "build").exists()
-
-
-def test_failure_is_passed_on(checkout):
-    done = run(checkout, "wmt17_zh-en.sh", STATUS="3")
-    assert done.returncode == 3
-    assert "done in" not in done.stdout.split("wmt17.zh-en, to")[1]
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck"), reason="shellcheck is not installed")

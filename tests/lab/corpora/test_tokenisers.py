@@ -15,7 +15,13 @@ import pytest
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.text import rewriting
-from fairseq_hybrid_attn.lab.text.tokenisers import KINDS, detokeniser, tokenise_file, tokeniser
+from fairseq_hybrid_attn.lab.text.tokenisers import (
+    KINDS,
+    detokeniser,
+    spelling,
+    tokenise_file,
+    tokeniser,
+)
 
 LANGUAGE = {"mecab": "ja", "kytea": "ja", "jieba": "zh"}  # of the others: en
 WITHOUT_MODEL = [kind for kind in KINDS if kind != "kytea"]
@@ -24,12 +30,11 @@ WITHOUT_MODEL = [kind for kind in KINDS if kind != "kytea"]
 WHITE = "\t\x0b\x0c\x1c\x1d\x1e\x85\xa0\u1680\u2003\u2028\u2029\u202f\u3000"
 
 
-# -- Tokens -----------------------------------------------------------------------------------
+# -- Tokens and what undoes them ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "kind, lang, text, tokens",
-    [
+def test_tokens():
+    for kind, lang, text, tokens in (
         (
             "moses",
             "en",
@@ -37,69 +42,22 @@ WHITE = "\t\x0b\x0c\x1c\x1d\x1e\x85\xa0\u1680\u2003\u2028\u2029\u202f\u3000"
             "Don &apos;t stop , it &apos;s 5,300 &amp; &quot; good &quot; &#91; ok &#93; "
             "a &#124; b &lt; i &gt; .",
         ),
-        (
-            "moses",
-            "en",
-            "Mr. Smith's well-known U.S. plan.",
-            "Mr. Smith &apos;s well-known U.S. plan .",
-        ),
-        (
-            "moses",
-            "de",
-            "Die E-Mail-Adresse z.B. kostet 3,50 Euro.",
-            "Die E-Mail-Adresse z.B. kostet 3,50 Euro .",
-        ),
-        (
-            "moses-aggressive",
-            "de",
-            "Die E-Mail-Adresse - neu!",
-            "Die E @-@ Mail @-@ Adresse - neu !",
-        ),
+        ("moses", "en", "Mr. Smith's U.S. plan.", "Mr. Smith &apos;s U.S. plan ."),
+        # Dr. keeps its point in both languages, usw. ("and so on") in German alone.
+        ("moses", "de", "Äpfel usw. Dr. Meier", "Äpfel usw. Dr. Meier"),
+        ("moses", "en", "Äpfel usw. Dr. Meier", "Äpfel usw . Dr. Meier"),
+        ("moses", "de", "Die E-Mail z.B. für 3,50 Euro.", "Die E-Mail z.B. für 3,50 Euro ."),
+        ("moses-aggressive", "de", "Die E-Mail - neu!", "Die E @-@ Mail - neu !"),
         ("mecab", "ja", "すもももももももものうち", "すもも も もも も もも の うち"),
         ("jieba", "zh", "我来到北京清华大学", "我 来到 北京 清华大学"),
         ("jieba", "zh", "Windows 10用3.14", "Windows 10 用 3.14"),
         ("none", "ja", "  そのまま 　で\tok ", "そのまま で ok"),
-    ],
-)
-def test_tokens(kind, lang, text, tokens):
-    assert tokeniser(kind, lang)(text) == tokens
+    ):
+        assert tokeniser(kind, lang)(text) == tokens, (kind, lang)
 
 
-def test_abbreviations_are_those_of_the_language():
-    """Dr. keeps its point in both, usw. ("and so on") in German alone."""
-    assert tokeniser("moses", "de")("Äpfel usw. Dr. Meier") == "Äpfel usw. Dr. Meier"
-    assert tokeniser("moses", "en")("Äpfel usw. Dr. Meier") == "Äpfel usw . Dr. Meier"
-
-
-def test_tokens_are_separated_by_single_spaces_alone():
-    """fairseq splits at all white space, subword-nmt at the space: both must see the same."""
-    letters = list("ab1,.'\"&-<|日本中文のテ　é😀\u200b\ufeff\x00\x07\x9f ") + list(WHITE)
-    for kind in WITHOUT_MODEL:
-        tokenise = tokeniser(kind, LANGUAGE.get(kind, "en"))
-        random.seed(1)
-        for _ in range(500):
-            text = "".join(random.choices(letters, k=random.randrange(30)))
-            tokens = tokenise(text)
-            assert tokens.split() == (tokens.split(" ") if tokens else []), (kind, text)
-            assert tokens.splitlines() == ([tokens] if tokens else []), (kind, text)
-
-
-def test_no_character_is_lost():
-    """Control characters are spaces: a NUL would end the string for MeCab."""
-    text = "研究では、GPU 2台（約300時間）を使い3.5%改善した。 日本語 中文字符"
-    for kind in WITHOUT_MODEL:
-        tokens = tokeniser(kind, LANGUAGE.get(kind, "en"))(text)
-        assert tokens.replace(" ", "") == text.replace(" ", ""), kind
-        if not kind.startswith("moses"):
-            assert tokeniser(kind, LANGUAGE.get(kind, "en"))("ab\x00cd\x01ef") == "ab cd ef"
-
-
-# -- Text of tokens ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "kind, lang, tokens, text",
-    [
+def test_text_of_tokens():
+    for kind, lang, tokens, text in (
         ("moses", "en", "Don &apos;t say &quot; no &quot; , &amp; go .", 'Don\'t say "no", & go.'),
         ("moses", "en", "&#91; a &#93; &lt; b &#124; c &gt;", "[a] < b | c >"),
         ("moses-aggressive", "de", "E @-@ Mail @-@ Adresse", "E-Mail-Adresse"),
@@ -112,15 +70,9 @@ def test_no_character_is_lost():
         ("jieba", "zh", "我 用 Windows 10 和 GPT 4 ， 很 好 。", "我用Windows 10和GPT 4，很好。"),
         ("jieba", "zh", "", ""),
         ("none", "de", "a  b", "a  b"),
-    ],
-)
-def test_detokenised(kind, lang, tokens, text):
-    assert detokeniser(kind, lang)(tokens) == text
-
-
-@pytest.mark.parametrize(
-    "kind, lang, text",
-    [
+    ):
+        assert detokeniser(kind, lang)(tokens) == text, (kind, tokens)
+    for kind, lang, text in (
         ("moses", "en", "Don't ask: \"Who's (really) 5,300 km away?\" A & B, [d]; 50%."),
         ("moses", "de", 'Er sagte: "Das ist z.B. 3,50 Euro wert!" Und ging.'),
         ("moses-aggressive", "de", "Die EU-Kommission, E-Mail-Adressen und 20-jährige."),
@@ -128,10 +80,36 @@ def test_detokenised(kind, lang, tokens, text):
         ("mecab", "ja", "彼はNew York Timesを2019年に読んだ。CO2は3.5%増えた（約300件）。"),
         ("jieba", "zh", "他在New York Times上看到：2019年Windows 10增长3.5%（约300件）。"),
         ("none", "ja", "彼はNew York Timesを読んだ。"),
-    ],
-)
-def test_what_was_tokenised_comes_back(kind, lang, text):
-    assert detokeniser(kind, lang)(tokeniser(kind, lang)(text)) == text
+    ):
+        assert detokeniser(kind, lang)(tokeniser(kind, lang)(text)) == text, kind
+
+
+def test_spelling():
+    for kind, lang, word, spelt in (
+        ("moses", "en", "'s", "&apos;s"),
+        ("moses", "de", "a|b", "a&#124;b"),
+        ("jieba", "zh", "AT&T", "AT&T"),
+        ("none", "de", "a\u3000b\u00a0c", "a_b_c"),
+    ):
+        assert spelling(kind, lang)(word) == spelt
+
+
+def test_tokens_are_separated_by_single_spaces_and_no_character_is_lost():
+    """fairseq splits at all white space, subword-nmt at the space: both must see the same."""
+    letters = list("ab1,.'\"&-<|日本中文のテ　é😀\u200b\ufeff\x00\x07\x9f ") + list(WHITE)
+    odd = "研究では、GPU 2台（約300時間）を使い3.5%改善した。 日本語 中文字符"
+    for kind in WITHOUT_MODEL:
+        tokenise = tokeniser(kind, LANGUAGE.get(kind, "en"))
+        random.seed(1)
+        for _ in range(500):
+            text = "".join(random.choices(letters, k=random.randrange(30)))
+            tokens = tokenise(text)
+            assert tokens.split() == (tokens.split(" ") if tokens else []), (kind, text)
+            assert tokens.splitlines() == ([tokens] if tokens else []), (kind, text)
+        assert tokenise(odd).replace(" ", "") == odd.replace(" ", ""), kind
+        if not kind.startswith("moses"):
+            # Control characters are spaces: a NUL would end the string for MeCab.
+            assert tokenise("ab\x00cd\x01ef") == "ab cd ef"
 
 
 # -- Files ------------------------------------------------------------------------------------
@@ -247,40 +225,28 @@ def kytea(monkeypatch, tmp_path):
     return calls
 
 
-def test_kytea_with_a_model(kytea, tmp_path, monkeypatch):
+def test_kytea_takes_its_model_from_the_call_or_the_environment(kytea, tmp_path, monkeypatch):
     model = tmp_path / "model.bin"
     assert tokeniser("kytea", "ja", model)("日本 語\n") == "日 本 語"
-    assert kytea == [f"-model {model} -notags -debug 0"]
-    monkeypatch.setenv("KYTEA_MODEL", str(model))
-    assert tokeniser("kytea", "ja")("日本") == "日 本"
-
-
-def test_kytea_follows_the_environment(kytea, tmp_path, monkeypatch):
+    assert kytea.pop() == f"-model {model} -notags -debug 0"
     (tmp_path / "in").write_text("日本\n", encoding="utf-8")
     (tmp_path / "other").write_bytes(b"other")
     for name in ("model.bin", "other"):
         monkeypatch.setenv("KYTEA_MODEL", str(tmp_path / name))
         tokenise_file(tmp_path / "in", tmp_path / "out", "kytea", "ja", workers=1)
-    assert [options.split()[1] for options in kytea] == [
-        str(tmp_path / "model.bin"),
-        str(tmp_path / "other"),
-    ]
-    assert (tmp_path / "out").read_text("utf-8") == "日 本\n"
+        assert kytea.pop().split()[1] == str(tmp_path / name)
+        assert (tmp_path / "out").read_text("utf-8") == "日 本\n"
 
 
-def test_kytea_without_a_model(kytea, tmp_path, monkeypatch):
+def test_kytea_without_a_model_or_with_a_bad_one(kytea, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"(?s)phontron.com/kytea.*KYTEA_MODEL=.*mecab"):
         tokeniser("kytea", "ja")
-    monkeypatch.setenv("KYTEA_MODEL", str(tmp_path / "none"))
-    with pytest.raises(UserError, match="none is not a file"):
-        tokeniser("kytea", "ja")
-
-
-def test_kytea_with_a_bad_model(kytea, tmp_path):
-    for name, message in (("broken", "not a model"), ("with space", "space")):
-        (tmp_path / name).write_bytes(b"")
-        with pytest.raises(UserError, match=message):
-            tokeniser("kytea", "ja", tmp_path / name)
+    for name, said in (("broken", "not a model"), ("with space", "space"), (None, "not a file")):
+        if name:
+            (tmp_path / name).write_bytes(b"")
+        monkeypatch.setenv("KYTEA_MODEL", str(tmp_path / (name or "none")))
+        with pytest.raises(UserError, match=said):
+            tokeniser("kytea", "ja")
 
 
 def test_real_kytea_refuses_what_is_no_model(tmp_path):
@@ -302,21 +268,19 @@ def test_wrong_kind_or_language():
         make("jieba", "zh_CN")
 
 
-@pytest.mark.parametrize(
-    "kind, module, packages",
-    [
+def test_missing_package(monkeypatch, tmp_path):
+    (tmp_path / "model").write_bytes(b"")
+    for kind, module, packages in (
         ("moses", "sacremoses", "sacremoses"),
         ("mecab", "MeCab", "mecab-python3 ipadic"),
         ("mecab", "ipadic", "mecab-python3 ipadic"),
         ("jieba", "rjieba", "rjieba"),
         ("kytea", "Mykytea", "kytea"),
-    ],
-)
-def test_missing_package(kind, module, packages, monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, module, None)
-    (tmp_path / "model").write_bytes(b"")
-    with pytest.raises(UserError, match=f"pip install {packages}$"):
-        tokeniser(kind, LANGUAGE.get(kind, "en"), tmp_path / "model")
+    ):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, module, None)
+            with pytest.raises(UserError, match=f"pip install {packages}$"):
+                tokeniser(kind, LANGUAGE.get(kind, "en"), tmp_path / "model")
 
 
 def test_mistakes_show_before_files_are_touched(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 from ....errors import UserError
 from ...files.text import lines
 from ..definition import Corpus
-from ..formats import check_names, part_writer, read_options
+from ..formats import check_languages, check_names, part_writer, read_options
 
 FILES = {
     "train": ["ASPEC-JE/train/train-1.txt", "ASPEC-JE/train/train-2.txt"],
@@ -29,8 +29,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     The options are ``train``, ``valid`` and ``test``, lists of files (default: :data:`FILES`).
     """
     options = read_options(corpus.options, dict(FILES))
-    if set(corpus.languages) != {"ja", "en"}:
-        raise UserError(f"the reader aspec has ja and en, not {' and '.join(corpus.languages)}")
+    check_languages(corpus, "aspec", ("ja", "en"))
     for part in FILES:
         check_names(part, options[part], archives)
         fields = _FIELDS if part == "train" else _FIELDS[1:]

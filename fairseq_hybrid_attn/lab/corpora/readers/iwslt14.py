@@ -44,9 +44,10 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
         texts |= find(path, {key: p for key, p in patterns.items() if key not in texts})
     for (name, lang), pattern in patterns.items():
         if (name, lang) not in texts:
+            example = pattern.replace("\\d+", "14").replace("X?", "").replace("\\", "")
             raise UserError(
                 f"the set {name} is not in {', '.join(map(str, archives.values()))}, which have no "
-                f"file like {example(pattern)}; a test set without it would be another one"
+                f"file like {example}; a test set without it would be another one"
             )
     for part, names in (("train", ["train"]), ("test", corpus.options["test"])):
         with part_writer(destination, part, corpus.languages) as writer:
@@ -75,11 +76,6 @@ def find(path: Path, patterns: Patterns) -> Texts:
                 # A carriage return within a line would end it for some programs.
                 texts[key] = [line.replace("\r", " ") for line in take(text, place)]
     return texts
-
-
-def example(pattern: str) -> str:
-    """Return a name that matches."""
-    return pattern.replace("\\d+", "14").replace("X?", "").replace("\\", "")
 
 
 def training_sentences(text: Iterable[str], place: str) -> Iterator[str]:

@@ -91,14 +91,13 @@ def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[
         )
     part_of = dict.fromkeys(shuffled[:tests], "test")
     part_of.update(dict.fromkeys(shuffled[tests : tests + valids], "valid"))
-    written: set = set()
+    written: set = set()  # of training pairs a hash will do, and keeps memory small
     for pair in pairs(source, target):
         key = pair[0].strip()
         if not key or not pair[1].strip():
             continue
         part = part_of.get(key, "train")
-        # Of a training pair a hash will do, and keeps memory small.
-        identity = key if part != "train" else hash_of(pair)
+        identity = hash_of(pair) if part == "train" else key
         if identity not in written:
             written.add(identity)
             write(writers[part], pair)

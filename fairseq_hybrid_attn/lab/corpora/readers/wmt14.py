@@ -14,6 +14,7 @@ from ..formats import (
     append_lines,
     append_segments,
     archive_of,
+    check_languages,
     check_names,
     part_writer,
     read_options,
@@ -36,8 +37,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     ``full`` (default) or ``filtered``.
     """
     options = read_options(corpus.options, {"train": list(TRAIN), "newstest2014": "full"})
-    if set(corpus.languages) != {"en", "de"}:
-        raise UserError(f"the reader wmt14 has en and de, not {' and '.join(corpus.languages)}")
+    check_languages(corpus, "wmt14", ("en", "de"))
     check_names("train", options["train"], TRAIN)
     if options["newstest2014"] not in list(TEST):
         raise UserError(

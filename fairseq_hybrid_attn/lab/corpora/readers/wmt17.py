@@ -33,17 +33,11 @@ LANGUAGES = ("zh", "en")
 
 @dataclass(frozen=True)
 class TrainingText:
-    """A text to train on.
-
-    Args:
-        archive: its file.
-        members: pairs of members' names, Chinese first.
-        segmented: the Chinese has spaces between words, in whole or in part; remove them.
-    """
+    """A text to train on."""
 
     archive: str
-    members: tuple[tuple[str, str], ...]
-    segmented: bool = False
+    members: tuple[tuple[str, str], ...]  # pairs of names, Chinese first
+    segmented: bool = False  # the Chinese has spaces between words, in whole or in part
 
 
 _NEWS = "news-commentary-v12.zh-en"

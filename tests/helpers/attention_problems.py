@@ -217,8 +217,7 @@ class Way:
             yield PATHS[self.path].compute
 
 
-def _grouped(name, also):
-    way = getattr(grouped, name)
+def _grouped(way, also=lambda problem: True):
     return Way("grouped", ((grouped, "_way", lambda problem: way),), also)
 
 
@@ -247,9 +246,9 @@ WAYS = {
     "regions, squares": Way("regions", SQUARES),
     "regions, undivided": Way("regions", ((region_layout, "UNDIVIDED", 0),)),
     "grouped": Way("grouped"),
-    "grouped, plain": _grouped("_plain", lambda problem: True),
-    "grouped, in blocks": _grouped("_in_blocks", _lean),
-    "grouped, by groups": _grouped("_by_groups", lambda problem: _lean(problem) & _square(problem)),
+    "grouped, plain": _grouped(grouped._plain),
+    "grouped, in blocks": _grouped(grouped._in_blocks, _lean),
+    "grouped, by groups": _grouped(grouped._by_groups, lambda x: _lean(x) and _square(x)),
     "step": Way("step"),
     "step, by slices": Way("step", ((step, "SLICED_FROM", 0),)),
     "step, by rows": Way("step", ((step, "SLICED_FROM", HUGE),)),

@@ -1,7 +1,6 @@
 """Attention by double loops over positions, in plain Python floats.
 
-Nothing here is shared with the package but the meaning of a pattern's word, which is
-spelled out again as a condition on i and j.
+The package is not used: what a pattern means is spelled out again as a condition on i and j.
 """
 
 from __future__ import annotations
@@ -10,28 +9,21 @@ import math
 
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
-CONDITIONS = {
-    "global": lambda i, j: True,
-    "past": lambda i, j: j <= i,
-    "future": lambda i, j: j >= i,
-    **{f"local{k}": (lambda i, j, k=k: abs(i - j) <= k) for k in range(1, 12)},
-    **{f"local_past{k}": (lambda i, j, k=k: i - k <= j <= i) for k in range(1, 12)},
-}
-PATTERNS = {
-    **{"global": GLOBAL, "past": PAST, "future": FUTURE},
-    **{f"local{k}": local(k) for k in range(1, 12)},
-    **{f"local_past{k}": local_past(k) for k in range(1, 12)},
+#: Each pattern, and the condition under which i attends to j.
+KINDS = {
+    "global": (GLOBAL, lambda i, j: True),
+    "past": (PAST, lambda i, j: j <= i),
+    "future": (FUTURE, lambda i, j: j >= i),
+    **{f"local{k}": (local(k), lambda i, j, k=k: abs(i - j) <= k) for k in range(1, 12)},
+    **{f"local_past{k}": (local_past(k), lambda i, j, k=k: i - k <= j <= i) for k in range(1, 12)},
 }
 
 
 def attention_head(q, k, v, bias, condition, real):
     """One head of one sentence: outputs (a vector for each i) and weights (a row for each i).
 
-    Args:
-        q, k, v: lists of vectors; q is scaled already.
-        bias: a list for each i, added to the scores.
-        condition: from (i, j) to whether i may attend to j.
-        real: for each position, whether it is a token and not padding.
+    ``q``, ``k`` and ``v`` are lists of vectors, q scaled already; ``bias`` is a list for each i;
+    ``real`` says of each position whether it is a token and not padding.
     """
     outputs, weights = [], []
     for i in range(len(q)):

@@ -17,12 +17,8 @@ TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 OTHERS = {"PADDING": "*u8", "BOUNDS": "*i32", "LSE": "*fp32", "DELTA": "*fp32"}
 
 
-def compile_all(*, branches: int, d_k: int, dtype: str, capability: int) -> dict:
-    """Compile all kernels, with padding, for long sentences.
-
-    Returns:
-        Triton's compiled kernels by name.
-    """
+def compile_all(branches: int, d_k: int, dtype: str, capability: int) -> dict:
+    """Return Triton's compiled kernels by name, with padding, for long sentences."""
     q = torch.empty(1, 1, 4096, d_k, dtype=TYPES[dtype])
     sizes = path._sizes(q, q, branches, torch.empty(1, 4096))
     sizes["ROUNDED"] = dtype != "fp32"
@@ -61,8 +57,7 @@ if __name__ == "__main__":
     for capability, dtype, d_k, branches in itertools.product(
         (90, 80), ("bf16", "fp32", "fp16"), (64, 128), (4, 1)
     ):
-        compiled = compile_all(branches=branches, d_k=d_k, dtype=dtype, capability=capability)
-        for name, kernel in compiled.items():
+        for name, kernel in compile_all(branches, d_k, dtype, capability).items():
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
                 file.write(kernel.asm["cubin"])
                 file.flush()

@@ -1,4 +1,4 @@
-"""What is particular to heads with patterns of their own; see test_paths.py for the rest."""
+"""What only heads with different patterns can get wrong; test_paths.py has the rest."""
 
 import dataclasses
 
@@ -29,8 +29,7 @@ def test_the_way():
 def test_long_sentences_without_the_private_kernel(monkeypatch):
     monkeypatch.setattr(flash, "ENABLED", False)
     problem = make("heads", 600, batch=(1, 2), width=4)
-    assert grouped.applies(problem)
-    assert grouped._way(problem) is grouped._in_blocks
+    assert grouped.applies(problem) and grouped._way(problem) is grouped._in_blocks
     check(problem, ways=WAY)
 
 

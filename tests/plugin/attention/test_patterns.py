@@ -1,7 +1,7 @@
 """Patterns against the definitions of the papers, position by position, and the papers' words."""
 
 import pytest
-from brute_force import CONDITIONS, PATTERNS
+from brute_force import KINDS
 
 from fairseq_hybrid_attn.errors import Faults, UserError
 from fairseq_hybrid_attn.patterns import (
@@ -19,13 +19,11 @@ from fairseq_hybrid_attn.patterns import (
 
 def test_mask_is_the_definition():
     """The queries are the last rows."""
-    for word, allowed in CONDITIONS.items():
+    for word, (pattern, allowed) in KINDS.items():
         for keys in range(1, 13):
+            whole = [[allowed(i, j) for j in range(keys)] for i in range(keys)]
             for queries in range(1, keys + 1):
-                expected = [
-                    [allowed(i, j) for j in range(keys)] for i in range(keys - queries, keys)
-                ]
-                assert PATTERNS[word].mask(queries, keys).tolist() == expected, word
+                assert pattern.mask(queries, keys).tolist() == whole[keys - queries :], word
     assert local(10**30).mask(4, 4).all()
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 from attention_problems import make
-from brute_force import CONDITIONS, PATTERNS, attention_head
+from brute_force import KINDS, attention_head
 
 from fairseq_hybrid_attn.attention.reference import masked_softmax, reference
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
@@ -20,7 +20,7 @@ BRANCHES = [
 
 def test_reference_is_the_double_loop():
     for words in BRANCHES:
-        branches = tuple(tuple(PATTERNS[word] for word in branch) for branch in words)
+        branches = tuple(tuple(KINDS[word][0] for word in branch) for branch in words)
         for n, padded in ((1, "left"), (2, "right"), (4, "left"), (7, "right"), (8, "left")):
             settings = {"padded": padded, "bias": "bhnm", "seed": n, "dtype": torch.float64}
             problem = make(branches, n, width=3, need_weights=True, **settings)
@@ -30,7 +30,7 @@ def test_reference_is_the_double_loop():
                 for b, h in [(b, h) for b in range(4) for h in range(problem.q.size(1))]:
                     found = attention_head(
                         *(x[b, h].tolist() for x in (problem.q, problem.k, problem.v, bias)),
-                        CONDITIONS[heads[h % len(heads)]],
+                        KINDS[heads[h % len(heads)]][1],
                         (~problem.key_padding[b]).tolist(),
                     )
                     for got, want in zip((result.outputs, result.weights), found, strict=True):

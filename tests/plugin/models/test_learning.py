@@ -11,35 +11,25 @@ import pytest
 import torch
 import torch.nn.functional as F
 from fairseq.sequence_generator import SequenceGenerator
-from models import EOS, PAD, build
+from models import EOS, PAD, TINY, build, pad
 
 FIRST, SYMBOLS, LENGTHS, BATCH, STEPS = 4, 8, (2, 6), 96, 350
-SIZE = {
+SIZE = TINY | {
     "encoder_embed_dim": 48,
     "encoder_ffn_embed_dim": 96,
     "encoder_layers": 2,
     "decoder_layers": 1,
-    "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4,
-    "dropout": 0.0,
     "share_all_embeddings": True,
-    "max_source_positions": 64,
-    "max_target_positions": 64,
 }
 SLOW = pytest.mark.slow
 
 
 def batch(size):
     """Sources padded on the left, as fairseq does, and targets padded on the right."""
-    longest = LENGTHS[1] + 1
-    source = torch.full((size, longest), PAD)
-    target = torch.full((size, longest), PAD)
-    for row in range(size):
-        n = int(torch.randint(LENGTHS[0], LENGTHS[1] + 1, ()))
-        words, end = torch.randint(FIRST, FIRST + SYMBOLS, (n,)), torch.tensor([EOS])
-        source[row, longest - n - 1 :] = torch.cat([words, end])
-        target[row, : n + 1] = torch.cat([words.flip(0), end])
-    return source, target
+    lengths = torch.randint(LENGTHS[0], LENGTHS[1] + 1, (size,)).tolist()
+    words = [torch.randint(FIRST, FIRST + SYMBOLS, (n,)).tolist() for n in lengths]
+    target = pad([[*x[::-1], EOS] for x in words], PAD, left=False)
+    return pad([[*x, EOS] for x in words], PAD, left=True), target
 
 
 def train(model):

@@ -83,9 +83,8 @@ def test_global_patterns_alone_are_the_stock_transformer():
     }.items():
         ours = build_tiny(name, **settings).double()
         ours.load_state_dict(stock.state_dict())
-        torch.testing.assert_close(
-            logits(ours, SENTENCES, PREFIXES), expected, rtol=0, atol=1e-10, msg=name
-        )
+        found = logits(ours, SENTENCES, PREFIXES)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10, msg=name)
 
 
 def test_global_heads_without_positions_do_not_see_the_order():
@@ -104,53 +103,49 @@ def test_encoding_masks_hide_one_direction_in_every_layer():
     changed = torch.where(torch.eye(6).bool(), 11, base)  # row j has another word at j
     for name, unseen in (("past-only", torch.triu), ("future-only", torch.tril)):
         encoder = build_tiny(name, no_encoder_positions=True).double().encoder
-        states, others = (
-            encoder(words)["encoder_out"][0] for words in (base.repeat(6, 1), changed)
-        )
+        both = (base.repeat(6, 1), changed)
+        states, others = (encoder(words)["encoder_out"][0] for words in both)
         same = (others == states).all(2)  # [i, j]: state i is as without the change of word j
         diagonal = 1 if name == "past-only" else -1
         assert same.equal(unseen(torch.ones(6, 6), diagonal).bool()), name
 
 
-@pytest.mark.parametrize(
-    "name", ["mma", "hysan-gated", "hysan-concat", "gate-hidden", "local-s", "lstm-on-top"]
-)
-def test_activation_checkpointing_gives_the_same_gradients(name):
-    found = []
-    for checkpoint in (False, True):
-        model = build_tiny(name, checkpoint_activations=checkpoint, dropout=0.1).train().double()
-        for side in (model.encoder, model.decoder):
-            wrapped = [*side.layers, side.top] if hasattr(side, "top") else side.layers
-            assert all(hasattr(layer, "precheckpoint_forward") == checkpoint for layer in wrapped)
-        torch.manual_seed(1)
-        with record_attention(model) as records:
-            logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
-        # Checkpointing computes each layer once more for its gradient.
-        expected = set() if name == "lstm-on-top" else {1 + checkpoint}
-        assert {len(calls) for calls in records.values()} == expected
-        found.append(gradients(model))
-    assert_all_close(*found)
+def test_activation_checkpointing_gives_the_same_gradients():
+    for name in ("mma", "hysan-gated", "hysan-concat", "gate-hidden", "local-s", "lstm-on-top"):
+        found = []
+        for checkpoint in (False, True):
+            model = build_tiny(name, checkpoint_activations=checkpoint, dropout=0.1).train()
+            for side in (model.encoder, model.decoder):
+                wrapped = [*side.layers, side.top] if hasattr(side, "top") else side.layers
+                assert all(hasattr(x, "precheckpoint_forward") == checkpoint for x in wrapped)
+            torch.manual_seed(1)
+            with record_attention(model.double()) as records:
+                logits(model, SENTENCES, PREFIXES).pow(2).sum().backward()
+            # Checkpointing computes each layer once more for its gradient.
+            expected = set() if name == "lstm-on-top" else {1 + checkpoint}
+            assert {len(calls) for calls in records.values()} == expected, name
+            found.append(gradients(model))
+        assert_all_close(*found)
 
 
-@pytest.mark.parametrize("name", ["mma", "hysan-gated", "gate-hidden", "lstm-on-top"])
-def test_pruned_layers_keep_their_places_patterns_and_weights(name):
+def test_pruned_layers_keep_their_places_patterns_and_weights():
     """Layers 0 and 2 of a model trained with LayerDrop.  The setting stays with the model, so its
     own weights load again, and a side without the setting is kept whole."""
-    whole = build_tiny(name, encoder_layerdrop=0.5, decoder_layerdrop=0.5)
-    logits(whole.train(), SENTENCES, PREFIXES).pow(2).sum().backward()
-    for settings in ({}, {"decoder_layers_to_keep": "1"}):
-        pruned, again = (
-            build_tiny(name, encoder_layers_to_keep="0,2", **settings) for _ in range(2)
-        )
-        pruned.load_state_dict(copy.deepcopy(whole.state_dict()))
-        for layer, old in zip(pruned.encoder.layers, (0, 2), strict=True):
-            kept = whole.encoder.layers[old]
-            assert_all_close(layer.state_dict(), kept.state_dict(), rtol=0, atol=0)
-            if name != "lstm-on-top":
-                assert layer.self_attn.branches == kept.self_attn.branches
-        again.load_state_dict(pruned.state_dict())
-        assert len(again.decoder.layers) == (1 if settings else 2)
-        assert logits(again, SENTENCES, PREFIXES).equal(logits(pruned, SENTENCES, PREFIXES))
+    for name in ("mma", "hysan-gated", "gate-hidden", "lstm-on-top"):
+        whole = build_tiny(name, encoder_layerdrop=0.5, decoder_layerdrop=0.5)
+        logits(whole.train(), SENTENCES, PREFIXES).pow(2).sum().backward()
+        for more, layers in (({}, 2), ({"decoder_layers_to_keep": "1"}, 1)):
+            settings = {"encoder_layers_to_keep": "0,2", **more}
+            pruned, again = (build_tiny(name, **settings) for _ in range(2))
+            pruned.load_state_dict(copy.deepcopy(whole.state_dict()))
+            for layer, old in zip(pruned.encoder.layers, (0, 2), strict=True):
+                kept = whole.encoder.layers[old]
+                assert_all_close(layer.state_dict(), kept.state_dict(), rtol=0, atol=0)
+                if name != "lstm-on-top":
+                    assert layer.self_attn.branches == kept.self_attn.branches
+            again.load_state_dict(pruned.state_dict())
+            assert len(again.decoder.layers) == layers
+            assert logits(again, SENTENCES, PREFIXES).equal(logits(pruned, SENTENCES, PREFIXES))
 
 
 def test_tied_embeddings_and_a_decoder_that_sees_the_source():

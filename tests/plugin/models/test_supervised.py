@@ -2,15 +2,15 @@
 
 import math
 import shutil
-from argparse import Namespace
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
 import torch
 from cli import USER_DIR, generate, run, train
+from every_model import MODELS, legacy
 from fairseq.data import LanguagePairDataset, ListDataset, indexed_dataset
 from fairseq.logging import metrics
-from fairseq.models.lstm import LSTMModel, base_architecture
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from models import (
     ARCHITECTURES,
@@ -23,7 +23,6 @@ from models import (
     build_tiny,
     dictionary,
     gradients,
-    task_of,
 )
 from omegaconf import OmegaConf
 
@@ -63,18 +62,7 @@ def criterion(load_dataset=None, **settings):
 
 def lstm(**settings):
     """fairseq's own LSTM, two layers."""
-    sizes = (
-        "encoder_embed_dim",
-        "decoder_embed_dim",
-        "decoder_hidden_size",
-        "decoder_out_embed_dim",
-    )
-    args = Namespace(**dict.fromkeys(sizes, 16), encoder_hidden_size=8, encoder_bidirectional=True)
-    vars(args).update(encoder_layers=2, decoder_layers=2, dropout=0.0, criterion=CRITERION)
-    vars(args).update(settings)
-    base_architecture(args)
-    torch.manual_seed(0)
-    return LSTMModel.build_model(args, task_of()).eval()
+    return legacy(**MODELS["lstm-bidirectional"][1], dropout=0.0, **settings)
 
 
 OTHERS = {"stock": build_stock, "lstm": lstm}
@@ -149,25 +137,23 @@ def test_gold_of_a_batch_is_that_of_each_sentence():
 # --- Eq. 13 -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*TRANSFORMERS, "lstm"])
-def test_distances_are_equation_13_alone_and_in_any_batch(name):
-    model, loss, alone = model_of(name), criterion(), []
-    for data in zip(SOURCES, TARGETS, LINKS, strict=True):
-        sample = batch(*([part] for part in data))
-        (weights,) = attention_of(model, sample)
-        torch.testing.assert_close(weights.sum(1), torch.ones(len(data[1]) + 1))
-        squares = 0.0
-        for t, row in enumerate(gold(sample)[0].tolist() if data[2] else []):
-            if any(row):
-                squares += sum((g - float(w)) ** 2 for g, w in zip(row, weights[t], strict=True))
-        alone.append(math.sqrt(squares))
-    assert alone[2] == 0 and min(alone[0], alone[1], alone[3]) > 0.1
-    for left in (True, False):
-        sample = batch(left_pad_source=left)
-        distances, supervised = loss.distances(sample, attention_of(model, sample))
-        order = sample["id"].tolist()
-        assert distances.tolist() == pytest.approx([alone[number] for number in order], abs=1e-5)
-        assert supervised.tolist() == [number != 2 for number in order]
+def test_distances_are_equation_13_alone_and_in_any_batch():
+    for name in (*TRANSFORMERS, "lstm"):
+        model, alone = model_of(name), []
+        for data in zip(SOURCES, TARGETS, LINKS, strict=True):
+            sample = batch(*([part] for part in data))
+            (weights,) = attention_of(model, sample)
+            torch.testing.assert_close(weights.sum(1), torch.ones(len(data[1]) + 1))
+            (wanted,) = gold(sample) if data[2] else [torch.zeros_like(weights)]
+            squares = (wanted - weights.detach()).double() ** 2
+            alone.append(math.sqrt(squares[wanted.sum(1) > 0].sum()))
+        assert alone[2] == 0 and min(alone[0], alone[1], alone[3]) > 0.1, name
+        for left in (True, False):
+            sample = batch(left_pad_source=left)
+            distances, supervised = criterion().distances(sample, attention_of(model, sample))
+            order = sample["id"].tolist()
+            assert distances.tolist() == pytest.approx([alone[i] for i in order], abs=1e-5), name
+            assert supervised.tolist() == [number != 2 for number in order], name
 
 
 def heads_by_hand(layer, query, key):
@@ -183,27 +169,23 @@ def heads_by_hand(layer, query, key):
     ]
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_a_head_is_that_head(name):
+def test_a_head_is_that_head():
     """Before dropout of attention weights."""
-    model = model_of(name, attention_dropout=0.5).train()
-    number, inputs = len(model.decoder.layers), []
-    for layer in model.decoder.layers:
-        layer.encoder_attn.register_forward_pre_hook(
-            lambda m, args, kwargs: inputs.append((kwargs["query"], kwargs["key"])),
-            with_kwargs=True,
-        )
     sample = batch([SOURCES[0]], [TARGETS[0]], [LINKS[0]])
-    for which, place in (
-        ((), (number - 1, 3)),
-        ((1, 2), (0, 1)),
-        ((-2, -4), (number - 2, 0)),
-    ):
-        inputs.clear()
-        found = attention_of(model, sample, *which)
-        by_hand = heads_by_hand(model.decoder.layers[place[0]], *inputs[place[0]])
-        torch.testing.assert_close(found, by_hand[place[1]])
-    assert not any(layer._forward_hooks for layer in model.decoder.layers)  # they are gone
+    for name in TRANSFORMERS:
+        model, inputs = model_of(name, attention_dropout=0.5).train(), []
+        for layer in model.decoder.layers:
+            layer.encoder_attn.register_forward_pre_hook(
+                lambda m, _, given, to=inputs: to.append((given["query"], given["key"])),
+                with_kwargs=True,
+            )
+        last = len(model.decoder.layers) - 1
+        for which, layer, head in (((), last, 3), ((1, 2), 0, 1), ((-2, -4), last - 1, 0)):
+            inputs.clear()
+            found = attention_of(model, sample, *which)
+            by_hand = heads_by_hand(model.decoder.layers[layer], *inputs[layer])
+            torch.testing.assert_close(found, by_hand[head], msg=f"{name} {which}")
+        assert not any(layer._forward_hooks for layer in model.decoder.layers)  # they are gone
 
 
 def test_the_loss_is_fairseq_s_plus_the_weighted_sum_of_distances():
@@ -256,19 +238,14 @@ ABOVE = (
 )
 
 
-@pytest.mark.parametrize("name", ["stock", "hysan-gated", "lstm-on-top"])
-def test_gradient_reaches_only_what_lies_before_the_head(name):
-    for layer in (1, 2):
+def test_gradient_reaches_only_what_lies_before_the_head():
+    for name, layer in product(("stock", "hysan-gated", "lstm-on-top"), (1, 2)):
         found, here = gradients_of_distances(model_of(name), layer), f"decoder.layers.{layer - 1}"
         below = tuple(f"decoder.layers.{number}" for number in range(layer))
+        before = ("encoder.", "decoder.embed_tokens", *below)
         above = tuple(f"{here}.{part}" for part in ABOVE)
-        expected = {
-            n
-            for n in found
-            if n.startswith(("encoder.", "decoder.embed_tokens", *below))
-            and not n.startswith(above)
-        }
-        assert {n for n, gradient in found.items() if gradient is not None} == expected
+        for n, gradient in found.items():
+            assert (gradient is not None) == (n.startswith(before) and not n.startswith(above)), n
         # Of the head's own projections, its rows alone; the bias of keys moves no weight at all.
         for part in ("q_proj.weight", "q_proj.bias", "k_proj.weight"):
             gradient = found[f"{here}.encoder_attn.{part}"]
@@ -281,7 +258,11 @@ def test_gradient_of_an_lstm():
     """The attention feeds the next step, so all but the last layer's output lies before it."""
     found = gradients_of_distances(lstm())
     without = {name for name, gradient in found.items() if gradient is None}
-    assert without == {"decoder.fc_out.weight", "decoder.fc_out.bias"}
+    assert without == {
+        f"decoder.{layer}.{part}"
+        for layer in ("fc_out", "additional_fc")
+        for part in ("weight", "bias")
+    }
     for name in ("decoder.attention.input_proj.weight", "encoder.lstm.weight_ih_l0"):
         assert found[name].any()
 
@@ -356,26 +337,29 @@ def test_missing_heads_are_refused():
             pass
 
 
-@pytest.mark.parametrize("together", [2, 10_000])
-def test_alignments_that_do_not_fit_are_refused(together, monkeypatch):
+def test_alignments_that_do_not_fit_are_refused(monkeypatch):
     """By their numbers of lines, or by line, link and lengths."""
-    monkeypatch.setattr("fairseq_hybrid_attn.alignment_data._TOGETHER", together)
 
     def refusal(links, sources=SOURCES, targets=TARGETS):
         with pytest.raises(UserError) as error:
             check_alignments(dataset(sources, targets, links), "train")
         return str(error.value)
 
-    check_alignments(dataset(SOURCES, TARGETS, LINKS), "train")
-    for links in (LINKS[:3], [*LINKS, []]):
-        assert f"train: {len(links)} lines of alignments, but 4 sentence pairs" in refusal(links)
-    assert refusal([LINKS[0], [(1, 0)], [(0, 4), (0, 3)], [(0, -1)]]).split("\n  ")[1:] == [
-        "line 2: 1-0, but the source has 1 tokens and the target 1",  # to the end symbol
-        "line 3: 0-4, but the source has 2 tokens and the target 4",
-        "line 4: 0--1, but the source has 5 tokens and the target 2",
-    ]
-    assert "and 7 more" in refusal([[(1, 1)]] * 12, [[4]] * 12, [[4]] * 12)
-    assert "no link at all" in refusal([[]] * 4)
+    for together in (2, 10_000):
+        monkeypatch.setattr("fairseq_hybrid_attn.alignment_data._TOGETHER", together)
+        check_alignments(dataset(SOURCES, TARGETS, LINKS), "train")
+        for links in (LINKS[:3], [*LINKS, []]):
+            assert f"train: {len(links)} lines of alignments, but 4 sentence pairs" in refusal(
+                links
+            )
+        wrong = refusal([LINKS[0], [(1, 0)], [(0, 4), (0, 3)], [(0, -1)]])
+        assert wrong.split("\n  ")[1:] == [
+            "line 2: 1-0, but the source has 1 tokens and the target 1",  # to the end symbol
+            "line 3: 0-4, but the source has 2 tokens and the target 4",
+            "line 4: 0--1, but the source has 5 tokens and the target 2",
+        ]
+        assert "and 7 more" in refusal([[(1, 1)]] * 12, [[4]] * 12, [[4]] * 12)
+        assert "no link at all" in refusal([[]] * 4)
 
 
 # --- learning -----------------------------------------------------------------------------------

@@ -73,13 +73,15 @@ def test_translates_plain_text_as_fairseq_interactive_does(subwords, tmp_path):
     assert re.findall(r"^D-.*\t(.*)$", done.stdout, re.MULTILINE) == found
 
 
-def test_every_architecture_is_loaded_by_any_class(tmp_path, monkeypatch):
-    for arch in ARCHITECTURES:
+def test_every_model_is_loaded_by_any_class(tmp_path, monkeypatch):
+    """Also by the name of a size."""
+    architectures = {MODEL_REGISTRY[arch]: arch for arch in ARCHITECTURES}.values()
+    for arch in architectures:
         squeeze = ["--squeeze-ratio", "4"] if re.search("hysan|mask", arch) else []
         flags = [*analysed.TINY, *squeeze]
         monkeypatch.setitem(analysed.MODELS, arch, (arch, flags))
-    analysed.make_data(tmp_path, ARCHITECTURES)
-    for arch in ARCHITECTURES:
+    analysed.make_data(tmp_path, architectures)
+    for arch in architectures:
         translator = MMA.from_pretrained(str(tmp_path), f"{arch}.pt", "./bin")
         assert type(translator.models[0]) is MODEL_REGISTRY[arch], arch
         assert len(translator.translate("Da@@ s Haus", max_len_b=4).split()) <= 5

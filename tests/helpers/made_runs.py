@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import dataclasses
 import io
 import json
@@ -99,6 +100,17 @@ class MadeWorkspace:
         run.folder.result.write_text(json.dumps(result))
         run.folder.begun.write_text(json.dumps({"identity": result["identity"]}))
 
+    def make_stale(self, run: Run) -> None:
+        """Give a run's result the identity of other code."""
+        result = json.loads(run.folder.result.read_text())
+        result["identity"]["code"] = "other"
+        run.folder.result.write_text(json.dumps(result))
+
+    def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:
+        """The table's CSV, by row and column; of a curve, the last point."""
+        text = self.hybrid("table", table, "--format", "csv", *flags)
+        return {(c["row"], c["column"]): c for c in csv.DictReader(io.StringIO(text))}
+
     def hybrid(self, *arguments: object) -> str:
         """What a command prints; unless ``--output`` is given, it is about this workspace."""
         words = [str(word) for word in arguments]
@@ -116,3 +128,7 @@ def score(translations: list[str], references: list[str]) -> float:
 def write_lines(path: Path, lines: list[str] | str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def read_lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()

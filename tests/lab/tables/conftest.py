@@ -65,6 +65,7 @@ TABLES = {
     },
     "toy/gates.yaml": {
         "title": "Toy gates",
+        "baseline": "plain",
         "transposed": True,
         "columns": {
             "bleu": {},
@@ -72,8 +73,9 @@ TABLES = {
             "aer": {"run": "bleu", "score": "aer"},
             "second": {"run": "bleu", "score": "bleu.second"},
             "wrong": {"run": "bleu", "score": "gate.encoder.9"},
+            "tokenised": {"run": "bleu", "score": "tokenised_bleu"},
         },
-        "rows": ROWS,
+        "rows": {**ROWS, "head2": {**ROWS["plain"], "scores": {"aer": "aer.head2"}}},
     },
 }
 SHARES = {"plain/bleu": 0.1, "plain/nopos": 0.5, "ours/bleu": 0.13, "ours/nopos": 0.15}

@@ -1,6 +1,6 @@
 """Our own study of positions (configs/evidence): systems of several papers at one size."""
 
-from rows import EVERY_TABLE, FULL, build, flags
+from rows import CELLS, EVERY_TABLE, FULL, build, flags
 
 from fairseq_hybrid_attn.errors import Faults
 from fairseq_hybrid_attn.lab.configuration.settings import Settings
@@ -24,16 +24,8 @@ def common(settings: Settings) -> dict:
 
 
 def test_all_runs_have_one_size_and_one_budget():
-    assert len(RUNS) == 4 * 3
     first, *others = map(common, RUNS.values())
-    assert all(other == first for other in others)
-
-
-def patterns(settings, flag, vocabulary):
-    faults = Faults("settings")
-    found = parse_patterns(flag, settings.train[flag], vocabulary, faults)
-    faults.raise_if_any()
-    return found
+    assert len(others) == 4 * 3 - 1 and all(other == first for other in others)
 
 
 def test_more_updates_are_all_that_evidence_longer_changes():
@@ -48,14 +40,18 @@ def test_the_sum_without_patterns_is_that_of_e1():
     """Its settings but for the branches, of which none hides what another shows."""
     cells = EVERY_TABLE["evidence/sum"].cells()
     (ours,) = [cell.settings(FULL) for cell in cells if cell.owner is cell]
-    e1, words = RUNS["hysan_e1", "positions"], ("encoder-branches", "decoder-branches")
+    e1, faults, n = RUNS["hysan_e1", "positions"], Faults("settings"), 1000
     assert common(ours) == common(e1)
-    n = 1000
-    for flag, vocabulary in zip(words, (HYSAN_ENCODER, HYSAN_DECODER), strict=True):
-        mine, theirs = (patterns(one, flag, vocabulary) for one in (ours, e1))
+    for flag, vocabulary, everything in [
+        ("encoder-branches", HYSAN_ENCODER, GLOBAL),
+        ("decoder-branches", HYSAN_DECODER, PAST),
+    ]:
+        mine, theirs = (
+            parse_patterns(flag, one.train[flag], vocabulary, faults) for one in (ours, e1)
+        )
         assert len(mine) == len(theirs)
-        everything = {"encoder-branches": GLOBAL, "decoder-branches": PAST}[flag].mask(n, n)
-        assert all(pattern.mask(n, n).equal(everything) for pattern in mine)
+        assert all(pattern.mask(n, n).equal(everything.mask(n, n)) for pattern in mine)
+    faults.raise_if_any()
 
 
 def test_columns_are_about_positions_alone():
@@ -70,17 +66,14 @@ def test_columns_are_about_positions_alone():
 
 def test_systems_are_those_of_the_papers():
     """Their patterns, as the papers' tables have them."""
-    for row, name, keys in [
-        ("transformer", "mma/table2/transformer", "head-patterns"),
-        ("transformer_mma", "mma/table2/transformer_mma", "head-patterns"),
-        ("hysan_e1", "hysan/table1/e1", "encoder-branches decoder-branches"),
-        ("hybrid_gate", "hybrid_gate/table1/hybrid_gate", "hybrid-layers local-window"),
+    for row, cell, keys in [
+        ("transformer", "mma/table2/transformer/de-en", "head-patterns"),
+        ("transformer_mma", "mma/table2/transformer_mma/de-en", "head-patterns"),
+        ("hysan_e1", "hysan/table1/e1/bleu", "encoder-branches decoder-branches"),
+        ("hybrid_gate", "hybrid_gate/table1/hybrid_gate/bleu", "hybrid-layers local-window"),
     ]:
-        table, _, theirs = name.rpartition("/")
-        (cell, *_) = [c for c in EVERY_TABLE[table].cells() if c.row.name == theirs]
-        theirs, ours = cell.settings(FULL).train, RUNS[row, "positions"].train
-        for key in keys.split():
-            assert ours.get(key) == theirs.get(key), (row, key)
+        theirs, ours = CELLS[cell].settings(FULL).train, RUNS[row, "positions"].train
+        assert all(ours.get(key) == theirs.get(key) for key in keys.split()), row
 
 
 def test_models_have_the_parameters_of_their_patterns_alone():
@@ -95,20 +88,22 @@ def test_models_have_the_parameters_of_their_patterns_alone():
 
 
 def test_reported_numbers_are_those_of_the_papers_tables():
-    hysan, hybrid = {"transformer": "base", "hysan_e1": "e1"}, ["transformer", "hybrid_gate"]
-    mma = ["transformer", "transformer_mma"]
-    theirs = {
-        "positions": ("hysan/table1", "bleu", hysan),
-        "no_positions": ("hysan/table1", "nopos", hysan),
-        "positions_mma": ("mma/table2", "de-en", dict(zip(mma, mma, strict=True))),
-        "no_encoder_positions": ("mma/table3", "de-en", {row: f"{row}_nopos" for row in mma}),
-        "positions_hybrid": ("hybrid_gate/table1", "bleu", dict(zip(hybrid, hybrid, strict=True))),
+    ours = {
+        f"{row.name}/{column}": number
+        for row in POSITIONS.rows
+        for column, number in row.paper.items()
+        if number is not None
     }
-    count = 0
-    for row in POSITIONS.rows:
-        for column, number in row.paper.items():
-            if number is not None:
-                count += 1
-                table, their_column, rows = theirs[column]
-                assert number == EVERY_TABLE[table].row(rows[row.name]).paper[their_column]
-    assert count == 10
+    theirs = {
+        "transformer/positions": "hysan/table1/base/bleu",
+        "hysan_e1/positions": "hysan/table1/e1/bleu",
+        "transformer/no_positions": "hysan/table1/base/nopos",
+        "hysan_e1/no_positions": "hysan/table1/e1/nopos",
+        "transformer/positions_mma": "mma/table2/transformer/de-en",
+        "transformer_mma/positions_mma": "mma/table2/transformer_mma/de-en",
+        "transformer/no_encoder_positions": "mma/table3/transformer_nopos/de-en",
+        "transformer_mma/no_encoder_positions": "mma/table3/transformer_mma_nopos/de-en",
+        "transformer/positions_hybrid": "hybrid_gate/table1/transformer/bleu",
+        "hybrid_gate/positions_hybrid": "hybrid_gate/table1/hybrid_gate/bleu",
+    }
+    assert ours == {name: CELLS[cell].paper for name, cell in theirs.items()}

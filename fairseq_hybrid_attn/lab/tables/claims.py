@@ -14,7 +14,7 @@ import re
 from ...errors import UserError
 from ..configuration.tables import Cell, Claim, Table
 from ..runs.status import State
-from ..scoring.combining import Combined, combined
+from ..scoring.combining import combined
 from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES
 from .grids import STALE
@@ -65,11 +65,7 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
 
 
 def judge(results: RunResults) -> list[Verdict]:
-    """The verdicts on all claims of a plan's table.
-
-    A claim has held if the whole 95 % interval of our sum is above zero, and the sum of each
-    seed; it did not hold if both are below.
-    """
+    """The verdicts on all claims of a plan's table, as :data:`HOW_JUDGED` says."""
     table = results.plan.table
     return [_judge(results, claim, terms_of(table, claim)) for claim in table.claims]
 
@@ -97,7 +93,9 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
         why_not = TOO_FEW
     if why_not:
         return Verdict(claim.says, paper, None, {}, lacking, False, why_not)
-    ours = _sum(together, 1 / len(found))
+    first = together[0][1]
+    summands = [(sign / len(found), one.translations) for sign, one in together]
+    ours = combined(first.score, summands, first.references, first.target, first.lowercase)
     by_seed = {
         str(seed): sum(sign * one.measure().value for sign, one in terms_found)
         for seed, terms_found in found.items()
@@ -121,17 +119,6 @@ def _of_seed(
         for sign, cell in terms
     ]
     return found if all(isinstance(one, ScoredTranslations) for _, one in found) else None
-
-
-def _sum(terms: list[tuple[int, ScoredTranslations]], factor: float) -> Combined:
-    first = terms[0][1]
-    return combined(
-        first.score,
-        [(sign * factor, one.translations) for sign, one in terms],
-        first.references,
-        first.target,
-        first.lowercase,
-    )
 
 
 def in_words(one: Verdict, emphasis: str = "") -> str:

@@ -27,7 +27,9 @@ def rows_grid(numbers: TableNumbers, section: Section) -> Grid:
         "ours": _ours,
     }
     if numbers.is_papers:
-        columns["ours - paper"] = lambda line: signed(_from_paper(line))
+        columns["ours - paper"] = lambda line: (
+            signed(line.ours.value - line.paper) if line.ours and line.paper is not None else ""
+        )
     if section.baseline is not None:
         name = section.baseline.row
         columns |= {
@@ -125,10 +127,6 @@ def _ours(line: Line) -> str:
         return line.why_not
     interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
     return f"{ours.value:.2f}{interval}{STALE if ours.stale else ''}"
-
-
-def _from_paper(line: Line) -> float | None:
-    return None if line.ours is None or line.paper is None else line.ours.value - line.paper
 
 
 def _difference(section: Section, line: Line) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import math
 import statistics
-from collections.abc import Iterable
 from dataclasses import replace
 
 from scipy.stats import t as student
@@ -94,7 +93,7 @@ def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
         by_seed=tuple(values),
         interval=_over_seeds(values),
         over="seeds",
-        signature=_signature(score["signature"] for score in scores),
+        signature="; ".join(dict.fromkeys(score["signature"] for score in scores)),
         updates=at,
     )
 
@@ -119,7 +118,9 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
     """A cell's number, with its interval and significance; a UserError says why there is none."""
     done = results.of_cell(cell)
     if not done:
-        raise UserError(_why_not(results, cell))
+        states = {run.seed: results.status(run) for run in results.runs(cell)}
+        begun = [seed for seed, found in states.items() if found.state is not State.NOT_BEGUN]
+        raise UserError(f"seed {begun[0]}: {states[begun[0]]}" if begun else "not run")
     score, found = _values(results, cell, done)
     values = [one["value"] for one in found]
     interval, over, p_values = _over_seeds(values), "seeds", ()
@@ -141,7 +142,8 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
         interval=interval,
         over=over,
         seeds=tuple(run.seed for run, _ in done),
-        signature=_signature(one["signature"] for one in found),
+        # Several, if seeds were scored by different versions.
+        signature="; ".join(dict.fromkeys(one["signature"] for one in found)),
         p_values=p_values,
         stale="; ".join(sorted({str(found) for found in states if found.state is State.STALE})),
         updates=statistics.fmean(result["updates"] for _, result in done),
@@ -180,11 +182,6 @@ def _values(
     return score, [_with_view(one.measure(), column, one) for one in found]
 
 
-def _signature(of_seeds: Iterable[str]) -> str:
-    """How a number was computed: several ways, if seeds were scored by different versions."""
-    return "; ".join(dict.fromkeys(of_seeds))
-
-
 def _scores(result: dict, column: Column) -> dict:
     """The scores of a run; of a curve, the last of each."""
     if not column.curve:
@@ -211,12 +208,6 @@ def _with_view(score: Score, column: Column, found: ScoredTranslations) -> dict:
     cut = "|cut:reference" if column.cut else ""
     signature = f"{score.signature}{how}|sentences:{len(found.references)}{cut}"
     return {"value": score.value, "signature": signature}
-
-
-def _why_not(results: RunResults, cell: Cell) -> str:
-    states = {run.seed: results.status(run) for run in results.runs(cell)}
-    begun = [seed for seed, found in states.items() if found.state is not State.NOT_BEGUN]
-    return f"seed {begun[0]}: {states[begun[0]]}" if begun else "not run"
 
 
 def _over_seeds(values: list[float]) -> float | None:

@@ -122,8 +122,7 @@ class TableNumbers:
 def rebuilt(kind: type, content: object) -> object:
     """The inverse of ``dataclasses.asdict``, after JSON too.
 
-    Raises:
-        KeyError, TypeError, ValueError, AttributeError: if the content is something else.
+    Other content raises KeyError, TypeError, ValueError or AttributeError.
     """
     if is_dataclass(kind):
         kinds = get_type_hints(kind)

@@ -13,12 +13,10 @@ from .numbers import Line, Section, TableNumbers
 
 
 def as_terminal(numbers: TableNumbers) -> str:
-    """For a terminal."""
     return _text(numbers, numbers.title, Grid.terminal, emphasis="")
 
 
 def as_markdown(numbers: TableNumbers) -> str:
-    """For a document."""
     return _text(numbers, f"### {numbers.title}", Grid.markdown, emphasis="**")
 
 
@@ -31,7 +29,6 @@ def as_csv(numbers: TableNumbers) -> str:
 def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, object]:
     ours = line.ours
     has = {} if ours is None else asdict(ours)
-    p_values = [_digits(p) or "-" for p in has.get("p_values", ())]
     return {
         "table": numbers.table,
         "row": line.row,
@@ -48,7 +45,7 @@ def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, ob
         "by_seed": " ".join(map(_digits, has.get("by_seed", ()))),
         "paper_difference": _digits(section.paper_difference(line)),
         "our_difference": _digits(section.our_difference(line)),
-        "p_values": " ".join(p_values),
+        "p_values": " ".join(_digits(p) or "-" for p in has.get("p_values", ())),
         "parameters": has.get("parameters"),
         "updates": f"{ours.updates:.0f}" if ours else "",
         "signature": has.get("signature"),
@@ -72,8 +69,11 @@ FORMATS: dict[str, Callable[[TableNumbers], str]] = {
 def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], emphasis: str) -> str:
     blocks = [heading]
     if not numbers.is_papers:
+        text = f"another text ({numbers.text})" if numbers.text else "its corpus"
+        # The full profile leaves a table's own sizes as they are.
+        scale = "On" if numbers.profile == "full" else f"Profile {numbers.profile} on"
         blocks.append(
-            f"{_scale(numbers)}: levels cannot be compared with the paper's; differences between "
+            f"{scale} {text}: levels cannot be compared with the paper's; differences between "
             "rows can."
         )
     if numbers.transposed:
@@ -90,15 +90,6 @@ def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], emph
     if numbers.notes:
         blocks.append(f"Note: {numbers.notes}")
     return "\n\n".join(blocks) + "\n"
-
-
-def _scale(numbers: TableNumbers) -> str:
-    """On what text and at what scale, where it is not the paper's."""
-    text = f"another text ({numbers.text})" if numbers.text else "its corpus"
-    # The full profile leaves a table's own sizes as they are.
-    if numbers.profile == "full":
-        return f"On {text}"
-    return f"Profile {numbers.profile} on {text}"
 
 
 def _digits(value: float | None) -> str:

@@ -21,28 +21,22 @@ mind: a system at 10 BLEU cannot fall by 16.
 
 
 def write_up(folder: Path, name: str, configs: Path) -> str:
-    """The document, as Markdown.
-
-    Args:
-        folder: where results are kept.
-        name: the folder, as seen from the document.
-        configs: the folder of the tables' configurations.
-    """
+    """Return the document as Markdown; ``name`` is the folder of results as seen from it."""
     tables = read_tables(folder, configs)
     blocks, written = [HEAD.format(folder=name)], set[tuple[str, str]]()
     for one in tables:
         if one.numbers.is_measured:
-            blocks += [as_markdown(one.numbers), *_figure(one, name)]
-            blocks += [_how(one, written), *_unfinished(one)]
+            blocks.append(as_markdown(one.numbers))
+            if one.figure:
+                blocks.append(f"![{one.numbers.title}]({name}/tables/{one.figure})\n")
+            blocks.append(_how(one, written))
+            if one.unfinished:
+                blocks.append(f"Not finished: {_states(one)}\n")
             written.add((one.numbers.table, one.numbers.label))
     not_run = [_not_run(one) for one in tables if not one.numbers.is_measured]
     if not_run:
         blocks += ["## Not run\n", "\n".join(not_run) + "\n"]
     return "\n".join(blocks)
-
-
-def _figure(one: KeptTable, name: str) -> list[str]:
-    return [f"![{one.numbers.title}]({name}/tables/{one.figure})\n"] if one.figure else []
 
 
 def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
@@ -101,17 +95,13 @@ def _commit(result: dict) -> str:
     return f"commit {commit}" + (", modified" if code["modified"] else "")
 
 
-def _versions(result: dict) -> str:
-    return ", ".join(f"{package} {version}" for package, version in result["versions"].items())
-
-
 #: What is told of runs, besides their time.
 FACTS: dict[str, Callable[[dict], str]] = {
     "budget": _budget,
     "parameters": lambda result: f"{result['parameters']:,}",
     "text": _text,
     "code": _commit,
-    "versions": _versions,
+    "versions": lambda result: ", ".join(map(" ".join, result["versions"].items())),
 }
 
 
@@ -119,10 +109,6 @@ def _states(one: KeptTable, unless: str | None = None) -> str:
     """How far unfinished runs were, except those in one state."""
     states = one.unfinished.items()
     return "; ".join(f"{name}: {state}" for name, state in states if state != unless)
-
-
-def _unfinished(one: KeptTable) -> list[str]:
-    return [f"Not finished: {_states(one)}\n"] if one.unfinished else []
 
 
 def _not_run(one: KeptTable) -> str:

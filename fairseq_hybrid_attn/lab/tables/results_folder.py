@@ -49,8 +49,8 @@ class KeptTable:
 
 def publish(plan: Plan, folder: Path) -> None:
     """Write a table, its figure and its runs' results."""
-    done, numbers = _done(plan), measure(plan)
-    while done != _done(plan):  # a run finished in between
+    done = None
+    while done != _done(plan):  # again, if a run finished in between
         done, numbers = _done(plan), measure(plan)
     results = {result_name(run): _content(run) for run in done}
     for name, result in results.items():
@@ -93,7 +93,10 @@ def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
 def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
     content = read_json(path)
     try:
-        results = {name: _kept_result(folder, name) for name in content["runs"]}
+        results = {name: read_result(result_path(folder, name)) for name in content["runs"]}
+        for name, result in results.items():
+            if result is None:
+                raise UserError(f"{folder}: the result of {name} is missing; publish it again")
         plan = _plan(content["asked"], folder, configs)
         found = merge(_from_runs(plan, results), content["numbers"])
         others = [run.name for run in plan.runs if result_name(run) not in results]
@@ -105,13 +108,6 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         raise UserError(
             f"{path} is not a table of this version ({error!r}); publish it again, or delete it"
         ) from None
-
-
-def _kept_result(folder: Path, name: str) -> dict:
-    result = read_result(result_path(folder, name))
-    if result is None:
-        raise UserError(f"{folder}: the result of {name} is missing; publish it again")
-    return result
 
 
 def _asked(plan: Plan) -> dict:
@@ -205,14 +201,9 @@ def _content(run: Run) -> dict | None:
 
 
 def check_can_be_published(plans: list[Plan], folder: Path) -> None:
-    """Check that publishing would lose nothing, nor leave outdated tables behind."""
+    """Check that publishing would lose nothing, nor leave tables of older results behind."""
     for plan in plans:
         _check_nothing_is_lost(plan, folder)
-    _check_others_follow(plans, folder)
-
-
-def _check_others_follow(plans: list[Plan], folder: Path) -> None:
-    """Check that no other table is of runs that have been done again."""
     asked = {table_path(folder, plan) for plan in plans}
     changed = set()
     for run in {result_name(run): run for plan in plans for run in plan.runs}.values():
@@ -234,20 +225,19 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
     for name in runs_kept(path):
         seed = name.rpartition("/seed")[2]
         if not RunFolder(root / "runs" / name).result.exists():
-            raise UserError(
-                f"{path} has runs that are missing in {root}, such as {name}; name the folder "
-                "they are in (--output), or delete the file"
-            )
-        if seed not in map(str, plan.seeds):
-            raise UserError(f"{path} also has seed {seed}; name it (--seeds), or delete the file")
-        if name not in asked:
-            raise UserError(
-                f"{path} also has {name}; name its row and its column, or delete the file"
-            )
+            lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
+            lost += "are in (--output)"
+        elif seed not in map(str, plan.seeds):
+            lost = f"also has seed {seed}; name it (--seeds)"
+        elif name not in asked:
+            lost = f"also has {name}; name its row and its column"
+        else:
+            continue
+        raise UserError(f"{path} {lost}, or delete the file")
 
 
 def runs_kept(path: Path) -> list[str]:
-    """Names of the runs that a table was published with, by any version; none if it was not."""
+    """Return the names of the runs that a table was published with, by any version."""
     content = read_json(path)
     return content.get("runs", []) if isinstance(content, dict) else []
 
@@ -287,24 +277,17 @@ def command_of(plan: Plan) -> list[str]:
 
 def without_folders(content: dict, workspace: Workspace) -> dict:
     """A result with names in place of the machine's folders."""
+    # The plugin may have been taken from another clone.
+    plugins = {str(USER_DIR)}
+    for command in content.get("commands", {}).values():
+        if "--user-dir" in command:
+            plugins.add(command[command.index("--user-dir") + 1])
     names = {
         str(workspace.root): "reproduction",
-        **{checkout: "." for checkout in (str(USER_DIR.parent), *_checkouts(content))},
+        **{str(Path(plugin).parent): "." for plugin in plugins},
         **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
     }
     text = json.dumps(content, ensure_ascii=False)
     for folder in sorted(names, key=len, reverse=True):
         text = text.replace(json.dumps(folder, ensure_ascii=False)[1:-1], names[folder])
     return json.loads(text)
-
-
-def _checkouts(result: dict) -> set[str]:
-    """The folders that a run's commands took the plugin from, which may be another clone."""
-    commands = result.get("commands", {}).values()
-    user_dirs = {
-        command[at + 1]
-        for command in commands
-        for at, word in enumerate(command[:-1])
-        if word == "--user-dir"
-    }
-    return {str(Path(folder).parent) for folder in user_dirs}

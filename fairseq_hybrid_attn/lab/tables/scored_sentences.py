@@ -114,12 +114,8 @@ ScoredSentences = ScoredTranslations | ScoredAlignments
 def scored_sentences(run: Run, score: str, column: Column | None = None) -> ScoredSentences | None:
     """The sentences behind a score of a run; None if there is no result, or they have gone.
 
-    Translations count as gone when the corpus has been prepared anew from another text.
-
-    Args:
-        run: the run.
-        score: one of its scores.
-        column: restricts the sentences to a length, or cuts them, if given.
+    Translations count as gone when the corpus has been prepared anew from another text.  A
+    ``column`` may restrict the sentences to a length, or cut them.
     """
     folder, reference = run.folder, run.prepared_corpus.reference()
     result = read_result(folder.result)
@@ -150,11 +146,8 @@ def scored_sentences(run: Run, score: str, column: Column | None = None) -> Scor
 def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:
     """The sentences of a run's test text that a score is of; None if there is no such test set.
 
-    Args:
-        run: the run.
-        score: ``bleu``, or ``bleu.NAME`` of the test set of that name.
-        group: only sentences with that many source words, if given.
-        count: sentences of the whole text.
+    A score ``bleu.NAME`` is of the test set of that name, a ``group`` of a range of source lengths;
+    the whole text has ``count`` sentences.
     """
     _, dot, test_set = score.partition(".")
     path = run.prepared_corpus.test_sets

@@ -3,8 +3,10 @@
 import pytest
 from made_runs import REFERENCES, MadeWorkspace, worse
 
-WIDE = {"run": "bleu", "score": "bleu"}
+RUN = {"run": "bleu"}
+WIDE = {**RUN, "score": "bleu"}
 ROWS = {row: {"run": f"toy/table1/{row}"} for row in ("plain", "ours")}
+FALLS_LESS = "plain/bleu - plain/nopos - ours/bleu + ours/nopos"
 TABLES = {
     "toy/table1.yaml": {
         "title": "Toy",
@@ -17,10 +19,7 @@ TABLES = {
         },
         "claims": [
             {"says": "plain falls", "above-zero": "plain/bleu - plain/nopos"},
-            {
-                "says": "ours falls less",
-                "above-zero": "plain/bleu - plain/nopos - ours/bleu + ours/nopos",
-            },
+            {"says": "ours falls less", "above-zero": FALLS_LESS},
             {"says": "ours is better", "above-zero": "ours/bleu - plain/bleu"},
             {"says": "ours is worse without", "above-zero": "plain/nopos - ours/nopos"},
         ],
@@ -30,8 +29,8 @@ TABLES = {
         "columns": {
             "bleu": {},
             "bleu_curve": {**WIDE, "curve": True},
-            "loss_curve": {"run": "bleu", "curve": True, "score": "valid_loss"},
-            "final_loss": {"run": "bleu", "score": "valid_loss"},
+            "loss_curve": {**RUN, "curve": True, "score": "valid_loss"},
+            "final_loss": {**RUN, "score": "valid_loss"},
         },
         "rows": ROWS,
     },
@@ -51,8 +50,8 @@ TABLES = {
         "title": "Toy lengths of translations",
         "baseline": "plain",
         "columns": {
-            "ratio": {"run": "bleu", "score": "length_ratio"},
-            "ratio_long": {"run": "bleu", "score": "length_ratio", "source-words": [9, None]},
+            "ratio": {**RUN, "score": "length_ratio"},
+            "ratio_long": {**RUN, "score": "length_ratio", "source-words": [9, None]},
             "cut": {**WIDE, "cut": True},
             "cut_long": {**WIDE, "cut": True, "source-words": [9, None]},
             "longer": {**WIDE, "source-words": [50, None]},
@@ -69,21 +68,17 @@ TABLES = {
         "transposed": True,
         "columns": {
             "bleu": {},
-            "gate": {"run": "bleu", "score": "gate"},
-            "aer": {"run": "bleu", "score": "aer"},
-            "second": {"run": "bleu", "score": "bleu.second"},
-            "wrong": {"run": "bleu", "score": "gate.encoder.9"},
-            "tokenised": {"run": "bleu", "score": "tokenised_bleu"},
+            "gate": {**RUN, "score": "gate"},
+            "aer": {**RUN, "score": "aer"},
+            "second": {**RUN, "score": "bleu.second"},
+            "wrong": {**RUN, "score": "gate.encoder.9"},
+            "tokenised": {**RUN, "score": "tokenised_bleu"},
         },
         "rows": {**ROWS, "head2": {**ROWS["plain"], "scores": {"aer": "aer.head2"}}},
     },
 }
+#: The share of words that are replaced in the translations of a cell.
 SHARES = {"plain/bleu": 0.1, "plain/nopos": 0.5, "ours/bleu": 0.13, "ours/nopos": 0.15}
-
-
-def curve(bleu, loss):
-    scores = {"bleu": bleu, "valid_loss": loss}
-    return {name: {"value": value, "signature": name} for name, value in scores.items()}
 
 
 @pytest.fixture(scope="session")
@@ -93,10 +88,12 @@ def shared(tmp_path_factory):
     for name, share in SHARES.items():
         for seed in (1, 2):
             run = made.run(*name.split("/"), seed)
-            points = [
-                {"updates": at, "scores": curve(at + seed, 9 - at / 10 - seed)} for at in (30, 60)
-            ]
-            facts = {"curve": points[seed - 1 :]} if name == "plain/bleu" else {}
+            points = []
+            for at in (30, 60)[seed - 1 :]:
+                loss = {"value": 9 - at / 10 - seed, "signature": "valid_loss"}
+                scores = {"bleu": {"value": at + seed, "signature": "bleu"}, "valid_loss": loss}
+                points.append({"updates": at, "scores": scores})
+            facts = {"curve": points} if name == "plain/bleu" else {}
             gate = {"gate": {"value": seed / 4, "signature": "share"}}
             made.finish(run, worse(REFERENCES, share, f"{name}{seed}"), gate, **facts)
     return made

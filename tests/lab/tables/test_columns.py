@@ -48,9 +48,12 @@ def test_tables_that_cannot_be_shown(tmp_path):
 
 
 def test_a_curve_is_of_a_set_that_there_is(tmp_path):
+    def settings(checkpoints):
+        table = with_rows(TABLE1, plain={"checkpoints": checkpoints})
+        configs = write_configs(tmp_path, **{"toy/table1.yaml": table})
+        return load_table("toy/table1", configs).cells()[0].settings(load_profile("full", configs))
+
+    assert settings({"curve": 2}).checkpoints.curve_on == "test"
     for value in ("train", True):
-        row = {"checkpoints": {"curve": 2, "curve-on": value}}
-        configs = write_configs(tmp_path, **{"toy/table1.yaml": with_rows(TABLE1, plain=row)})
-        cell = load_table("toy/table1", configs).cells()[0]
         with pytest.raises(UserError, match="curve-on: use test or valid"):
-            cell.settings(load_profile("full", configs))
+            settings({"curve": 2, "curve-on": value})

@@ -34,7 +34,7 @@ TABLE1 = {
     },
     "rows": {
         "plain": {
-            "checkpoints": {"curve": 2, "curve-on": "valid"},
+            "checkpoints": {"curve": 1, "curve-on": "valid"},
             "train": GATED,
             "gates": {"gen-subset": "valid"},
         },
@@ -48,7 +48,7 @@ FILES = {
     "settings/toy.yaml": {
         **SETTINGS,
         "train": {**SETTINGS["train"], "max-update": 60},
-        "checkpoints": {"unit": "update", "every": 30, "average": 2, "curve": 1},
+        "checkpoints": {"unit": "update", "every": 30, "average": 2},
         "align": {"layer": "last", "head": "last"},
     },
     "toy/table1.yaml": TABLE1,
@@ -162,24 +162,20 @@ def test_a_second_test_set_has_scores_of_its_own(reproduced, cells):
     assert len(hypotheses) == 32
 
 
-def test_curves_are_of_the_test_set_or_of_the_development_set(reproduced, cells):
-    for row, subset, updates in (("plain", "valid", [30, 60]), ("taught", "test", [60])):
-        folder = run_folder(reproduced, row)
-        content = read(folder / "curve.json")
-        assert content["curve_set"] == subset
-        assert [point["updates"] for point in content["curve"]] == updates
-        losses = read_log(folder / "logs/train.log").validation["valid"]
-        reference = lines(reproduced / f"text/{subset}.en")
-        for at in updates:
-            point = folder / f"curve/{at}"
-            hypotheses = lines(point / "hypotheses.txt")[: len(reference)]
-            expected = {
-                "aer": read(point / "alignment.json")["aer"],
-                "bleu": sacrebleu.corpus_bleu(hypotheses, [reference]).score,
-                "loss": losses[at]["loss"],
-            }
-            shown = {name: cells[row, f"{name}_curve", str(at)]["ours"] for name in expected}
-            assert {name: float(value) for name, value in shown.items()} == near(expected)
+def test_a_curve_is_of_the_set_that_its_row_names(reproduced, cells):
+    folder = run_folder(reproduced, "plain")
+    content, losses = read(folder / "curve.json"), read_log(folder / "logs/train.log").validation
+    assert content["curve_set"] == "valid"
+    assert [point["updates"] for point in content["curve"]] == [60]  # not 30, a checkpoint as well
+    hypotheses = lines(folder / "curve/60/hypotheses.txt")
+    expected = {
+        "aer": read(folder / "curve/60/alignment.json")["aer"],
+        "bleu": sacrebleu.corpus_bleu(hypotheses, [lines(reproduced / "text/valid.en")]).score,
+        "loss": losses["valid"][60]["loss"],
+    }
+    shown = {name: float(cells["plain", f"{name}_curve", "60"]["ours"]) for name in expected}
+    assert shown == near(expected)
+    assert cells["taught", "bleu_curve", ""]["state"] == "its run has no curve"
 
 
 def test_gates_are_those_of_the_model(reproduced, cells):
@@ -229,10 +225,7 @@ def test_what_is_stale_is_kept_until_it_can_be_done_again(reproduced):
     assert "done in" not in hybrid(reproduced, "reproduce", "toy/table1").stdout
 
 
-def test_commands_are_shown(place):
-    shown = hybrid(place, "show", "toy/table1/taught", "--column", "aer").stdout
-    assert "corpora/full@text/toy/aligned \\" in shown
-    assert "fairseq-hybrid align" in shown and "--head last" in shown
+def test_an_aligner_is_shown_and_not_trained(place):
     shown = hybrid(place, "show", "toy/table1/aligner").stdout
     assert "align-training" in shown and "fairseq-train" not in shown
     done = hybrid(place, "train", "toy/table1/aligner", expect=1)

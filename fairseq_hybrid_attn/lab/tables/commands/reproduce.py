@@ -92,8 +92,13 @@ def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> lis
     problems += unprepared
     if args.prepare_only:
         return problems
-    ready, held = without_stale(ready)
-    problems += held
+    for run in list(ready):
+        try:
+            if status(run).state is State.STALE:
+                forget(run)
+        except (UserError, OSError) as error:
+            problems.append(f"  {run.name}: {error}")
+            ready.remove(run)
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
     outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
@@ -112,19 +117,6 @@ def wanted(asked: list[Plan], redo_stale: bool) -> tuple[list[Run], list[str]]:
     return runs, problems
 
 
-def without_stale(runs: list[Run]) -> tuple[list[Run], list[str]]:
-    """Delete stale runs that can be done again; return the runs to do, and problems of others."""
-    ready, problems = [], []
-    for run in runs:
-        try:
-            if status(run).state is State.STALE:
-                forget(run)
-            ready.append(run)
-        except (UserError, OSError) as error:
-            problems.append(f"  {run.name}: {error}")
-    return ready, problems
-
-
 def prepare_corpora(
     runs: list[Run], place: Workspace, downloads: Path | None
 ) -> tuple[list[Run], list[str]]:
@@ -136,7 +128,12 @@ def prepare_corpora(
         run = users[0]
         print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
         try:
-            _check_same_recipe(users)
+            other = next((user for user in users if user.recipe.digest != run.recipe.digest), None)
+            if other is not None:
+                raise UserError(
+                    f"{run.name} and {other.name} want this corpus with other pairs or "
+                    "subword-size; put these into a profile each"
+                )
             prepare(
                 run.recipe,
                 folder,
@@ -152,13 +149,3 @@ def prepare_corpora(
             said.add(licence)
     ready = [run for run in runs if run.corpus_folder not in failed]
     return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]
-
-
-def _check_same_recipe(runs: list[Run]) -> None:
-    """Check that runs which share a prepared corpus want the same one."""
-    other = next((run for run in runs if run.recipe.digest != runs[0].recipe.digest), None)
-    if other is not None:
-        raise UserError(
-            f"{runs[0].name} and {other.name} want this corpus with other pairs or subword-size; "
-            "put these into a profile each"
-        )

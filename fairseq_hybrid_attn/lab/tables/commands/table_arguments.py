@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ....errors import UserError
-from ...configuration.tables import load_table
+from ...configuration.tables import Table, load_table
 from ...runs.commands.workspace_flags import add_seeds, workspace
 from ...runs.plan import Plan, make_plan
 from ..claims import terms_of
@@ -33,14 +33,13 @@ def plans(args: argparse.Namespace) -> list[Plan]:
     """The plans for the tables, rows and columns that the arguments name."""
     if "/" not in args.names[0]:
         raise UserError(f"{args.names[0]}: name a table first, as PAPER/TABLE")
-    tables: list[tuple[str, list[str]]] = []
+    place = workspace(args)
+    loaded: list[tuple[Table, list[str]]] = []
     for name in args.names:
         if "/" in name:
-            tables.append((name.rstrip("/"), []))
+            loaded.append((load_table(name.rstrip("/"), place.configs), []))
         else:
-            tables[-1][1].append(name)
-    place = workspace(args)
-    loaded = [(load_table(name, place.configs), rows) for name, rows in tables]
+            loaded[-1][1].append(name)
     named = {column.name for table, _ in loaded for column in table.columns}
     asked = []
     for table, rows in loaded:

@@ -101,7 +101,7 @@ FACTS: dict[str, Callable[[dict], str]] = {
     "parameters": lambda result: f"{result['parameters']:,}",
     "text": _text,
     "code": _commit,
-    "versions": lambda result: ", ".join(map(" ".join, result["versions"].items())),
+    "versions": lambda result: ", ".join(f"{name} {v}" for name, v in result["versions"].items()),
 }
 
 

@@ -5,6 +5,7 @@ import io
 import json
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 from made_runs import REFERENCES, worse

@@ -1,8 +1,8 @@
 """What a model's attention does, seen from outside: against its modules' own numbers."""
 
+import brute_force
 import pytest
 import torch
-from brute_force import KINDS
 from every_model import MODELS, SOURCES, TARGETS, build, sample
 from fairseq.models import FairseqLanguageModel
 from models import CONFIGURATIONS, build_stock, build_tiny, task_of
@@ -45,7 +45,7 @@ def check_rows(weights, layer):
     for branch, words in enumerate(layer.heads):
         for head, word in enumerate(words):
             causal = layer.kind == DECODER and word == "l5"
-            _, allows = KINDS["local_past5" if causal else MEANING.get(word, word)]
+            _, allows = brute_force.KINDS["local_past5" if causal else MEANING.get(word, word)]
             mask = torch.tensor([[allows(i, j) for j in range(m)] for i in range(n)])
             assert layer.allowed(n, m)[branch, head].equal(mask)
             one = weights[branch, head]

@@ -38,7 +38,7 @@ def test_every_module_behind_a_number_counts():
         text=True,
         check=True,
     )
-    loaded = {str(Path(path).relative_to(PACKAGE)) for path in done.stdout.split()}
+    loaded = {str(Path(path).relative_to(PACKAGE)) for path in done.stdout.splitlines()}
     assert {"criterions.py", "lab/alignment/error_rate.py", "attention/short.py"} <= loaded
     counted = tuple(f"{name}/" if not name.endswith(".py") else name for name in NUMBERS_DEPEND_ON)
     assert not {name for name in loaded if not name.startswith((*counted, *HARMLESS))}

@@ -53,7 +53,7 @@ def test_logs_of_other_processes_may_be_there_before_a_run_is_begun(run):
 
 
 def test_a_run_that_is_forgotten_by_half_is_no_result_and_no_beginning(run, monkeypatch):
-    """Gone on with, its training would be the new one and its translation the old one's."""
+    """If it were resumed, its training would be new and its translation old."""
     begin(run, 1)
     run.folder.result.write_text("{}")
     run.folder.translation.mkdir()

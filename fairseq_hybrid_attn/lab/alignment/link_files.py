@@ -119,21 +119,9 @@ def read_gold(
         lengths: the numbers of words, to leave out links beyond them and remark on it.
         sentences: their number, unless there are lengths; ``naacl`` needs one of the two.
     """
-    count = len(lengths) if lengths is not None else sentences
     lines = read_lines(path)
-    if kind == "lines":
-        if count is not None and len(lines) != count:
-            raise UserError(
-                f"{path} has {len(lines):,} lines, but there are {count:,} sentences; there has "
-                "to be one for each, empty if it has no links (or --gold-format naacl: a line "
-                "for each link)"
-            )
-        count = len(lines)
-        entries = _line_links(path, lines)
-    else:
-        if count is None:
-            raise TypeError("naacl needs the number of sentences")
-        entries = _naacl_links(path, lines, count)
+    count = len(lengths) if lengths is not None else sentences
+    entries, count = _entries(path, lines, kind, count)
 
     gold = Gold(sentences=[])
     links: list[tuple[set, set]] = [(set(), set()) for _ in range(count)]
@@ -179,6 +167,22 @@ class _Entry:
     words: tuple[int, int]  # as in the file
     sure: bool
     text: str
+
+
+def _entries(
+    path: Path, lines: list[str], kind: str, count: int | None
+) -> tuple[Iterator[_Entry], int]:
+    """The links of a file, and the number of its sentences."""
+    if kind == "naacl":
+        if count is None:
+            raise TypeError("naacl needs the number of sentences")
+        return _naacl_links(path, lines, count), count
+    if count is not None and len(lines) != count:
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; there has to be "
+            "one for each, empty if it has no links (or --gold-format naacl: a line for each link)"
+        )
+    return _line_links(path, lines), len(lines)
 
 
 def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:

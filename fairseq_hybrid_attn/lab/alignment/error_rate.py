@@ -12,6 +12,11 @@ without sure ones, AER without either.  A sentence without AER does not change t
 whatever its possible links; such sentences are listed.
 
 All rates are in per cent, as papers print them.
+
+Whether a rate is better than another by chance is told by bootstrap resampling, as for BLEU (see
+:mod:`..scoring.significance`), of sentences, the same for all systems.  Two details differ from
+sacrebleu's, since this rate is coarser: a draw that differs exactly as much counts as chance, and
+quantiles are interpolated.
 """
 
 from __future__ import annotations
@@ -21,6 +26,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 
+import numpy as np
+
+from ..scoring.significance import QUANTILES, SAMPLES, draw
 from .link_files import GoldSentence, Links
 
 
@@ -36,7 +44,6 @@ class Counts:
 
     @classmethod
     def of(cls, links: Links, gold: GoldSentence) -> Counts:
-        """Count the links of a sentence."""
         found = len(links & gold.sure), len(links & gold.possible)
         return cls(len(links), len(gold.sure), len(gold.possible), *found)
 
@@ -45,22 +52,18 @@ class Counts:
 
     @property
     def aer(self) -> float | None:
-        """Alignment error rate."""
         found = _rate(self.sure_found + self.possible_found, self.links + self.sure)
         return None if found is None else 100 - found
 
     @property
     def precision(self) -> float | None:
-        """The share of links that are possible."""
         return _rate(self.possible_found, self.links)
 
     @property
     def recall(self) -> float | None:
-        """The share of sure links that were found."""
         return _rate(self.sure_found, self.sure)
 
     def as_dict(self) -> dict:
-        """Return rates and counts for JSON."""
         rates = {"aer": self.aer, "precision": self.precision, "recall": self.recall}
         return rates | vars(self)
 
@@ -73,7 +76,6 @@ class AlignmentScore:
 
     @cached_property
     def total(self) -> Counts:
-        """The counts of all sentences."""
         return sum(self.sentences, start=Counts())
 
     @property
@@ -89,3 +91,41 @@ def score(alignments: Iterable[Links], gold: Sequence[GoldSentence]) -> Alignmen
 
 def _rate(part: int, whole: int) -> float | None:
     return 100 * part / whole if whole else None
+
+
+def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> float | None:
+    """Return half the width of the 95 % interval of the systems' mean error rate.
+
+    ``systems`` are one system, or the seeds of one.  None if a rate is undefined.
+    """
+    rates = _draws(systems, samples)
+    if rates is None:
+        return None
+    low, high = np.quantile(rates.mean(axis=0), QUANTILES)
+    return float(high - low) / 2
+
+
+def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | None:
+    """Return the two-sided p of the difference between two systems' alignments of sentences.
+
+    It is (c + 1) / (samples + 1), where c draws differ from their mean difference by at least the
+    difference of the systems (Riezler & Maxwell 2005); None if a rate is undefined.
+    """
+    rates = _draws([counts, baseline], SAMPLES)
+    if rates is None:
+        return None
+    ours, theirs = (sum(side, start=Counts()).aer for side in (counts, baseline))
+    differences = rates[0] - rates[1]
+    by_chance = np.abs(differences - differences.mean()) >= abs(ours - theirs)
+    return (int(by_chance.sum()) + 1) / (SAMPLES + 1)
+
+
+def _draws(systems: Sequence[Sequence[Counts]], samples: int) -> np.ndarray | None:
+    """The error rates of each system on the same draws, ``[systems, samples]``."""
+    found = [[one.sure_found + one.possible_found for one in counts] for counts in systems]
+    size = [[one.links + one.sure for one in counts] for counts in systems]
+    if len(size[0]) < 2:
+        return None
+    chosen = draw(len(size[0]), samples)
+    found, size = (np.array(part, float)[:, chosen].sum(axis=-1) for part in (found, size))
+    return 100 - 100 * found / size if size.all() else None

@@ -16,7 +16,7 @@ attention that it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -41,8 +41,8 @@ AVERAGE = "average"
 class AlignedSentence:
     """The words of a sentence and its translation, with the attention between them.
 
-    ``attention`` is ``[layers, heads, target words, source words + 1]``; its last column belongs to
-    the end symbol of the source.
+    ``attention`` is ``[layers, heads, target words, source words + 1]``; the last column is the end
+    symbol of the source.
     """
 
     source: list[str]
@@ -50,17 +50,15 @@ class AlignedSentence:
     attention: np.ndarray
 
     def of(self, layer: Choice, head: Choice) -> np.ndarray:
-        """Return the attention of a layer and head, ``[target words, source words + 1]``."""
+        """The attention of a layer and head, ``[target words, source words + 1]``."""
         of_layer = _choose(self.attention, layer, "--layer", "decoder layers")
         return _choose(of_layer, head, "--head", "heads")
 
     def links(self, layer: Choice, head: Choice, *, end_symbol: bool = False) -> Links:
-        """Return the links of a layer and head; see :func:`strongest`."""
         return strongest(self.of(layer, head), end_symbol=end_symbol)
 
 
 def _choose(values: np.ndarray, choice: Choice, flag: str, what: str) -> np.ndarray:
-    """Choose from the first axis."""
     if choice == AVERAGE:
         return values.mean(0)
     count = len(values)
@@ -75,9 +73,8 @@ def _choose(values: np.ndarray, choice: Choice, flag: str, what: str) -> np.ndar
 def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
     """Link each target word with the source word that has the most attention; of equals, the first.
 
-    Args:
-        attention: ``[target words, source words + 1]``, the end symbol in the last column.
-        end_symbol: let the end symbol compete; if it wins, there is no link.
+    ``attention`` is ``[target words, source words + 1]``.  With ``end_symbol``, the source's end
+    symbol in the last column competes; if it wins, there is no link.
     """
     words = attention.shape[1] - 1
     if not words:
@@ -88,16 +85,11 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
 
 
 def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = False) -> list[Tensor]:
-    """Compute the cross-attention of all layers and heads in a batch.
+    """The cross-attention of all layers and heads in a batch of fairseq's, its target padded right.
 
-    Args:
-        model: a fairseq encoder-decoder in evaluation mode.
-        sample: a batch from fairseq, its target padded on the right.
-        full_context: let the decoder see the whole target (Garg et al. 2019), for a model that
-            was trained to align this way.
-
-    Returns:
-        ``[layers, heads, t, s]`` of each sentence, without padding; t and s count end symbols.
+    It is ``[layers, heads, t, s]`` of each sentence, without padding; t and s count end symbols.
+    ``full_context`` lets the decoder see the whole target (Garg et al. 2019), for a model that was
+    trained to align this way.
     """
     seen = Attentions(model, (CROSS,)).observe(sample, full_context=full_context)
     if any(CROSS not in sentence for sentence in seen):
@@ -110,11 +102,9 @@ class Aligner:
     """Aligns sentences by the attention of a model.
 
     Attributes:
-        subwords: how words are split, one of ``words.SUBWORDS``.
-        max_tokens: of a batch: its sentences times the longer side of the longest one.
         read_step: take a target piece's attention from the step that reads it, not from the one
             that predicts it.
-        full_context: let the decoder see the whole target.
+        full_context: as of :func:`cross_attention`.
     """
 
     model: nn.Module
@@ -133,18 +123,12 @@ class Aligner:
         sentences: Sentences,
         *,
         use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
-        skip: Sequence[int] = (),
-        progress: Callable[[int], object] = lambda done: None,
+        **batches,
     ) -> Iterator:
-        """Align sentences with their translations.
+        """Align sentences with their translations, in ``batches`` as of :func:`in_batches`.
 
-        Args:
-            use: reduces an aligned sentence to the result; all its layers and heads are large.
-            skip: sentences (from 0) to leave out.
-            progress: receives how many more sentences are done.
-
-        Yields:
-            what ``use`` returned, in the order of the sentences; None for one that is left out.
+        Yield, in their order, what ``use`` makes of each aligned sentence, which is large; None
+        for one that is skipped.
         """
 
         def compute(sample: dict) -> Iterator:
@@ -153,14 +137,8 @@ class Aligner:
                 pieces = sentences.source[number], sentences.target[number]
                 yield use(self._sentence(weights.numpy(), *pieces))
 
-        yield from in_batches(
-            sentences,
-            compute,
-            max_tokens=self.max_tokens,
-            device=self.device,
-            skip=skip,
-            progress=progress,
-        )
+        batches |= {"max_tokens": self.max_tokens, "device": self.device}
+        yield from in_batches(sentences, compute, **batches)
 
     def _sentence(
         self, weights: np.ndarray, source: list[str], target: list[str]

@@ -28,17 +28,13 @@ _NAACL = re.compile(r"(\d+) (\d+) (\d+)(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
 
 
 def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
-    """Count the words of each sentence of two parallel texts."""
     sides = [[len(split_words(line)) for line in read_lines(path)] for path in (source, target)]
     require_equal({str(source): len(sides[0]), str(target): len(sides[1])})
     return list(zip(*sides, strict=True))
 
 
 def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
-    """Read alignments in Pharaoh format.
-
-    Links are checked against ``lengths``, the numbers of words or of other tokens that are aligned.
-    """
+    """Read alignments in Pharaoh format; links are checked against ``lengths`` of any tokens."""
     alignments = []
     lines = read_lines(path)
     if lengths is not None and len(lines) != len(lengths):
@@ -64,12 +60,10 @@ def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
 
 
 def pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """Return links in Pharaoh format, sorted."""
     return " ".join(f"{i}-{j}" for i, j in sorted(links))
 
 
 def write_pharaoh(path: Path, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:
-    """Write alignments in Pharaoh format."""
     with atomic_write(path) as file:
         file.writelines(f"{pharaoh(links)}\n".encode() for links in alignments)
 
@@ -114,14 +108,21 @@ def read_gold(
 
     Args:
         base: the number of the first word, 0 or 1; no file says it for sure.
-        kind: one of ``GOLD_FORMATS``.
         reverse: the file has the target word before the source word.
-        lengths: the numbers of words, to leave out links beyond them and remark on it.
+        lengths: the numbers of words; links beyond them are left out, with a remark.
         sentences: their number, unless there are lengths; ``naacl`` needs one of the two.
     """
     lines = read_lines(path)
     count = len(lengths) if lengths is not None else sentences
-    entries, count = _entries(path, lines, kind, count)
+    if kind == "naacl":
+        entries = _naacl_links(path, lines, count)
+    elif count in (None, len(lines)):
+        entries, count = _line_links(path, lines), len(lines)
+    else:
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; there has to be "
+            "one for each, empty if it has no links (or --gold-format naacl: a line for each link)"
+        )
 
     gold = Gold(sentences=[])
     links: list[tuple[set, set]] = [(set(), set()) for _ in range(count)]
@@ -167,22 +168,6 @@ class _Entry:
     words: tuple[int, int]  # as in the file
     sure: bool
     text: str
-
-
-def _entries(
-    path: Path, lines: list[str], kind: str, count: int | None
-) -> tuple[Iterator[_Entry], int]:
-    """The links of a file, and the number of its sentences."""
-    if kind == "naacl":
-        if count is None:
-            raise TypeError("naacl needs the number of sentences")
-        return _naacl_links(path, lines, count), count
-    if count is not None and len(lines) != count:
-        raise UserError(
-            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; there has to be "
-            "one for each, empty if it has no links (or --gold-format naacl: a line for each link)"
-        )
-    return _line_links(path, lines), len(lines)
 
 
 def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:

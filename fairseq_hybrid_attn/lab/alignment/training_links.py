@@ -52,7 +52,6 @@ class Sentence:
 
     @classmethod
     def of(cls, line: str, subwords: str) -> Sentence:
-        """Split a line of text."""
         pieces = tokenize_line(line)  # fairseq-preprocess counts these
         groups = words_of(pieces, subwords)
         return cls(len(pieces), groups, [text_of(word, pieces, subwords) for word in groups])
@@ -71,13 +70,11 @@ class Bitext:
         return [(s.pieces, t.pieces) for s, t in zip(self.source, self.target, strict=True)]
 
     def expand(self, alignments: Sequence[Links]) -> Iterator[Links]:
-        """Turn links between words into links between subwords."""
         for links, source, target in zip(alignments, self.source, self.target, strict=True):
             yield piece_links(links, source.groups, target.groups)
 
 
 def read_bitext(source: Path, target: Path, subwords: str) -> Bitext:
-    """Read a text and its translation, a sentence a line, subwords separated by spaces."""
     sides = []
     for path in (source, target):
         lines = read_lines(path)
@@ -98,11 +95,8 @@ def align_words(
 ) -> tuple[list[Links], list[Links]]:
     """Align sentences and their translations with eflomal, in both directions.
 
-    Args:
-        samplers: number of independent samplers, whose results are combined.
-        length: of the sampling, relative to eflomal's default.
-        priors: file of priors to start from.
-        priors_out: file for the priors of this text, for aligning other texts later.
+    ``length`` of the sampling is relative to eflomal's default.  ``priors`` is a file to start
+    from; ``priors_out`` is written from this text, for aligning others later.
 
     Returns:
         for each sentence, the links in which each target word has at most one source word, and
@@ -134,7 +128,6 @@ def align_words(
 
 
 def load_eflomal():
-    """Import the aligner."""
     try:
         import eflomal
     except ImportError as error:
@@ -147,10 +140,7 @@ def load_eflomal():
 
 
 def symmetrise(forward: Links, backward: Links, how: str) -> Links:
-    """Make one alignment of two directions, by one of ``SYMMETRISATIONS``.
-
-    Both have links (source word, target word); where their order matters, forward comes first.
-    """
+    """Make one alignment of two directions, by one of ``SYMMETRISATIONS``."""
     simple = {
         "forward": forward,
         "backward": backward,

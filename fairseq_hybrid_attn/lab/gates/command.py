@@ -38,7 +38,6 @@ from .measure import Gates, ModelGates
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     model_args.add_models(parser)
     model_args.add_sentences(parser)
     model_args.add_selection(parser)
@@ -50,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_tags(parser: argparse.ArgumentParser) -> None:
-    """Declare where parts of speech come from."""
     group = parser.add_argument_group("parts of speech of the source's words")
     group.add_argument("--tags", type=Path, metavar="FILE", help="a line for each sentence")
     group.add_argument(
@@ -62,7 +60,6 @@ def add_tags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, print, and write."""
     check_arguments(args)
     models = []
     known: list[list[str]] | None = None  # tags; the words are the same for all models
@@ -88,7 +85,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together."""
     model_args.check(args)
     check_tags(args)
     inputs = [*model_args.inputs_of(args), args.tags]
@@ -98,7 +94,6 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def check_tags(args: argparse.Namespace) -> None:
-    """Refuse arguments about parts of speech that do not go together."""
     if args.tags and args.tagger:
         raise UserError("give one of --tags FILE and --tagger LANGUAGE")
     if args.write_tags and not args.tagger:
@@ -145,14 +140,12 @@ def measure(
 
 
 def grid_of_gates(model: ModelGates) -> Grid:
-    """Means by layer, branch and head."""
     columns = {key: key for key in ("kind", "layer", "gate of", "head", "mean", "deviation")}
     columns["gate of"] = "branch"
     return Grid.of([{**row, "head": row["head"] or "all"} for row in model.rows], columns)
 
 
 def grid_of_tags(model: ModelGates) -> Grid:
-    """Means by part of speech."""
     columns = {key: key for key in ("layer", "gate of", "tag", "words", "mean", "deviation")}
     return Grid.of(model.tag_rows, {**columns, "gate of": "branch"})
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..figures import style
 from .measure import ModelGates
 from .tags import UNIVERSAL
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Width that the lines of a layer share.
 _SHARED = 0.3
 
 
-def draw(models: list[ModelGates], theme: str = "light") -> Figure:
-    """Draw gates by layer; by part of speech, if there are any; by window, if models differ in it.
-
-    All models have gates; ``theme`` is one of ``style.THEMES``.
-    """
+def draw(models: list[ModelGates], theme: str = "light") -> style.Figure:
+    """Draw gates by layer; by part of speech, if any; by window, if models differ in it."""
     drawings = [_by_layer]
     if any(model.tag_rows for model in models):
         drawings.append(_by_tag)

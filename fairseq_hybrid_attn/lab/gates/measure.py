@@ -28,11 +28,8 @@ from ..text.words import Words, words_of
 class ModelGates:
     """The gates of a model, as JSON has them.
 
-    Attributes:
-        rows: mean and deviation over positions, one for each gate and head.
-        tag_rows: mean and deviation over words, one for each gate and part of speech.
-        share: mean share of the local branch over all layers that have one (Fig. 2), or None.
-        window: tokens that the local branch sees, 2m + 1, or None.
+    ``rows`` are for each gate and head, ``tag_rows`` also for each part of speech.  ``share`` is
+    the mean share of the local branch (Fig. 2), and ``window`` what it sees, 2m + 1, or None.
     """
 
     name: str
@@ -45,10 +42,9 @@ class ModelGates:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a gate is; layers and heads count from 1.
+    """Where a gate, ``SHARE`` or ``SQUEEZE``, is; layers and heads count from 1.
 
-    ``gate`` is ``SHARE`` (of the local branch) or ``SQUEEZE``.  Without a head, it is the gate of
-    all heads, or their mean.
+    Without a head, it is the gate of all heads, or their mean.
     """
 
     kind: str
@@ -59,14 +55,11 @@ class Place:
 
     @property
     def order(self) -> tuple:
-        """Sorts places: the encoder first, all heads together before each."""
         return (self.kind != ENCODER, self.layer, self.head or 0)
 
 
 def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
     """The values of a layer's gates in a sentence, each ``[n]``."""
-    if seen.gates is None:
-        return {}
     values = seen.gates.double().numpy()
     here = (layer.kind, layer.number, layer.gate)
     if layer.gate != SHARE:  # [l, n, d]
@@ -81,15 +74,10 @@ def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
 
 
 class Gates:
-    """The gates of a model over many sentences.
-
-    Attributes:
-        layers: those with gates, by kind.
-        places: means over positions.
-        tags: means over words, by part of speech; of the encoder alone.
-    """
+    """The gates of a model over many sentences: means over positions, and by tags of words."""
 
     def __init__(self, layers: dict[str, list[Layer]]):
+        # Those with gates.
         self.layers = {
             kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
         }
@@ -111,10 +99,7 @@ class Gates:
     def use(
         self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
     ) -> Callable[[int, Observed], None]:
-        """A function for :func:`~..inference.attentions.watch` that adds each sentence.
-
-        ``subwords`` is how words are split; ``tags`` are those of each sentence's words, or None.
-        """
+        """A function for :func:`~..inference.attentions.watch`; ``tags`` are of each sentence."""
 
         def add(number: int, observed: Observed) -> None:
             words = words_of(sentences.source[number], subwords)
@@ -141,18 +126,19 @@ class Gates:
         return None
 
     def of_model(self, name: str, bleu: float | None = None) -> ModelGates:
-        """All numbers of the model, for JSON, tables and figures."""
         rows = [
-            {**vars(place), "positions": one.count, "mean": one.mean, "deviation": one.deviation}
+            _row(place, one, positions=one.count)
             for place, one in sorted(self.places.items(), key=lambda item: item[0].order)
         ]
-        by_tag = sorted(self.tags.items(), key=lambda item: (item[0][0].order, item[0][1]))
         tag_rows = [
-            {
-                **{**vars(place), "tag": tag, "words": one.count},
-                **{"mean": one.mean, "deviation": one.deviation},
-            }
-            for (place, tag), one in by_tag
+            _row(place, one, tag=tag, words=one.count)
+            for (place, tag), one in sorted(
+                self.tags.items(), key=lambda item: (item[0][0].order, item[0][1])
+            )
             if place.head is None
         ]
         return ModelGates(name, rows, tag_rows, self.share(), self.window(), bleu)
+
+
+def _row(place: Place, one: RunningMean, **about) -> dict:
+    return {**vars(place), **about, "mean": one.mean, "deviation": one.deviation}

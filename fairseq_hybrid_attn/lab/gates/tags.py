@@ -62,7 +62,6 @@ _ICTCLAS: _Table = {
 
 
 def universal(tag: str, table: _Table) -> str:
-    """A tagger's tag as a universal one; X if it has no other."""
     fitting = [beginning for beginning in table if tag.startswith(beginning)]
     return table[max(fitting, key=len)] if fitting else "X"
 

@@ -33,7 +33,6 @@ from .measure import Heads, ModelHeads, by_pattern
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     model_args.add_models(parser)
     model_args.add_sentences(parser)
     model_args.add_selection(parser)
@@ -45,7 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, print, and write."""
     model_args.check(args)
     outputs.check(args, model_args.inputs_of(args))
     models = [
@@ -65,7 +63,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def measure(args: argparse.Namespace, loaded: model_args.Loaded) -> Heads:
-    """Measure the heads of a model."""
     heads = Heads()
     attentions = model_args.attentions_of(loaded, args.kinds)
     use = heads.use(attentions, loaded.sentences, args.subwords, args.unit)
@@ -82,7 +79,6 @@ def grid_of_heads(model: ModelHeads) -> Grid:
 
 
 def grid_of_differences(model: ModelHeads) -> Grid:
-    """How much the heads of each layer differ."""
     columns = {
         "kind": "kind",
         "layer": "layer",

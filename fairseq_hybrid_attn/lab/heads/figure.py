@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..figures import style
 from .measure import ModelHeads
-
-if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
 
 #: What is drawn of each head, and its title.
 _MEASURES = {"distance": "mean distance, tokens", "relative_entropy": "entropy / largest possible"}
@@ -27,11 +22,13 @@ def longest(models: Iterable[ModelHeads]) -> float:
     return max((one for one in distances if one is not None), default=0.0) or 1.0
 
 
-def draw(models: Sequence[ModelHeads], theme: str = "light", top: float | None = None) -> Figure:
+def draw(
+    models: Sequence[ModelHeads], theme: str = "light", top: float | None = None
+) -> style.Figure:
     """Draw distance and entropy of each head, and how much the heads of each layer differ.
 
-    There is a row for each model and kind of attention; ``theme`` is one of ``style.THEMES``.
-    Colours end at the distance ``top``, by default the :func:`longest` of these models.
+    There is a row for each model and kind of attention.  Colours end at the distance ``top``, by
+    default the :func:`longest` of these models.
     """
     shown = [
         (model, kind, [row for row in model.heads if row["kind"] == kind])
@@ -54,11 +51,10 @@ def draw(models: Sequence[ModelHeads], theme: str = "light", top: float | None =
 
 
 def _columns(rows: list[dict]) -> list[tuple[str, int, str]]:
-    """Each head of each branch."""
     return list(dict.fromkeys((row["branch"], row["head"], row["pattern"]) for row in rows))
 
 
-def _heatmap(axes, rows: list[dict], measure: str, colours: Colormap, top: float) -> None:
+def _heatmap(axes, rows: list[dict], measure: str, colours: style.Colormap, top: float) -> None:
     columns = _columns(rows)
     layers = sorted({row["layer"] for row in rows})
     values = np.full((len(layers), len(columns)), np.nan)

@@ -2,17 +2,16 @@
 
 For every head of every branch, means over all queries of a text:
 
-* distance: sum_j w_ij |j - i|, in tokens; and signed, sum_j w_ij (j - i), negative to the left.
-  Cross-attention has none, since its queries and keys are different sentences.
-* entropy: -sum_j w_ij ln w_ij, in nats (0 = one key alone); and relative to the logarithm of the
-  number of keys that the pattern allows (1 = all equal), over queries with two or more such keys.
-* self: w_ii, the attention to the query's own position; and symbol: the attention to the end
-  symbol or, in the decoder's self-attention, to the start symbol.
+* distance: sum_j w_ij |j - i|, in tokens; and signed, sum_j w_ij (j - i).  Cross-attention has
+  none, since its queries and keys are different sentences.
+* entropy: -sum_j w_ij ln w_ij, in nats; and relative to the logarithm of the number of keys that
+  the pattern allows, over queries with two or more such keys.
+* self: w_ii; symbol: to the end symbol or, in the decoder's self-attention, the start symbol.
 
 For every layer, how much its heads differ, over the same queries:
 
-* divergence: the Jensen-Shannon divergence of two heads' distributions, in bits (0 = they are the
-  same, 1 = they have no key in common); Clark et al. 2019, "What Does BERT Look At?", section 6.
+* divergence: the Jensen-Shannon divergence of two heads' distributions, in bits; Clark et al. 2019,
+  "What Does BERT Look At?", section 6.
 * position disagreement: -1/h^2 sum_a sum_b sum_j w^a_ij w^b_ij over the heads a, b of a branch;
   Li et al. 2018, "Multi-Head Attention with Disagreement Regularization", section 3; there summed
   over the queries i, here their mean.  The larger (the closer to 0), the more heads differ.
@@ -29,7 +28,7 @@ import numpy as np
 from ..inference.attentions import CROSS, DECODER, Attentions, Observed
 from ..inference.means import RunningMean
 from ..inference.sentences import Sentences
-from ..maps.measure import Map, sentence_maps
+from ..maps.measure import Map, maps_of
 
 #: The numbers of a head.
 MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
@@ -37,10 +36,7 @@ MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self"
 
 @dataclass(frozen=True)
 class ModelHeads:
-    """The heads of a model, as JSON has them; layers and heads count from 1.
-
-    ``heads`` are of :meth:`Heads.rows`, ``layers`` of :meth:`Heads.differences`.
-    """
+    """The heads of a model, as JSON has them; layers and heads count from 1."""
 
     name: str
     description: str
@@ -97,10 +93,8 @@ def divergences(weights: np.ndarray) -> np.ndarray:
 class Difference:
     """How much the heads of a layer differ, over many sentences.
 
-    Attributes:
-        queries: how many.
-        divergences: of each two heads, summed over the queries, ``[l * h, l * h]``.
-        overlaps: sum_a sum_b sum_j w^a_ij w^b_ij of each branch, summed too, ``[l]``.
+    ``divergences [l * h, l * h]`` of each two heads are summed over the queries, as are, of each
+    branch, ``overlaps [l]``: sum_a sum_b sum_j w^a_ij w^b_ij.
     """
 
     def __init__(self, branches: int, heads: int):
@@ -141,7 +135,6 @@ class Heads:
         self._differences: dict[tuple[str, int], Difference] = {}
 
     def add(self, one: Map) -> None:
-        """Add the map of a sentence."""
         for layer, weights, allowed in zip(one.layers, one.weights, one.allowed, strict=True):
             key = (one.kind, layer.number)
             self._layers[key] = layer
@@ -160,19 +153,18 @@ class Heads:
     ) -> Callable[[int, Observed], None]:
         """A function for :func:`~..inference.attentions.watch` that adds each sentence.
 
-        ``subwords`` is how words are split; ``unit`` one of ``maps.measure.UNITS``.
+        ``unit`` is one of ``maps.measure.UNITS``.
         """
 
+        make = maps_of(attentions, sentences, subwords, (unit,))
+
         def add(number: int, observed: Observed) -> None:
-            pieces = sentences.source[number], sentences.target[number]
-            maps = sentence_maps(attentions, number, observed, *pieces, subwords, (unit,))
-            for one in maps.units[unit].values():
+            for one in make(number, observed).units[unit].values():
                 self.add(one)
 
         return add
 
     def of_model(self, name: str, description: str) -> ModelHeads:
-        """All numbers of the model, for JSON, tables and figures."""
         return ModelHeads(name, description, self.rows(), self.differences())
 
     def rows(self) -> list[dict]:

@@ -36,7 +36,6 @@ from .systems import add_bounds, add_systems, check_systems, count_words, other_
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_systems(parser)
     parser.add_argument(
         "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
@@ -66,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score, print, and write what is asked for."""
     check(args)
     target = language(args.target_lang)
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
@@ -96,7 +94,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together."""
     if not args.systems:
         raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
     check_systems(args.systems, {"--subwords": args.subwords, "--tokenizer": args.tokenizer})
@@ -117,7 +114,6 @@ def source_lengths(args: argparse.Namespace) -> list[int]:
 
 
 def grid(found: ScoresByLength) -> Grid:
-    """Return a row for each group, and one for the whole set."""
     rows = [
         [group.label, f"{group.sentences:,}", *cells_of_systems(found.systems, group.scores)]
         for group in (*found.groups, found.whole)
@@ -127,13 +123,13 @@ def grid(found: ScoresByLength) -> Grid:
 
 
 def headings_of_systems(systems: Sequence[str]) -> list[str]:
-    """Return the headings of :func:`cells_of_systems`."""
+    """The headings of :func:`cells_of_systems`."""
     first, *others = systems
     return [first, *(heading for name in others for heading in (name, "p"))]
 
 
 def cells_of_systems(systems: Sequence[str], scores: dict[str, SystemScore]) -> list[str]:
-    """Return each system's score with its interval, and p of all but the first."""
+    """Each system's score with its interval, and p of all but the first."""
     found = []
     for name in systems:
         one = scores.get(name, SystemScore(0.0))
@@ -145,7 +141,7 @@ def cells_of_systems(systems: Sequence[str], scores: dict[str, SystemScore]) -> 
 
 
 def notes(found: ScoresByLength) -> list[str]:
-    """Say how it was computed."""
+    """How it was computed."""
     lines = [
         f"{found.label}: {found.signature}",
         f"± is half the 95 % interval of {found.samples:,} resampled groups"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..figures import style
 from .measure import GroupScores, SystemScore
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Inches of a group, and the part of it that its systems' points share.
 _GROUP = 0.95
 _SHARED = 0.5
 
 
-def draw(groups: list[GroupScores], systems: list[str], label: str, theme: str = "light") -> Figure:
-    """Draw points with 95 % intervals, a line a system; a group without sentences is a gap.
-
-    ``label`` is that of the score, ``theme`` one of ``style.THEMES``.
-    """
+def draw(
+    groups: list[GroupScores], systems: list[str], label: str, theme: str = "light"
+) -> style.Figure:
+    """Draw points with 95 % intervals, a line a system; a group without sentences is a gap."""
     with style.theme(theme, texts=[*systems, label]) as colours:
         figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)
         axes = figure.subplots()

@@ -36,31 +36,24 @@ class Group:
         return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
 
     def sentences(self, lengths: Sequence[int]) -> list[int]:
-        """Return the numbers (from 0) of its sentences."""
+        """The numbers (from 0) of its sentences."""
         return [number for number, words in enumerate(lengths) if words in self]
 
 
 def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
-    """Return groups with these rising upper bounds, and one for all longer sentences.
-
-    A sentence without words is in none of them.
-    """
+    """Groups with these rising upper bounds, and one for all longer sentences."""
     edges = [0, *bounds]
-    if any(low >= high for low, high in zip(edges, edges[1:], strict=False)):
-        raise ValueError(f"bounds {edges[1:]}: use numbers above 0 that rise")
     return [Group(low, high) for low, high in zip(edges, [*edges[1:], None], strict=True)]
 
 
 def word_counts(lines: Iterable[str]) -> list[int]:
-    """Count the words of each sentence, separated by white space."""
     return [len(line.split()) for line in lines]
 
 
 def length_ratio(metric: Metric, translations: list[str], references: list[str]) -> Score:
     """Words of the translations for each word of the references, as a metric counts words.
 
-    sacrebleu prints this ratio beside a score, and BLEU's brevity penalty depends on it. Above 1,
-    translations are longer than references.
+    sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
     """
     check_parallel({"translations": translations}, references)
     score = metric.bleu.corpus_score(metric.prepare(translations), [metric.prepare(references)])
@@ -101,10 +94,9 @@ class GroupScores:
 
 @dataclass(frozen=True)
 class ScoresByLength:
-    """Scores of systems on groups in order of length, and on the whole set.
+    """Scores of systems, compared with the first, on groups in order of length and on the whole.
 
-    Others are compared with the first of ``systems``.  Sentences ``without_words`` (from 0) are in
-    no group.  ``samples`` and ``seed`` are of the bootstrap, ``signature`` is sacrebleu's.
+    Sentences ``without_words`` (from 0) are in no group.
     """
 
     score: str
@@ -118,11 +110,11 @@ class ScoresByLength:
     seed: int
 
     def as_dict(self) -> dict:
-        """Return plain data for JSON; sentences are counted from 1."""
+        """Plain data for JSON; sentences are counted from 1."""
         return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
 
     def rows(self) -> list[dict]:
-        """Return a row for each group and system, for CSV; None where there is nothing."""
+        """A row for each group and system, for CSV; None where there is nothing."""
         empty = asdict(SystemScore(0.0)) | {"value": None}
         return [
             {
@@ -179,8 +171,8 @@ def score_by_length(
 ) -> ScoresByLength:
     """Score systems, translations as text by name, on each group of sentences.
 
-    ``score`` is one of ``scoring.metrics.METRICS``, ``lengths`` are words of the source sentences,
-    ``bounds`` as for :func:`groups_of`; ``progress`` passes on the groups one by one.
+    ``score`` is one of ``scoring.metrics.METRICS``, ``lengths`` are words of the source sentences;
+    ``progress`` passes on the groups one by one.
     """
     check_parallel({**systems, "the source": lengths}, references)
     metric = build_metric(score, target_lang, lowercase)

@@ -30,14 +30,12 @@ class System:
     def read(
         self, reference: Path, count: int, target_lang: str, subwords: str, tokenizer: str
     ) -> list[str]:
-        """Return the translations of the ``count`` lines of a reference, as text."""
         if self.generated:
             return read_generated(self.path, count, subwords, tokenizer, target_lang)[0]
         return read_finished(self.path, reference, count)
 
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
-    """Declare translations; ``parser`` may be a group of arguments."""
     for flag, help_ in {
         "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
         "--generated": "a system's output of fairseq-generate; may be repeated",
@@ -57,7 +55,6 @@ def _system(text: str, generated: bool) -> System:
 
 
 def add_bounds(parser: argparse.ArgumentParser) -> None:
-    """Declare the groups of lengths; ``parser`` may be a group of arguments."""
     parser.add_argument(
         "--bounds",
         type=_bounds,
@@ -89,7 +86,7 @@ def check_systems(systems: Sequence[System], needed: Mapping[str, str | None]) -
 
 
 def other_subwords(lines: Sequence[str], kind: str) -> list[str]:
-    """Return the kinds of subwords that text looks like, except ``kind``."""
+    """The kinds of subwords that text looks like, except ``kind``."""
     marks = {"subword-nmt": "@@ ", "sentencepiece": "\u2581"}
     return [
         other for other, mark in marks.items() if other != kind and any(mark in s for s in lines)
@@ -109,5 +106,4 @@ def count_words(lines: list[str], where: str, way_out: str) -> list[int]:
 
 
 def warn(message: str) -> None:
-    """Print a warning."""
     print(f"warning: {message}", file=sys.stderr)

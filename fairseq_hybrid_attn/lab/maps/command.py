@@ -48,7 +48,6 @@ FIRST = 5  # sentences that are shown by default
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     model_args.add_models(parser)
     model_args.add_sentences(parser)
     parser.add_argument(
@@ -78,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Look at the sentences, and write."""
     check_arguments(args)
     models: list[ModelMaps] = []
     for loaded in model_args.load(args):
@@ -97,7 +95,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together."""
     model_args.check(args)
     written = {"--page": args.page, "--json": args.json, "--csv": args.csv}
     if not (any(written.values()) or args.figures):
@@ -139,8 +136,7 @@ def wanted(
 ) -> list[int]:
     """The sentences (from 0) to show.
 
-    They are those ``before``, which were shown of another model; or those that ``flag`` names with
-    its ``value``; or, without both, the first that can be shown.
+    Those ``before``, of another model; or those that ``flag`` names; else the first possible ones.
     """
     every = range(len(loaded.sentences))
     numbers = before or model_args.chosen(flag, value or "all", len(every))
@@ -158,7 +154,6 @@ def wanted(
 
 
 def draw(args: argparse.Namespace, models: list[ModelMaps], unit: str) -> None:
-    """Draw all figures into the folder."""
     outputs.make_folder("--figures", args.figures)
     todo = list(figures_of(models, unit, args.layer or 1))
     for name, rows, one in tqdm(todo, unit=" figures", file=sys.stderr):

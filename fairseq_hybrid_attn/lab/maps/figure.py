@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..figures import style
 from .measure import Map
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Inches for a token, least and most inches of a panel; most and least points of a token's label.
 _TOKEN, _SMALLEST, _LARGEST = 0.11, 1.3, 4.5
@@ -39,18 +35,17 @@ class MapRow:
     panels: list[MapPanel]
 
 
-def heads_of_layers(one: Map, branch: int = 0) -> list[MapRow]:
-    """A row for each layer, a column for each head of a branch (MMA Fig. 3)."""
+def heads_of_layers(one: Map) -> list[MapRow]:
+    """A row for each layer, a column for each head of its only branch (MMA Fig. 3)."""
     return [
         MapRow(
             f"layer {layer.number}",
             [
-                MapPanel(f"head {head + 1}\n{word}", *_taken(one, place, branch, head))
-                for head, word in enumerate(layer.heads[branch])
+                MapPanel(f"head {head + 1}\n{word}", *_taken(one, place, 0, head))
+                for head, word in enumerate(layer.heads[0])
             ],
         )
         for place, layer in enumerate(one.layers)
-        if branch < len(layer.heads)
     ]
 
 
@@ -72,11 +67,10 @@ def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndar
     return weights[head], allowed[head]
 
 
-def draw(rows: list[MapRow], queries: list[str], keys: list[str], theme: str = "light") -> Figure:
-    """Draw maps in rows, all with the same colours and the same tokens as queries and keys.
-
-    Rows may differ in length; ``theme`` is one of ``style.THEMES``.
-    """
+def draw(
+    rows: list[MapRow], queries: list[str], keys: list[str], theme: str = "light"
+) -> style.Figure:
+    """Draw maps in rows, all with the same colours and the same tokens as queries and keys."""
     width, height = (
         min(max(_TOKEN * len(tokens), _SMALLEST), _LARGEST) for tokens in (keys, queries)
     )

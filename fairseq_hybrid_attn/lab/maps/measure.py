@@ -25,14 +25,10 @@ UNITS = ("words", "subwords")
 
 @dataclass(frozen=True)
 class Map:
-    """The attention of one kind in a sentence.
+    """The attention of one kind in a sentence, from n queries to m keys, the lowest layer first.
 
-    Attributes:
-        queries: the n tokens that attend.
-        keys: the m tokens that are attended to.
-        layers: the lowest first.
-        weights: of each layer, ``[branches, heads, n, m]``.
-        allowed: whether the pattern lets the query see the key; bool, of the same shapes.
+    ``weights`` are ``[branches, heads, n, m]`` of each layer; ``allowed``, of the same shapes, is
+    whether the pattern lets the query see the key.
     """
 
     kind: str
@@ -57,7 +53,6 @@ class Map:
         )
 
     def as_dict(self) -> dict:
-        """The map for JSON."""
         return {
             "queries": self.queries,
             "keys": self.keys,
@@ -86,10 +81,7 @@ class Map:
 
 @dataclass(frozen=True)
 class SentenceMaps:
-    """All maps of a sentence, which counts from 0, and the words of both its sides.
-
-    ``units`` has maps by unit (of ``UNITS``, as far as wanted), then by kind.
-    """
+    """All maps of a sentence, which counts from 0, by unit (of ``UNITS``), then by kind."""
 
     number: int
     source: list[str]
@@ -131,10 +123,7 @@ def sentence_maps(
     subwords: str,
     wanted: Sequence[str] = UNITS,
 ) -> SentenceMaps:
-    """Make the maps of a sentence, in the units ``wanted``, from what attentions did with it.
-
-    ``number`` is the sentence's, from 0; ``source`` and ``target`` are its subwords.
-    """
+    """Make the maps of a sentence, of these subwords, from what attentions did with it."""
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.
     sides = {
@@ -183,13 +172,13 @@ def sentence_maps(
 
 
 def maps_of(
-    attentions: Attentions, sentences: Sentences, subwords: str
+    attentions: Attentions, sentences: Sentences, subwords: str, units: Sequence[str] = UNITS
 ) -> Callable[[int, Observed], SentenceMaps]:
     """A function for :func:`~..inference.attentions.watch` that makes maps of each sentence."""
 
     def use(number: int, observed: Observed) -> SentenceMaps:
         pieces = sentences.source[number], sentences.target[number]
-        return sentence_maps(attentions, number, observed, *pieces, subwords)
+        return sentence_maps(attentions, number, observed, *pieces, subwords, units)
 
     return use
 

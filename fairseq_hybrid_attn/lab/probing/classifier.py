@@ -37,15 +37,10 @@ _NOISE = 2**31  # added to the seed: dropout and weights draw different numbers
 class ProbeSettings:
     """How classifiers are trained; of several values, all combinations are tried.
 
-    Attributes:
-        hidden: hidden units; 0: no hidden layer.
-        dropout: of the hidden units.
-        l2: weight decay.
-        passes: over the training set, between two validations.
-        max_passes: after these, no further ones begin.
+    ``passes`` over the training set are between two validations.
     """
 
-    hidden: tuple[int, ...] = (50, 100, 200)
+    hidden: tuple[int, ...] = (50, 100, 200)  # units; 0: no hidden layer
     dropout: tuple[float, ...] = (0.0, 0.1, 0.2)
     l2: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
     batch_size: int = 64
@@ -54,16 +49,12 @@ class ProbeSettings:
     max_passes: int = 200
 
     def __post_init__(self):
-        if not self.hidden or min(self.hidden) < 0:
+        if min(self.hidden) < 0:
             raise UserError("--hidden: give numbers from 0 (no hidden layer)")
-        if not self.dropout or not all(0 <= rate < 1 for rate in self.dropout):
+        if not all(0 <= rate < 1 for rate in self.dropout):
             raise UserError("--dropout: give rates from 0 to below 1")
-        if not self.l2 or min(self.l2) < 0:
-            raise UserError("l2: give numbers from 0")
         if self.batch_size < 1:
             raise UserError(f"--batch-size {self.batch_size}: use 1 or more")
-        if min(self.tenacity, self.passes - 1, self.max_passes) < 0:
-            raise UserError("tenacity and max_passes are from 0, passes from 1")
 
     def candidates(self, hidden: int) -> list[tuple[float, float]]:
         """Return dropout and L2 of all candidates with this number of hidden units."""
@@ -78,7 +69,6 @@ class Examples:
     classes: Tensor
 
     def to(self, device: str) -> Examples:
-        """Copy to a device."""
         return Examples(self.vectors.to(device), self.classes.to(device))
 
 
@@ -96,10 +86,7 @@ class Fit:
 
 
 class SideBySide(nn.Module):
-    """Independent classifiers of one shape, with equal initial weights.
-
-    Each has its own dropout and L2.
-    """
+    """Independent classifiers of one shape and equal initial weights; dropout and L2 differ."""
 
     #: Draws the numbers for dropout; None: torch's own generator.
     noise: torch.Generator | None = None
@@ -169,8 +156,7 @@ def train_classifier(
 ) -> Fit:
     """Train all candidates, and test the one with the best validation accuracy.
 
-    ``valid`` says when to stop and which to choose; ``test`` is used once.  ``seed`` is of weights,
-    order and dropout; ``progress`` is called with the number of passes done since the last call.
+    ``progress`` is called with the number of passes done since the last call.
     """
     train, valid, test = (part.to(device) for part in (train, valid, test))
     best: Fit | None = None
@@ -206,11 +192,7 @@ def _train(
     settings: ProbeSettings,
     progress: Callable[[int], object],
 ) -> tuple[Tensor, Tensor]:
-    """Train until all have stopped, and leave each in its best state.
-
-    Returns:
-        best validation accuracy, and the passes until then, ``[k]`` each.
-    """
+    """Train until all have stopped; return best validation accuracies and their passes, ``[k]``."""
     optimiser = torch.optim.Adam(model.parameters())
     best = torch.full_like(model.l2, -1, dtype=torch.double)
     best_passes = torch.zeros_like(best, dtype=torch.long)

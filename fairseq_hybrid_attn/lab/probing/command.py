@@ -36,7 +36,7 @@ from ..text.tokenisers import KINDS
 from . import figure
 from .classifier import ProbeSettings
 from .features import LAST
-from .probe import SentenceEncoder, TaskResult, as_dict, probe, settings_for
+from .probe import SentenceEncoder, TaskResult, as_dict, probe
 from .results import grid, records
 from .tasks import TASKS, find_files, read_task, tasks_named
 from .treatment import AS_TRAINED, SentenceTreatment, treatment_of
@@ -46,7 +46,6 @@ _SUSPICIOUS = 0.02
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     model_args.add_model(parser)
     parser.add_argument(
         "--task-files", required=True, type=Path, metavar="DIR", help="has sentence_length.txt, …"
@@ -98,7 +97,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Probe, print the accuracies, and write what is asked for."""
     settings, layer = check_arguments(args)
     tasks = tasks_named(args.tasks.split(","))
     paths = find_files(args.task_files, tasks)
@@ -178,7 +176,6 @@ def _numbers(flag: str, text: str, kind: Callable) -> tuple:
 
 
 def treatment(args: argparse.Namespace, task) -> SentenceTreatment:
-    """Return the steps from sentences to the model's input."""
     language = getattr(getattr(task, "cfg", None), "source_lang", None)
     if language is None:
         raise UserError(f"--path {args.path}: its task is not a translation, so it has no encoder")
@@ -203,7 +200,7 @@ def about(
     settings: ProbeSettings,
     results: Sequence[TaskResult],
 ) -> dict:
-    """Return everything for JSON."""
+    """Everything for JSON."""
     treated = encoder.treatment
     return {
         **as_dict(results),
@@ -220,7 +217,7 @@ def about(
             "linear_tasks": [
                 result.file.task.name
                 for result in results
-                if settings_for(result.file, settings).hidden == (0,)
+                if result.file.task.linear or settings.hidden == (0,)
             ],
         },
         "versions": versions(),

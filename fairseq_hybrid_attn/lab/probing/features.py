@@ -5,8 +5,7 @@ Legend: b = sentences of a batch, n = tokens of the longest one, d = width of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 from fairseq.models.lightconv import LightConvEncoder
@@ -21,36 +20,18 @@ from ..inference.sentences import Sentences, in_batches
 LAST = -1
 
 
-@dataclass(frozen=True)
-class States:
-    """The states of an encoder for a batch.
+def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor]:
+    """Run a model's encoder on the ``net_input`` of a batch, padded on either side.
 
-    Attributes:
-        layers: ``[n, b, d]`` by number: 0 = embeddings, 1 = lowest layer, the highest = what the
-            decoder receives.  Only layers that the encoder returns are there.
-        padding: True where there is no token, ``[n, b]``.
+    Returns:
+        states ``[n, b, d]`` of the layers that the encoder returns: 0 = embeddings, 1 = lowest,
+        the highest = what the decoder receives; and where there is no token, ``[n, b]``.
     """
-
-    layers: dict[int, Tensor]
-    padding: Tensor
-
-    def layer(self, number: int) -> Tensor:
-        """Return the states of a layer; LAST is the highest."""
-        if number == LAST:
-            return self.layers[max(self.layers)]
-        if number not in self.layers:
-            there = ", ".join(map(str, sorted(self.layers)))
-            raise UserError(f"--layer {number}: this encoder has {there}, and last")
-        return self.layers[number]
-
-
-def encode(model: nn.Module, net_input: dict) -> States:
-    """Run a model's encoder on the ``net_input`` of a batch, padded on either side."""
     encoder = getattr(model, "encoder", None)
     tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
     if isinstance(encoder, LSTMEncoder):
         states, _, _, padding = encoder(tokens, lengths)  # padding is now on the right
-        return States({encoder.num_layers: states}, padding)
+        return {encoder.num_layers: states}, padding
     if isinstance(encoder, TransformerEncoderBase):
         out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
         layers = list(out["encoder_states"])
@@ -69,14 +50,14 @@ def encode(model: nn.Module, net_input: dict) -> States:
             f"probing does not know where a {type(model).__name__} has its encoder's states; it "
             "supports transformers of fairseq and of this package, fairseq's lstm and lightconv"
         )
-    return States(numbered, tokens.eq(encoder.padding_idx).t())
+    return numbered, tokens.eq(encoder.padding_idx).t()
 
 
 def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
     """Return the mean ``[b, d]`` of states ``[n, b, d]`` over the tokens of each sentence.
 
     It is in single precision at least, and 0 for a sentence without tokens that count; the last
-    token of each sentence, its end symbol, may not.  ``padding`` is as in :class:`States`.
+    token of each sentence, its end symbol, may not.
     """
     counts = ~padding
     if not end_symbol:
@@ -95,24 +76,24 @@ def sentence_vectors(
     *,
     layer: int = LAST,
     end_symbol: bool = True,
-    max_tokens: int = 4000,
-    device: str = "cpu",
-    progress: Callable[[int], object] = lambda done: None,
+    **batches,
 ) -> Tensor:
     """Return a vector for each sentence, ``[sentences, d]``, on the CPU.
 
-    The model is in evaluation mode and on the device; no sentence is longer than it takes.
-    ``layer`` is 1 for the lowest, 0 for the embeddings with positions, or LAST.  ``end_symbol``
+    The model is in evaluation mode and on the device; ``batches`` are as of :func:`in_batches`.
+    ``layer`` is 1 for the lowest, 0 for the embeddings with positions, or LAST; ``end_symbol``
     says whether the mean includes it.  Apart from rounding, vectors do not depend on the batches.
-    ``progress`` is called with the number of sentences done since the last call.
     """
 
     def compute(sample: dict) -> Sequence[Tensor]:
-        states = encode(model, sample["net_input"])
-        return mean_states(states.layer(layer), states.padding, end_symbol=end_symbol).cpu()
+        layers, padding = encode(model, sample["net_input"])
+        number = max(layers) if layer == LAST else layer
+        if number not in layers:
+            there = ", ".join(map(str, sorted(layers)))
+            raise UserError(f"--layer {number}: this encoder has {there}, and last")
+        return mean_states(layers[number], padding, end_symbol=end_symbol).cpu()
 
-    rows = in_batches(sentences, compute, max_tokens=max_tokens, device=device, progress=progress)
-    vectors = torch.stack(list(rows))
+    vectors = torch.stack(list(in_batches(sentences, compute, **batches)))
     broken = (~vectors.isfinite().all(1)).nonzero().flatten().tolist()
     if broken:
         raise UserError(

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ..figures import style
 from .tasks import TASKS
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Inches of a task, and the part of it that its bars share.
 _TASK = 0.85
 _SHARED = 0.75
 
 
-def draw(models: Mapping[str, dict], theme: str = "light") -> Figure:
+def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
     """Draw bars with the standard deviation over seeds, and a line at the most common class.
 
-    ``models`` are results of `probe --json` by name; ``theme`` is one of ``style.THEMES``.
+    ``models`` are results of `probe --json` by name.
     """
     results = {
         task: {name: m["tasks"][task.name] for name, m in models.items() if task.name in m["tasks"]}

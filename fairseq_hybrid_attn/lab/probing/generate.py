@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import html
 import random
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...errors import UserError
 from .tasks import PARTS
@@ -33,14 +34,12 @@ _LEAST_LETTERS = 4
 _QUOTES = ('"', "“", "”", "„", "«", "»", "``", "''")
 
 
-@dataclass(frozen=True)
-class Example:
-    """A line of a task file; ``original``: the sentence it was made from."""
+class Example(NamedTuple):
+    """A line of a task file."""
 
     part: str
     label: str
     sentence: str
-    original: str
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Wanted:
     """What files to make.
 
     ``sizes`` are sentences of tr, va and te, rounded down to equally many of each class; ``words``
-    are the classes of WC, ``first_rank`` the rank of the first, by frequency from 1.
+    are the classes of WC, and ``first_rank`` the first one's by frequency, from 1.
     """
 
     sizes: tuple[int, int, int] = (10_000, 1_000, 1_000)
@@ -57,7 +56,7 @@ class Wanted:
     first_rank: int = 2001
 
     def __post_init__(self):
-        if len(self.sizes) != len(PARTS) or min(self.sizes) < 1:
+        if min(self.sizes) < 1:
             raise UserError(f"--sizes: give three numbers from 1, for {', '.join(PARTS)}")
         if self.words < 2:
             raise UserError(f"--words {self.words}: use 2 or more")
@@ -65,7 +64,7 @@ class Wanted:
             raise UserError(f"--first-rank {self.first_rank}: use 1 or more")
 
     def of_each(self, classes: int) -> tuple[int, ...]:
-        """Return the number of sentences of each class in each part."""
+        """The number of sentences of each class in each part."""
         counts = tuple(size // classes for size in self.sizes)
         if 0 in counts:
             raise UserError(f"--sizes {self.sizes}: too few for {classes} classes")
@@ -83,19 +82,16 @@ def usable(lines: Iterable[str]) -> list[str]:
 
 
 def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
-    """Make SentLen from sentences of :func:`usable`."""
-    classes = defaultdict(list)
+    classes = {str(label): [] for label in range(len(LENGTHS))}
     for sentence in sentences:
         length = len(sentence.split())
         (label,) = (n for n, (least, most) in enumerate(LENGTHS) if least <= length <= most)
-        classes[str(label)].append((sentence, sentence))
-    labels = list(map(str, range(len(LENGTHS))))
+        classes[str(label)].append(sentence)
     names = {str(n): f"{least} to {most} tokens" for n, (least, most) in enumerate(LENGTHS)}
-    return _balanced("SentLen", classes, labels, wanted, names)
+    return _balanced("SentLen", classes, wanted, names)
 
 
 def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
-    """Make WC, likewise."""
     counts = Counter(word for sentence in sentences for word in sentence.lower().split())
     # Equally frequent words in alphabetical order: the same everywhere.
     ranked = sorted(counts, key=lambda word: (-counts[word], word))[wanted.first_rank - 1 :]
@@ -106,16 +102,15 @@ def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
             f"WC: from --first-rank {wanted.first_rank} on, the text has only {len(fit):,} words "
             f"of {_LEAST_LETTERS} letters; use a smaller --first-rank or fewer --words"
         )
-    chosen, classes = set(targets), defaultdict(list)
+    classes = {target: [] for target in targets}
     for sentence in sentences:
-        among = [word for word in sentence.lower().split() if word in chosen]
+        among = [word for word in sentence.lower().split() if word in classes]
         if len(among) == 1:
-            classes[among[0]].append((sentence, sentence))
-    return _balanced("WC", classes, targets, wanted)
+            classes[among[0]].append(sentence)
+    return _balanced("WC", classes, wanted)
 
 
 def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
-    """Make BShift, likewise."""
     choose = random.Random(wanted.seed)
     known = {sentence.lower() for sentence in sentences}
     classes = {ORIGINAL: [], INVERTED: []}
@@ -125,10 +120,10 @@ def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
             continue
         # To the class that has fewer, so that as many as possible are used.
         if len(classes[ORIGINAL]) <= len(classes[INVERTED]):
-            classes[ORIGINAL].append((sentence, sentence))
+            classes[ORIGINAL].append(sentence)
         else:
-            classes[INVERTED].append((inverted, sentence))
-    return _balanced("BShift", classes, list(classes), wanted)
+            classes[INVERTED].append(inverted)
+    return _balanced("BShift", classes, wanted)
 
 
 def _with_inversion(sentence: str, choose: random.Random) -> str | None:
@@ -162,18 +157,17 @@ def _shuffled(items: Iterable, choose: random.Random) -> list:
 
 def _balanced(
     task: str,
-    classes: dict[str, list[tuple[str, str]]],
-    labels: Sequence[str],
+    classes: dict[str, list[str]],
     wanted: Wanted,
     names: dict[str, str] | None = None,
 ) -> list[Example]:
-    """Distribute the sentences of each class, with originals, over the parts, and mix each part.
+    """Distribute the sentences of each class over the parts, and mix each part.
 
     Messages call the classes by ``names``, or by their labels.
     """
-    counts = wanted.of_each(len(labels))
-    poorest = min(labels, key=lambda label: len(classes.get(label, [])))
-    there, needed = len(classes.get(poorest, [])), sum(counts)
+    counts = wanted.of_each(len(classes))
+    poorest = min(classes, key=lambda label: len(classes[label]))
+    there, needed = len(classes[poorest]), sum(counts)
     if there < needed:
         way_out = "smaller --sizes or --first-rank" if task == "WC" else "smaller --sizes"
         raise UserError(
@@ -183,12 +177,10 @@ def _balanced(
         )
     choose = random.Random(wanted.seed)
     parts: dict[str, list[Example]] = {part: [] for part in PARTS}
-    for label in labels:
-        chosen = iter(_shuffled(classes[label], choose))
+    for label, sentences in classes.items():
+        chosen = iter(_shuffled(sentences, choose))
         for part, count in zip(PARTS, counts, strict=True):
-            for _ in range(count):
-                sentence, original = next(chosen)
-                parts[part].append(Example(part, label, sentence, original))
+            parts[part] += [Example(part, label, next(chosen)) for _ in range(count)]
     return [example for part in PARTS for example in _shuffled(parts[part], choose)]
 
 

@@ -21,10 +21,7 @@ _SHOWN = 5  # lines named in a message
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors ``[sentences, width]`` in the order of a task's file.
-
-    ``unknown`` is the share of the subwords that are not in the model's dictionary.
-    """
+    """Vectors ``[sentences, width]`` of a file; ``unknown`` is the share of unknown subwords."""
 
     values: Tensor
     unknown: float = 0.0
@@ -50,7 +47,6 @@ class SentenceEncoder:
     def vectors(
         self, file: TaskFile, progress: Callable[[int], object] = lambda done: None
     ) -> Vectors:
-        """Return the vectors of a file's sentences."""
         sentences = Sentences.of_text(self.task, self.treatment.apply(file.sentences, self.workers))
         empty = [number for number, pieces in enumerate(sentences.source) if not pieces]
         _refuse(file, empty, "nothing is left of the sentence once it is tokenised")
@@ -90,11 +86,10 @@ class TaskResult:
 
     @property
     def accuracies(self) -> list[float]:
-        """Return the accuracy on the test part, in per cent, of each seed."""
+        """On the test part, in per cent, of each seed."""
         return [fit.test for fit in self.fits]
 
     def as_dict(self) -> dict:
-        """Return plain data for JSON."""
         return {
             **_summary(self.accuracies),
             "majority": self.file.majority,
@@ -126,10 +121,11 @@ def probe(
 ) -> TaskResult:
     """Probe vectors of a task's sentences: train a classifier for each seed.
 
-    ``settings`` are SentEval's if None; ``progress`` is called with the number of passes over the
-    training set since the last call.
+    ``settings`` are SentEval's if None; tasks with many classes have no hidden layer.
     """
-    settings = settings_for(file, settings or ProbeSettings())
+    settings = settings or ProbeSettings()
+    if file.task.linear:
+        settings = replace(settings, hidden=(0,))
     numbers = {label: number for number, label in enumerate(file.classes)}
     labels = torch.tensor([numbers[label] for label in file.labels])
     parts = [Examples(vectors.values[at], labels[at]) for at in map(file.places, PARTS)]
@@ -140,16 +136,11 @@ def probe(
     return TaskResult(file, fits, vectors.unknown)
 
 
-def settings_for(file: TaskFile, settings: ProbeSettings) -> ProbeSettings:
-    """Return the settings for a task: some have no hidden layer."""
-    return replace(settings, hidden=(0,)) if file.task.linear else settings
-
-
 def as_dict(results: Sequence[TaskResult]) -> dict:
     """Return results for JSON: ``tasks`` by name, and ``groups``.
 
-    A group has the mean accuracy of its tasks, as in Table 3 of the hybrid-gate paper.  A group
-    with a missing task is left out, since the mean of other tasks is another number.
+    A group has the mean accuracy of its tasks (hybrid gate, Table 3).  One with a missing task is
+    left out, since the mean of other tasks is another number.
     """
     found = {result.file.task.name: result for result in results}
     groups = {}

@@ -31,7 +31,6 @@ from .tasks import PARTS, TASKS, tasks_named
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     wanted = Wanted()
     parser.add_argument("text", type=Path, metavar="TEXT", help="a sentence a line (or .gz)")
     parser.add_argument("--output", required=True, type=Path, metavar="DIR")
@@ -79,8 +78,7 @@ def run(args: argparse.Namespace) -> None:
     outputs.make_folder("--output", args.output)
     for task, examples in made.items():
         with atomic_write(args.output / task.file) as file:
-            for one in examples:
-                file.write(f"{one.part}\t{one.label}\t{one.sentence}\n".encode())
+            file.writelines("{}\t{}\t{}\n".format(*example).encode() for example in examples)
         counts = ", ".join(
             f"{part} {sum(example.part == part for example in examples):,}" for part in PARTS
         )
@@ -89,7 +87,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def tokens(args: argparse.Namespace) -> list[str]:
-    """Return the text in tokens, a sentence a line."""
     if args.tokenizer is None:
         return list(lines(args.text))
     with tempfile.TemporaryDirectory(prefix="probing-") as folder:

@@ -29,7 +29,7 @@ def read_results(flag: str, path: Path) -> dict:
 
 
 def grid(models: Mapping[str, dict]) -> Grid:
-    """Return a row for each task, then for each group that any of the named models has."""
+    """A row for each task, then for each group that any of the named models has."""
     rows = []
     for task in TASKS.values():
         results = [one["tasks"].get(task.name) for one in models.values()]
@@ -51,7 +51,7 @@ def _accuracy(result: dict | None) -> str:
 
 
 def records(found: dict) -> list[dict]:
-    """Return a record for each task and each whole group, for CSV."""
+    """A record for each task and each whole group, for CSV."""
     tasks = [(name, TASKS[name].group, one) for name, one in found["tasks"].items()]
     groups = [(None, name, one) for name, one in found["groups"].items()]
     return [

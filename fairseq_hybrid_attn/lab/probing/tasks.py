@@ -26,18 +26,9 @@ _SHOWN = 5  # faults listed in a message
 
 @dataclass(frozen=True)
 class Task:
-    """A probing task.
-
-    Attributes:
-        name: as in Conneau et al. 2018.
-        short: as in Table 4 of the hybrid-gate paper.
-        group: one of GROUPS, as in Conneau et al. and in Table 3.
-        file: the published file's name.
-        linear: classified without a hidden layer, as SentEval does for many classes.
-    """
+    """A probing task; ``linear``: without a hidden layer, as SentEval does for many classes."""
 
     name: str
-    short: str
     group: str
     file: str
     linear: bool = False
@@ -47,30 +38,23 @@ class Task:
 TASKS = {
     task.name: task
     for task in (
-        Task("SentLen", "SeLn", "surface", "sentence_length.txt"),
-        Task("WC", "WC", "surface", "word_content.txt", linear=True),
-        Task("TreeDepth", "TDep", "syntactic", "tree_depth.txt"),
-        Task("TopConst", "ToCo", "syntactic", "top_constituents.txt"),
-        Task("BShift", "BShif", "syntactic", "bigram_shift.txt"),
-        Task("Tense", "Tense", "semantic", "past_present.txt"),
-        Task("SubjNum", "SubN", "semantic", "subj_number.txt"),
-        Task("ObjNum", "ObjN", "semantic", "obj_number.txt"),
-        Task("SOMO", "SoMo", "semantic", "odd_man_out.txt"),
-        Task("CoordInv", "CoIn", "semantic", "coordination_inversion.txt"),
+        Task("SentLen", "surface", "sentence_length.txt"),
+        Task("WC", "surface", "word_content.txt", linear=True),
+        Task("TreeDepth", "syntactic", "tree_depth.txt"),
+        Task("TopConst", "syntactic", "top_constituents.txt"),
+        Task("BShift", "syntactic", "bigram_shift.txt"),
+        Task("Tense", "semantic", "past_present.txt"),
+        Task("SubjNum", "semantic", "subj_number.txt"),
+        Task("ObjNum", "semantic", "obj_number.txt"),
+        Task("SOMO", "semantic", "odd_man_out.txt"),
+        Task("CoordInv", "semantic", "coordination_inversion.txt"),
     )
 }
 
 
 @dataclass(frozen=True)
 class TaskFile:
-    """The sentences of a task, in the order of the file: sentence n is on line n + 1.
-
-    Attributes:
-        parts: of each sentence, one of PARTS.
-        labels: of each sentence, its class.
-        sentences: tokens with single spaces between.
-        digest: the file's sha256.
-    """
+    """The sentences of a task, with their parts and classes; ``digest`` is the file's sha256."""
 
     task: Task
     path: Path
@@ -81,23 +65,22 @@ class TaskFile:
 
     @property
     def classes(self) -> list[str]:
-        """Return the classes, sorted."""
         return sorted({self.labels[n] for n in self.places("tr")})
 
     def places(self, part: str) -> list[int]:
-        """Return the numbers, from 0, of the sentences of a part."""
+        """The numbers, from 0, of the sentences of a part."""
         return [number for number, found in enumerate(self.parts) if found == part]
 
     @property
     def majority(self) -> float:
-        """Return the accuracy on ``te``, in per cent, of the most common class of ``tr``."""
+        """The accuracy on ``te``, in per cent, of the most common class of ``tr``."""
         (commonest, _), *_ = Counter(self.labels[n] for n in self.places("tr")).most_common(1)
         tested = self.places("te")
         return 100 * sum(self.labels[n] == commonest for n in tested) / len(tested)
 
 
 def tasks_named(names: Sequence[str]) -> list[Task]:
-    """Return tasks by their names, each once, in the order of the papers' tables."""
+    """Tasks by their names, each once, in the order of the papers' tables."""
     unknown = [name for name in names if name not in TASKS]
     if unknown or not names:
         raise UserError(
@@ -107,7 +90,6 @@ def tasks_named(names: Sequence[str]) -> list[Task]:
 
 
 def find_files(folder: Path, tasks: Sequence[Task]) -> list[Path]:
-    """Return the files of these tasks."""
     if not folder.is_dir():
         raise UserError(f"--task-files {folder}: there is no such folder")
     missing = [task for task in tasks if not (folder / task.file).is_file()]

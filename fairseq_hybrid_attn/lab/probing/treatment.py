@@ -30,8 +30,7 @@ class SentenceTreatment:
     """The steps from a sentence of a task file to the model's input.
 
     Attributes:
-        tokens: the tokeniser that made the sentences (one of ``text.tokenisers.KINDS``), or
-            AS_TRAINED.
+        tokens: the tokeniser that made the sentences (one of ``KINDS``), or AS_TRAINED.
         tokenizer: that of the training text; not used with AS_TRAINED.
         subwords: subword-nmt or a kind of sentencepiece; None: words are not split.
         model: the file of the subwords.
@@ -60,7 +59,7 @@ class SentenceTreatment:
 
 
 def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> SentenceTreatment:
-    """Return the treatment of a corpus that ``fairseq-hybrid prepare`` made, after checking it.
+    """The treatment of a corpus that ``fairseq-hybrid prepare`` made, after checking it.
 
     The dictionaries of the model, in ``data``, must be its own; the model reads ``language``.
     """
@@ -76,7 +75,7 @@ def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Sent
             f"reads {language}"
         )
     dictionary = f"dict.{language}.txt"
-    if _bytes(prepared / "bin" / dictionary) != _bytes(data / dictionary):
+    if sha256(prepared / "bin" / dictionary) != sha256(data / dictionary):
         raise UserError(
             f"--prepared {prepared}: its {dictionary} differs from that in {data}; name the "
             "corpus that the model was trained on"
@@ -95,10 +94,3 @@ def treatment_of(prepared: Path, data: Path, language: str, tokens: str) -> Sent
         subwords=subwords.kind,
         model=prepared / name,
     )
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...errors import UserError
-from ..alignment import resampling
-from ..alignment.error_rate import Counts
+from ..alignment.error_rate import Counts, interval, p_value
 from ..configuration.tables import Column
 from ..corpora import read_manifest
 from ..files.text import read_lines
@@ -100,12 +99,12 @@ class ScoredAlignments:
         """As of :class:`ScoredTranslations`."""
         if any(other.gold != self.gold for other in others):
             return None
-        return resampling.interval([one.counts for one in (self, *others)])
+        return interval([one.counts for one in (self, *others)])
 
     def p_value(self, baseline: ScoredAlignments) -> float | None:
         """As of :class:`ScoredTranslations`."""
         same = self.gold == baseline.gold
-        return resampling.p_value(self.counts, baseline.counts) if same else None
+        return p_value(self.counts, baseline.counts) if same else None
 
 
 ScoredSentences = ScoredTranslations | ScoredAlignments

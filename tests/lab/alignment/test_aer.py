@@ -5,8 +5,7 @@ import json
 import pytest
 from refusals import check_command_refusals, check_refusals
 
-from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, score
+from fairseq_hybrid_attn.lab.alignment.error_rate import score
 from fairseq_hybrid_attn.lab.alignment.link_files import (
     GoldSentence,
     read_gold,
@@ -32,20 +31,6 @@ ALIGNMENTS = [frozenset({(0, 0), (1, 1), (2, 2)}), frozenset({(0, 0), (0, 1)})]
 GOLD = [gold({(0, 0), (1, 1)}, {(2, 1)}), gold({(0, 1), (1, 0)}, {(0, 0)})]
 
 
-def test_rates_by_hand():
-    """The corpus' come from its counts: 3 + 4 found of 5 + 4, not the mean of 20 and 25."""
-    found = score(ALIGNMENTS, GOLD)
-    first, second = found.sentences
-    assert first == Counts(links=3, sure=2, possible=3, sure_found=2, possible_found=2)
-    assert second == Counts(links=2, sure=2, possible=3, sure_found=1, possible_found=2)
-    for counts, *rates in (
-        (first, 20, 200 / 3, 100),
-        (second, 25, 100, 50),
-        (found.total, 200 / 9, 80, 75),
-    ):
-        assert [counts.aer, counts.precision, counts.recall] == pytest.approx(rates)
-
-
 def test_what_is_undefined():
     link = frozenset({(0, 0)})
     for links, sentence, rates in (
@@ -67,8 +52,8 @@ def test_pharaoh_files(tmp_path):
     alignments = [frozenset({(10, 2), (2, 10), (2, 3)}), frozenset(), frozenset({(0, 0)})]
     write_pharaoh(tmp_path / "a", alignments)
     assert (tmp_path / "a").read_text() == "2-3 2-10 10-2\n\n0-0\n"
-    assert read_pharaoh(tmp_path / "a") == alignments
-    assert read_pharaoh(tmp_path / "a", [(11, 11), (0, 0), (1, 1)]) == alignments
+    for lengths in (None, [(11, 11), (0, 0), (1, 1)]):
+        assert read_pharaoh(tmp_path / "a", lengths) == alignments
 
 
 def test_every_form_of_a_link(tmp_path):
@@ -162,8 +147,6 @@ def test_words_are_split_at_the_space_alone(tmp_path):
     source = write(tmp_path / "s", "a \u3000 b", "", " a  b ")
     target = write(tmp_path / "t", "a", "b c", "")
     assert read_lengths(source, target) == [(3, 1), (0, 2), (2, 0)]
-    with pytest.raises(UserError, match="has 3 lines, but .* has 2"):
-        read_lengths(source, write(tmp_path / "u", "a", "b"))
 
 
 @pytest.fixture
@@ -192,10 +175,14 @@ def test_the_command(files, capsys):
     result = json.loads((files / "result.json").read_text())
     assert result["gold_left_out"] == 1 and result["sentences"] == 3
     ours = result["alignments"]["ours"]
-    assert ours["aer"] == pytest.approx(200 / 9) and ours["undefined_sentences"] == [3]
-    assert [sentence["aer"] for sentence in ours["sentences"]] == [pytest.approx(20), 25, None]
-    counts = ("links", "sure", "possible", "sure_found", "possible_found")
-    assert [ours[name] for name in counts] == [5, 4, 6, 3, 4]
+    assert ours["undefined_sentences"] == [3]
+    names = "aer precision recall links sure possible sure_found possible_found".split()
+    first, second = [20, 200 / 3, 100, 3, 2, 3, 2, 2], [25, 100, 50, 2, 2, 3, 1, 2]
+    both = [200 / 9, 80, 75, 5, 4, 6, 3, 4]  # of the added counts, not the mean of the rates
+    counted = *ours["sentences"][:2], ours
+    for counts, expected in zip(counted, (first, second, both), strict=True):
+        assert [counts[name] for name in names] == pytest.approx(expected)
+    assert ours["sentences"][2]["aer"] is None
 
 
 def test_the_command_in_every_base_and_direction(files, capsys):
@@ -204,16 +191,15 @@ def test_the_command_in_every_base_and_direction(files, capsys):
     write_pharaoh(files / "turned", [[(j, i) for i, j in links] for links in ALIGNMENTS])
     write(files / "one", "1-1 2-2 3-3", "1-1 1-2")
     write(files / "none", "", "")
-    for alignment, flags, rate in (
-        ("straight", "--gold straight --gold-base 0", "0.00"),
-        ("straight", "--gold one --gold-base 1", "0.00"),
-        ("straight", "--gold turned --gold-base 0 --gold-reversed", "0.00"),
-        ("none", "--gold none --gold-base 0", "undefined"),
-    ):
-        main(["aer", alignment, *flags.split()])
-        out = capsys.readouterr().out
-        (row,) = [line for line in out.splitlines() if line.startswith(f"{alignment} ")]
-        assert row.split()[1] == rate, flags
+    for flags, rate in {
+        "straight --gold straight --gold-base 0": "0.00",
+        "straight --gold one --gold-base 1": "0.00",
+        "straight --gold turned --gold-base 0 --gold-reversed": "0.00",
+        "none --gold none --gold-base 0": "undefined",
+    }.items():
+        main(["aer", *flags.split()])
+        rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+        assert [flags.split()[0], rate] in [row[:2] for row in rows], flags
 
 
 def test_refusals(files, capsys):
@@ -222,6 +208,7 @@ def test_refusals(files, capsys):
     check_command_refusals(
         [
             ("ours --source text", "both of --source and --target"),
+            ("ours --source text --target short", "text has 3 lines, but short has 1"),
             ("ours --json gold", "one of the inputs"),
             ("ours --gold missing", "missing cannot be read"),
             ("ours --gold short", "has 1 lines, but there are 3 sentences"),

@@ -142,16 +142,12 @@ def test_counts_of_sentences_and_the_selected_layer(data):
 
 
 def test_last_layer_and_average_are_the_default(data):
-    written = {}
-    for name, flags in (
-        ("default", ()),
-        ("named", ("--layer", "last", "--head", "average")),
-        ("by hand", HEAD),
-        ("other", ("--head", "last")),
-    ):
+    written = []
+    for flags in ((), ("--layer", "last", "--head", "average"), HEAD, ("--head", "last")):
         command(*text("copy"), "--output", "out", *flags)
-        written[name] = lines("out")
-    assert written["default"] == written["named"] == written["by hand"] != written["other"]
+        written.append(lines("out"))
+    default, named, by_hand, other = written
+    assert default == named == by_hand != other
 
 
 def test_a_binarised_set_is_as_its_text(data):

@@ -5,8 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
-from fairseq_hybrid_attn.lab.alignment.resampling import interval, p_value
+from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, interval, p_value
 from fairseq_hybrid_attn.lab.scoring.significance import draw
 from fairseq_hybrid_attn.lab.tables.scored_sentences import ScoredAlignments
 

@@ -6,7 +6,6 @@ import itertools
 import json
 import random
 import shutil
-import statistics
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,7 +14,7 @@ import pytest
 import torch
 from corpora_made import CONFIGS, lines
 from every_model import MODELS, build
-from models import build_tiny, pad, task_of
+from models import build_tiny, task_of
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
@@ -23,7 +22,7 @@ from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
 from fairseq_hybrid_attn.lab.inference.sentences import Sentences
-from fairseq_hybrid_attn.lab.probing import command, features
+from fairseq_hybrid_attn.lab.probing import command
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import SentenceEncoder
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
@@ -54,9 +53,6 @@ def close(one, other, atol=1e-5):
     return torch.allclose(one, other, atol=atol)
 
 
-# -- Vectors -----------------------------------------------------------------------------------
-
-
 def test_a_sentence_is_the_same_alone_and_in_any_batch():
     text = words(12)
     for name, end_symbol in itertools.product(set(MODELS) - {"fconv"}, (True, False)):
@@ -64,7 +60,10 @@ def test_a_sentence_is_the_same_alone_and_in_any_batch():
         for left in (True, False):
             if hasattr(model.encoder, "left_pad"):
                 model.encoder.left_pad = left
-            together = vectors(model, text, left, max_tokens=40, end_symbol=end_symbol)
+            told = []
+            settings = {"max_tokens": 40, "progress": told.append}
+            together = vectors(model, text, left, end_symbol=end_symbol, **settings)
+            assert sum(told) == len(text)
             alone = [vectors(model, [line], left, end_symbol=end_symbol) for line in text]
             assert close(together, torch.cat(alone)), (name, left, end_symbol)
             assert together.std(0).mean() > 1e-3
@@ -87,31 +86,22 @@ def test_vectors_are_means_of_what_each_layer_returns(name):
                 out = model.encoder(tokens, torch.tensor([tokens.size(1)]))["encoder_out"][0]
             states = {0: seen[0][0], 1: seen[0][1], 2: seen[1][1], 3: out, LAST: out}
             for layer, found in states.items():
-                columns = zip(*found[kept, 0].tolist(), strict=True)
-                expected[layer].append([statistics.fmean(column) for column in columns])
+                expected[layer].append(found[kept, 0].mean(0))
         for layer, mean in expected.items():
             found = vectors(model, text, layer=layer, end_symbol=end_symbol, max_tokens=60)
-            assert close(found, torch.tensor(mean)), layer
-        if "prenorm" in name:  # the last layer is taken after the last norm
-            raw = seen[-1][1][:, 0].mean(0)
-            assert not close(found[-1], raw, atol=0.1)
+            assert close(found, torch.stack(mean)), layer
 
 
 def test_vectors_of_an_lstm_are_means_of_its_outputs():
-    text = words(6)
+    (line,) = text = words(1)
     for name in ("lstm", "lstm-bidirectional"):
         model = build(name)
-        found = vectors(model, text, max_tokens=60)
-        without = vectors(model, text, max_tokens=60, end_symbol=False)
-        for number, line in enumerate(text):
-            with torch.no_grad():
-                embedded = model.encoder.embed_tokens(torch.tensor(numbers(line))).unsqueeze(1)
-                states = model.encoder.lstm(embedded)[0][:, 0]
-            assert close(found[number], states.mean(0), 1e-6)
-            assert close(without[number], states[:-1].mean(0), 1e-6)
-
-
-def test_an_lstm_on_top_is_a_further_layer():
+        with torch.no_grad():
+            embedded = model.encoder.embed_tokens(torch.tensor(numbers(line))).unsqueeze(1)
+            states = model.encoder.lstm(embedded)[0][:, 0]
+        assert close(vectors(model, text)[0], states.mean(0), 1e-6)
+        assert close(vectors(model, text, end_symbol=False)[0], states[:-1].mean(0), 1e-6)
+    # An LSTM on top is a further layer.
     for name in ("lstm-on-top", "lstm-on-top-prenorm"):
         model = build_tiny(name)
         tops = []
@@ -124,7 +114,7 @@ def test_an_lstm_on_top_is_a_further_layer():
         assert len(below) == 5
 
 
-def test_padding_may_hold_anything_and_a_sentence_may_be_empty():
+def test_padding_may_hold_anything_in_any_precision():
     states = torch.arange(8.0).view(4, 2, 1)  # [n, b, d]
     states[3, 0] = states[0, 1] = float("nan")
     padding = torch.tensor([[0, 0, 0, 1], [1, 0, 0, 0]], dtype=torch.bool).t()
@@ -133,9 +123,6 @@ def test_padding_may_hold_anything_and_a_sentence_may_be_empty():
         assert found[:, 0].tolist() == expected
     alone = mean_states(torch.ones(2, 1, 3), torch.tensor([[False], [True]]), end_symbol=False)
     assert alone.tolist() == [[0.0, 0.0, 0.0]]
-
-
-def test_half_precision():
     states = torch.full((50, 1, 2), 60_000.0, dtype=torch.half)  # the sum is beyond half precision
     mean = mean_states(states, torch.zeros(50, 1, dtype=torch.bool), end_symbol=True)
     assert mean.dtype == torch.float32
@@ -144,18 +131,8 @@ def test_half_precision():
     for name in ("stock", "mma", "hysan", "lstm-on-top"):
         expected = vectors(build(name), text)
         found = vectors(build(name).bfloat16(), text, max_tokens=60)
-        assert found.dtype == torch.float32
+        assert found.dtype == torch.float32 and not found.requires_grad
         assert (found - expected).abs().max() < 0.1 * expected.abs().max(), name
-
-
-def test_the_order_is_that_of_the_text_and_nothing_is_trained():
-    model, text, told = build("mma"), words(40), []
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    found = vectors(model, text, max_tokens=70, progress=told.append)
-    assert sum(told) == 40
-    assert close(found, vectors(model, text[::-1], max_tokens=200).flip(0))
-    assert not found.requires_grad
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
 def test_encoders_and_layers_that_cannot_be_probed():
@@ -171,14 +148,6 @@ def test_encoders_and_layers_that_cannot_be_probed():
             vectors(model, ["w1 w2", "w7 w3", "w4"], layer=layer)
 
 
-def test_the_mask_is_that_of_the_encoder():
-    """fairseq's LSTM moves left padding to the right, and its mask with it."""
-    batch = pad([numbers("w1 w2 w3 w4"), numbers("w5")], 1, left=True)
-    net_input = {"src_tokens": batch, "src_lengths": torch.tensor([5, 2])}
-    states = features.encode(build("lstm"), net_input)
-    assert states.padding[:, 1].tolist() == [False, False, True, True, True]
-
-
 def test_the_share_of_unknown_subwords(tmp_path):
     """Of the subwords, without end symbols."""
     rows = ["tr\tPAST\tw1 w2 zz", "tr\tPRES\tzz w3", "va\tPAST\tw4", "te\tPRES\tw5"]
@@ -187,8 +156,6 @@ def test_the_share_of_unknown_subwords(tmp_path):
     as_it_is = SentenceTreatment("en", AS_TRAINED, "none", False, None, None)
     assert SentenceEncoder(build("mma"), task_of(), as_it_is).vectors(file).unknown == 2 / 7
 
-
-# -- Text --------------------------------------------------------------------------------------
 
 SUBJECTS = 'Tom Peter Mary the-dog Dr. Smith "Max" O\'Neill'.split()
 VERBS = "isn't sees doesn't-see can't likes won't".split()
@@ -214,11 +181,11 @@ def corpus(tmp_path_factory):
         text = "\n".join(english(count, seed=count)) + "\n"
         (folder / f"text/{part}.en").write_text(text)
         (folder / f"text/{part}.de").write_text(text.upper())
-    for name, changes in {
-        "subword-nmt": {"subwords": Subwords("subword-nmt", 60, joint=False)},
-        "sentencepiece": {"subwords": Subwords("sentencepiece-bpe", 90), "lowercase": True},
-    }.items():
-        recipe = replace(load_corpus("own", CONFIGS), **changes)
+    for name, subwords, lowercase in (
+        ("subword-nmt", Subwords("subword-nmt", 60, joint=False), False),
+        ("sentencepiece", Subwords("sentencepiece-bpe", 90), True),
+    ):
+        recipe = replace(load_corpus("own", CONFIGS), subwords=subwords, lowercase=lowercase)
         own = own_corpus(recipe, folder / "text", source_lang="en", target_lang="de")
         prepare(own, folder / name, workers=1, say=lambda message: None)
     return folder
@@ -268,9 +235,6 @@ def test_a_prepared_folder_that_does_not_fit(corpus, tmp_path):
             treatment_of(prepared, data, language, "moses")
 
 
-# -- The command -------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def trained(corpus, tmp_path_factory):
     """A model of German with the same subwords, ``model.pt``, and ``tasks`` for it."""
@@ -304,7 +268,7 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
     data = corpus / "sentencepiece"
     out, table, figure, again = (tmp_path / f"out.{end}" for end in ("json", "csv", "pdf", "2"))
     written = ["--json", out, "--csv", table, "--figure", figure]
-    run_probe("--prepared", data, "--layer", "1", *written, tasks="WC,BShift")
+    run_probe("--prepared", data, "--layer", "1", *written, tasks="BShift,WC")
     found = json.loads(out.read_text())
     assert list(found["tasks"]) == ["WC", "BShift"] and found["groups"] == {}
     printed = capsys.readouterr().out
@@ -342,7 +306,9 @@ def test_mistakes_are_told(corpus, run_probe, tmp_path):
         f"{prepared} --tokenizer moses": "leave them out",
         f"{prepared} --seeds 0": "--seeds 0",
         f"{prepared} --max-tokens 0": "--max-tokens 0",
+        f"{prepared} --tasks WC,Length": "there is no Length; choose among SentLen",
         f"{prepared} --hidden a": "--hidden a: use numbers",
+        f"{prepared} --hidden 5,-1": "--hidden: give numbers from 0",
         f"{prepared} --dropout 1": "--dropout: give rates",
         f"{prepared} --batch-size 0": "--batch-size 0",
         f"{prepared} --json no/such/folder.json": "there is no directory",

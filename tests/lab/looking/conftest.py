@@ -2,6 +2,7 @@
 
 import pytest
 from analysed import make_data
+from refusals import check_refusals, files
 
 from fairseq_hybrid_attn.lab.command_line import main
 
@@ -22,3 +23,15 @@ def look(in_data):
     """Run a command on the models in ``in_data`` and their text."""
     text = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
     return lambda command, *flags: main([command, "bin", *text, *map(str, flags)])
+
+
+@pytest.fixture
+def refuses(look):
+    """Check that a command refuses models and flags, and that no file changes."""
+
+    def check(command, mistakes):
+        before = files()
+        check_refusals(mistakes.items(), lambda flags: look(command, "--path", *flags.split()))
+        assert files() == before
+
+    return check

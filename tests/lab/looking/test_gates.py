@@ -8,7 +8,6 @@ import pytest
 import torch
 from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
-from refusals import check_refusals
 
 from fairseq_hybrid_attn import UserError, record_attention
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
@@ -125,11 +124,14 @@ def test_means_are_those_of_the_modules_gates(name):
 
 
 def test_windows_and_models_without_gates():
-    assert observed(build_tiny("gate-hidden")).window() == 3
-    assert observed(build_tiny("gate-query", local_window=5)).window() == 11
-    assert observed(build_tiny("hysan-gated")).window() is None
+    def gates(name, **settings):
+        return Gates(Attentions(build_tiny(name, **settings)).layers)
+
+    assert gates("gate-hidden").window() == 3
+    assert gates("gate-query", local_window=5).window() == 11
+    assert gates("hysan-gated").window() is None
     for name in ("mma", "hysan-sum", "gate-concat", "gate-local", "past-only"):
-        assert not Gates(Attentions(build_tiny(name)).layers).layers
+        assert not gates(name).layers
 
 
 @pytest.mark.parametrize("name, places", [("hysan-gated", 3 * 4), ("gate-query", 2)])
@@ -176,19 +178,6 @@ def test_running_means_are_numpys():
     assert RunningMean().mean is None and RunningMean().deviation is None
 
 
-# Parts of speech
-
-
-def test_tags_of_a_file(tmp_path):
-    path = tmp_path / "tags"
-    words = [["ein", "Haus"], [], ["ja"]]
-    path.write_text("DET NOUN\n\nX\n")
-    assert tags.read_tags(path, words) == [["DET", "NOUN"], [], ["X"]]
-    path.write_text("A\n" * 10)
-    with pytest.raises(UserError, match="line 5 .*; and 5 more lines"):
-        tags.read_tags(path, [["a", "b"]] * 10)
-
-
 TAGGED = {
     ("de", "HanTa"): "Der/DET Mann/NOUN sieht/VERB zwei/NUM alte/ADJ Katzen/NOUN &quot;/SYM !/SYM",
     ("en", "HanTa"): "The/DET old/ADJ man/NOUN saw/VERB her/PRON and/CONJ 3/NUM dogs/NOUN ./SYM",
@@ -222,9 +211,6 @@ def test_tags_are_translated_by_the_longest_beginning():
         assert tags.universal(tag, table) == expected
     for each in (tags._STTS, tags._C5, tags._IPA, tags._ICTCLAS):
         assert set(each.values()) <= set(tags.UNIVERSAL)
-
-
-# The command
 
 
 def test_command(in_data, look, capsys):
@@ -282,24 +268,25 @@ def test_figures_show_the_numbers():
     assert places[0][0] < 1 < places[1][0]
 
 
-MISTAKES = {
-    "--tags short.tags": "has 1 lines, but there are 4",
-    "--tags wrong.tags": "line 1 has 3 tags, its sentence 2 words; line 4 has 0",
-    "--tags no.tags": "cannot be read",
-    "--tags text.de --tagger de": "one of --tags",
-    "--write-tags t": "give both",
-    "--tagger de --write-tags t --csv t": "--write-tags t: --csv writes there too",
-    "--bleu 1 2": "2 numbers for 1 models",
-    "--path mma.pt": "has no gates",
-    "--path lstm.pt": "no attention of encoder or decoder",
-}
-
-
-def test_mistakes(in_data, look):
-    (in_data / "short.tags").write_text("A B\n")
+def test_mistakes(in_data, refuses):
     (in_data / "wrong.tags").write_text("A B X\nA\n\n\n")
-    check_refusals(
-        MISTAKES.items(), lambda flags: look("gates", "--path", "gate1.pt", *flags.split())
+    (in_data / "ten.tags").write_text("A B\n" * 10)
+    for side in ("de", "en"):
+        (in_data / f"ten.{side}").write_text("ja\n" * 10)
+    refuses(
+        "gates",
+        {
+            "gate1.pt --tags ten.tags": "has 10 lines, but there are 4",
+            "gate1.pt --tags wrong.tags": "line 1 has 3 tags, its sentence 2 words; line 4 has 0",
+            "gate1.pt --tags ten.tags --source ten.de --target ten.en": "line 5 .* 5 more lines",
+            "gate1.pt --tags no.tags": "cannot be read",
+            "gate1.pt --tags text.de --tagger de": "one of --tags",
+            "gate1.pt --write-tags t": "give both",
+            "gate1.pt --tagger de --write-tags t --csv t": "--write-tags t: --csv writes there too",
+            "gate1.pt --bleu 1 2": "2 numbers for 1 models",
+            "mma.pt": "has no gates",
+            "lstm.pt": "no attention of encoder or decoder",
+        },
     )
 
 

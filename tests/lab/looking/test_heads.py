@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
-from refusals import check_refusals
 from scipy.spatial.distance import jensenshannon
 
 from fairseq_hybrid_attn import UserError
@@ -18,7 +17,6 @@ from fairseq_hybrid_attn.lab.heads.measure import (
     MEASURES,
     Heads,
     ModelHeads,
-    by_pattern,
     measures,
 )
 from fairseq_hybrid_attn.lab.inference.attentions import CROSS, DECODER, ENCODER, Attentions
@@ -123,19 +121,6 @@ def test_differences_are_means_over_pairs(name, kind):
         assert matrix[0, 1] == pytest.approx(divergence(weights, (0, 0), (0, 1)), abs=1e-5)
 
 
-def test_heads_with_the_same_pattern_together():
-    rows = [
-        {"kind": "encoder", "layer": 1, "branch": "b", "pattern": p, "head": n}
-        | dict.fromkeys(MEASURES, value)
-        for n, (p, value) in enumerate((("x", 1.0), ("x", 3.0), ("y", None)))
-    ]
-    first, second = by_pattern(rows)
-    assert (first["heads"], first["distance"], second["distance"]) == (2, 2.0, None)
-
-
-# The command
-
-
 def test_command(in_data, look, capsys):
     look(
         "heads",
@@ -146,6 +131,9 @@ def test_command(in_data, look, capsys):
     assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
     assert "M (transformer_mma; with positions)" in said.out
     written = json.loads((in_data / "heads.json").read_text())
+    # A row is the mean of the heads with one pattern.
+    branch = written["models"][1]["heads"][:4]
+    assert f"{np.mean([head['distance'] for head in branch]):.3f}" in said.out
     rows = list(csv.DictReader((in_data / "heads.csv").open()))
     assert {row["model"] for row in rows} == {"M", "H", "L"}
     assert len(rows) == sum(len(model["heads"]) for model in written["models"])
@@ -169,7 +157,6 @@ def test_distances_are_in_words_or_subwords(in_data, look):
     assert found["words"]["distance"] < found["subwords"]["distance"]
 
 
-#: Mistakes in the arguments that all commands about models share, too.
 MISTAKES = {
     "mma.pt --figure f.xyz": "ends in one of",
     "mma.pt --theme dark": "--theme dark is for --figure",
@@ -186,8 +173,9 @@ MISTAKES = {
 }
 
 
-def test_mistakes(look):
-    check_refusals(MISTAKES.items(), lambda flags: look("heads", "--path", *flags.split()))
+def test_mistakes(refuses):
+    """Also in the arguments that all commands about models share."""
+    refuses("heads", MISTAKES)
 
 
 def test_too_long_sentences(in_data, look, capsys):

@@ -3,7 +3,6 @@
 import base64
 import csv
 import json
-import struct
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ import torch
 from every_model import sample
 from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
-from refusals import check_refusals, files
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
@@ -45,27 +43,17 @@ def test_tokens_and_weights_between_words():
     attentions, seen, pieces = a_sentence()
     maps = sentence_maps(attentions, 0, seen, *pieces, "subword-nmt")
     assert (maps.source, maps.target) == (["ab", "c", "de"], ["x", "yz"])
-    source, read, predicted = (
-        ["ab", "c", "de", "</s>"],
-        ["<s>", "x", "yz"],
-        ["x", "yz", "</s>"],
-    )
-    axes = {ENCODER: (source, source), DECODER: (read, read), CROSS: (predicted, source)}
-    words_of_source = [[0, 1], [2], [3, 4], [5]]
-    groups = {
-        ENCODER: (words_of_source, words_of_source),
-        DECODER: ([[0], [1], [2, 3]], [[0], [1], [2, 3]]),
-        CROSS: ([[0], [1, 2], [3]], words_of_source),
-    }
-    for kind, (queries, keys) in axes.items():
-        one, whole = maps.units["words"][kind], maps.units["subwords"][kind]
+    source = ["ab", "c", "de", "</s>"], [[0, 1], [2], [3, 4], [5]]
+    read = ["<s>", "x", "yz"], [[0], [1], [2, 3]]
+    predicted = ["x", "yz", "</s>"], [[0], [1, 2], [3]]
+    sides = {ENCODER: (source, source), DECODER: (read, read), CROSS: (predicted, source)}
+    for kind, ((queries, of_query), (keys, of_key)) in sides.items():
+        one = maps.units["words"][kind]
         assert (one.queries, one.keys) == (queries, keys)
-        assert whole.weights[0] is not None and len(whole.queries) == seen[kind][0].weights.size(2)
         for layer, (weights, allowed) in enumerate(zip(one.weights, one.allowed, strict=True)):
             pieces_weights = seen[kind][layer].weights.numpy()
-            np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-5)
-            for i, rows in enumerate(groups[kind][0]):
-                for j, columns in enumerate(groups[kind][1]):
+            for i, rows in enumerate(of_query):
+                for j, columns in enumerate(of_key):
                     block = pieces_weights[:, :, rows][..., columns]
                     expected = block.sum(-1).mean(-1)
                     np.testing.assert_allclose(weights[:, :, i, j], expected, atol=1e-6)
@@ -83,9 +71,6 @@ def test_sentences_that_words_do_not_fit():
     np.testing.assert_allclose(maps.units["words"][ENCODER].weights[0].sum(-1), 1, atol=1e-5)
     with pytest.raises(UserError, match="sentence 8: the model attends from 6 to 6 tokens"):
         sentence_maps(attentions, 7, seen, source[1:], target, "none")
-
-
-# The page
 
 
 def by_hand(weights, allowed=None, queries=None, keys=None):
@@ -108,14 +93,11 @@ def by_hand(weights, allowed=None, queries=None, keys=None):
 def test_numbers_are_packed_to_five_digits():
     weights = np.random.default_rng(0).random((2, 3, 4, 5))
     allowed = weights > 0.2
-    bytes_ = page.packed(weights, allowed)
-    numbers = np.array(struct.unpack("<120H", bytes_)).reshape(weights.shape)
+    numbers = np.frombuffer(page.packed(weights, allowed), "<u2").reshape(weights.shape)
     assert ((numbers == 0) == ~allowed).all()
-    error = np.abs((numbers - 1) / page.STEPS - weights)[allowed]
-    assert error.max() < 1e-5
-    assert struct.unpack("<3H", page.packed(np.array([0, 1, 1.00001]), np.ones(3, bool))) == (
-        *(1, 65535, 65535),
-    )
+    np.testing.assert_allclose((numbers - 1.0)[allowed] / page.STEPS, weights[allowed], atol=1e-5)
+    ends = page.packed(np.array([0, 1, 1.00001]), np.ones(3, bool))
+    assert np.frombuffer(ends, "<u2").tolist() == [1, 65535, 65535]
 
 
 def test_page_is_one_file_that_text_cannot_break():
@@ -221,8 +203,9 @@ def test_colours_and_the_second_map(in_data, look, browser):
     shown.page.check('[data-choice="second"]')
     shown.choose("head-1", "4")
     assert panels.nth(1).is_visible()
-    close(shown.plot(1), expected(look, "words", "--path", "stock.pt", "--sentences", "1")[
-        "models"][0]["sentences"][0]["maps"]["encoder"]["layers"][0]["weights"][0][3])  # fmt: skip
+    (model,) = expected(look, "words", "--path", "stock.pt", "--sentences", "1")["models"]
+    layer = model["sentences"][0]["maps"]["encoder"]["layers"][0]
+    close(shown.plot(1), layer["weights"][0][3])
     both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
     assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both))
     shown.choose("scale", "1")
@@ -230,7 +213,8 @@ def test_colours_and_the_second_map(in_data, look, browser):
     assert not shown.faults
 
 
-def test_nasty_tokens_in_a_browser(tmp_path, browser):
+def test_nasty_tokens_and_long_sentences_in_a_browser(tmp_path, browser):
+    """Cells stay large enough to point at; the map scrolls within its panel."""
     nasty = ["</script>", "<b>x</b>", "&amp;", "$x$", "<br>"]
     maps = by_hand(np.full((1, 1, 6, 6), 1 / 6), queries=nasty)
     (tmp_path / "nasty.html").write_text(page.page("t", [ModelMaps("<u>", "", [maps])]))
@@ -240,10 +224,6 @@ def test_nasty_tokens_in_a_browser(tmp_path, browser):
     labels = shown.page.locator(".xtick text").all_text_contents()
     assert labels == [*nasty, "</s>"]
     assert not shown.faults
-
-
-def test_a_long_sentence_in_a_browser(tmp_path, browser):
-    """Cells stay large enough to point at; the map scrolls within its panel."""
     size = 120
     maps = by_hand(np.tril(np.full((1, 2, size, size), 1 / size)), "past")
     (tmp_path / "long.html").write_text(page.page("t", [ModelMaps("m", "", [maps])]))
@@ -255,22 +235,19 @@ def test_a_long_sentence_in_a_browser(tmp_path, browser):
     assert not shown.faults
 
 
-# Figures and data
-
-
 def test_figures_show_the_weights():
     random = np.random.default_rng(0)
     weights = random.dirichlet(np.ones(4), size=(2, 3, 4)).astype("float32")
     one = by_hand(weights, "past").units["words"][ENCODER]
-    (row,) = figure.heads_of_layers(one, branch=1)
-    assert [panel.title for panel in row.panels] == [f"head {h}\nbranch1" for h in (1, 2, 3)]
+    (row,) = figure.heads_of_layers(one)
+    assert [panel.title for panel in row.panels] == [f"head {h}\nbranch0" for h in (1, 2, 3)]
     drawn = figure.draw([row], one.queries, one.keys).axes
+    mask = np.triu(np.ones((4, 4), bool), 1)
     for axes, head in zip(drawn, range(3), strict=False):
         (image,) = axes.images
-        mask = np.triu(np.ones((4, 4), bool), 1)
         assert (image.get_array().mask == mask).all()
-        np.testing.assert_array_equal(image.get_array().data[~mask], weights[1, head][~mask])
-        assert image.norm.vmax == pytest.approx(weights[1].max())
+        np.testing.assert_array_equal(image.get_array().data[~mask], weights[0, head][~mask])
+        assert image.norm.vmax == pytest.approx(weights[0].max())
     assert [t.get_text() for t in drawn[0].get_yticklabels()] == ["w0", "w1", "w2", "</s>"]
     (row,) = figure.branches_of_layers(one)
     np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
@@ -292,7 +269,6 @@ def test_figures_and_data_of_the_command(in_data, look, capsys):
     (one,) = written["models"][1]["sentences"]
     assert (one["sentence"], one["source"]) == (4, ["猫が", "好き", "です"])
     rows = list(csv.DictReader((in_data / "maps.csv").open()))
-    count = 0
     for row in rows:
         model = next(m for m in written["models"] if m["name"] == row["model"])
         one = model["sentences"][0]["maps"][row["kind"]]
@@ -302,8 +278,7 @@ def test_figures_and_data_of_the_command(in_data, look, capsys):
         weight = layer["weights"][branch][int(row["head"]) - 1][i][j]
         assert float(row["weight"]) == pytest.approx(weight, abs=1e-6)
         assert (row["query_token"], row["key_token"]) == (one["queries"][i], one["keys"][j])
-        count += weight > 0
-    assert count == sum(
+    assert sum(float(row["weight"]) > 0 for row in rows) == sum(
         (np.array(layer["weights"]) > 0).sum()
         for model in written["models"]
         for layer in model["sentences"][0]["maps"]["encoder"]["layers"]
@@ -329,21 +304,16 @@ MISTAKES = {
 }
 
 
-def test_mistakes(in_data, look, monkeypatch):
+def test_mistakes(in_data, refuses, monkeypatch):
     (in_data / "link").symlink_to("no/where")
     (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
     (in_data / "long.en").write_text("so\nso\n")
-    before = files()
-
-    def run(flags):
-        look("maps", "--path", *flags.split())
-
-    check_refusals(MISTAKES.items(), run)
+    refuses("maps", MISTAKES)
     for package, flags in (("plotly", "--page p.html"), ("matplotlib", "--figures f")):
         monkeypatch.setitem(sys.modules, package, None)
         extra = r"pip install \"fairseq-hybrid-attn\[analysis\]\""
-        check_refusals([(f"mma.pt {flags}", extra)], run)
-    assert files() == before and not Path("f").exists()
+        refuses("maps", {f"mma.pt {flags}": extra})
+    assert not Path("f").exists()
 
 
 def test_what_is_wrong_with_a_checkpoint_is_told(in_data, tmp_path):

@@ -10,8 +10,7 @@ import pytest
 from made_runs import REFERENCES, SOURCES, read_lines, score, sentences, worse, write_lines
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
-from fairseq_hybrid_attn.lab.alignment.resampling import p_value
+from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, p_value
 from fairseq_hybrid_attn.lab.tables.measuring import _over_seeds, measure
 from fairseq_hybrid_attn.lab.tables.scored_sentences import ScoredTranslations, source_lengths
 

@@ -30,7 +30,6 @@ _SHOWN = 10  # sentences that a message names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument(
         "alignments", nargs="+", type=Path, metavar="ALIGNMENT", help="in Pharaoh format"
     )
@@ -41,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    """Declare the arguments about the gold file."""
     parser.add_argument("--gold", required=required, type=Path, metavar="FILE", help="gold links")
     parser.add_argument(
         "--gold-base",
@@ -64,7 +62,6 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score, print and write."""
     if (args.source is None) != (args.target is None):
         raise UserError("give both of --source and --target, or none")
     inputs = [*args.alignments, args.gold, args.source, args.target]
@@ -148,12 +145,11 @@ def print_scores(gold: Gold, scores: dict[str, AlignmentScore]) -> None:
 
 
 def per_cent(rate: float | None) -> str:
-    """Return a rate for display."""
     return "undefined" if rate is None else f"{rate:.2f}"
 
 
 def gold_as_dict(args: argparse.Namespace, gold: Gold) -> dict:
-    """Describe the gold file for JSON."""
+    """The gold file, for JSON."""
     return {
         "gold": str(args.gold),
         "gold_base": args.gold_base,

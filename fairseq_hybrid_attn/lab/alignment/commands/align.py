@@ -57,7 +57,6 @@ SELECTED: Key = ("selected", "selected")  # those of --layer and --head
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     model_args.add_model(parser)
     model_args.add_sentences(parser)
     parser.add_argument(
@@ -110,7 +109,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Align, write and score."""
     selected = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
     model, task = model_args.load_one(args)
@@ -177,7 +175,6 @@ class SentenceResult:
     def of(
         cls, sentence: AlignedSentence, *, selected: Key, end_symbol: bool, all_heads: bool
     ) -> SentenceResult:
-        """Reduce an aligned sentence to its results."""
         attention = sentence.of(*selected)
         links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
         if all_heads:
@@ -191,7 +188,7 @@ class SentenceResult:
 
     @classmethod
     def empty(cls, lengths: tuple[int, int]) -> SentenceResult:
-        """Return the results for a sentence that was left out: no links, no attention."""
+        """No links, no attention: a sentence that was left out."""
         attention = np.zeros((lengths[1], lengths[0] + 1), np.float32)
         return cls(None, None, attention, {SELECTED: frozenset()})
 
@@ -207,7 +204,6 @@ def choice(flag: str, value: str) -> Choice:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that contradict each other."""
     model_args.check_one(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
@@ -271,7 +267,6 @@ def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, Alignme
 
 
 def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScore]) -> None:
-    """Print the error rates, and write them to --json."""
     selected = scores.pop(SELECTED)
     print_scores(gold, {f"layer {args.layer}, head {args.head}": selected})
     layers, heads = (list(dict.fromkeys(key[side] for key in scores)) for side in (0, 1))
@@ -311,6 +306,6 @@ def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScor
 
 
 def as_dict(found: AlignmentScore, by_sentence: bool) -> dict:
-    """Describe a score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
+    """A score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
     lists = {"by_sentence": list(map(astuple, found.sentences))} if by_sentence else {}
     return found.total.as_dict() | lists

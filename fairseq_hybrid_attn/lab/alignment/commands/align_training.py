@@ -29,7 +29,6 @@ from ..training_links import LONGEST, SYMMETRISATIONS, Bitext, align_words, read
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("--source-lang", required=True, metavar="LANG")
     parser.add_argument("--target-lang", required=True, metavar="LANG")
     for part in ("train", "valid", "test"):
@@ -70,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Align and write."""
     parts = read_parts(args)
     if args.check:
         check(args, parts)
@@ -90,7 +88,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
-    """Read the text of each prefix."""
     prefixes = list(filter(None, (args.trainpref, args.validpref, args.testpref)))
     if not prefixes:
         raise UserError("give text to align: --trainpref, --validpref, --testpref")
@@ -102,7 +99,6 @@ def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
 
 
 def check(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
-    """Check alignment files against the text."""
     for prefix, part in parts.items():
         path = Path(f"{prefix}.{args.align_suffix}")
         links = read_pharaoh(path, part.piece_lengths)
@@ -110,7 +106,6 @@ def check(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
 
 
 def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
-    """Check the other arguments before the work."""
     if args.samplers < 1:
         raise UserError(f"--samplers {args.samplers}: use 1 or more")
     if not args.length > 0:
@@ -130,7 +125,6 @@ def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
 
 
 def warn_of_long(parts: dict[str, Bitext]) -> None:
-    """Warn of sentences that are too long for eflomal."""
     for prefix, part in parts.items():
         long = [
             number
@@ -146,7 +140,6 @@ def warn_of_long(parts: dict[str, Bitext]) -> None:
 
 
 def write(args: argparse.Namespace, prefix: str, part: Bitext, links: list[Links]) -> None:
-    """Write the files of a part."""
     path = Path(f"{prefix}.{args.align_suffix}")
     write_pharaoh(path, part.expand(links))
     count, unaligned = sum(map(len, links)), sum(not found for found in links)

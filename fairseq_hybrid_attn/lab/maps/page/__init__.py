@@ -1,8 +1,7 @@
 """The interactive page of attention maps: one HTML file that needs no network.
 
-``maps.html.j2`` is the page, ``maps.js`` its behaviour, ``maps.css`` its style; Python's plotly
-package brings plotly.js, which draws.  :func:`section` makes a part that other pages can include,
-:func:`page` a whole page.  ``base.html.j2`` is what this page and that of reports share.
+Python's plotly package brings plotly.js, which draws.  :func:`section` makes a part that other
+pages can include.  ``base.html.j2`` is what this page and that of reports share.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ def require() -> None:
 
 
 def page(title: str, models: Sequence[ModelMaps]) -> str:
-    """A whole page, as HTML."""
     template = templates().get_template("maps.html.j2")
     return template.render(
         title=title, script=plotly_script(), style=style(), section=section(models)
@@ -58,15 +56,13 @@ def plotly_script() -> str:
 
 
 def style() -> str:
-    """The style of the part, for a ``<style>`` of the page."""
     return file_of("maps.css")
 
 
 def page_data(models: Sequence[ModelMaps]) -> dict:
     """All data that the page shows, for JSON.
 
-    ``weights`` of a map are the numbers of all its layers, branches and heads, one after another,
-    see :func:`packed`.
+    ``weights`` of a map are all its numbers, layer after layer, as :func:`packed`.
     """
     first = models[0].sentences
     return {
@@ -128,7 +124,6 @@ def templates(*packages: str):
 
 
 def file_of(name: str) -> str:
-    """The text of a file of this folder."""
     from importlib.resources import files
 
     return files(__name__).joinpath(name).read_text(encoding="utf-8")

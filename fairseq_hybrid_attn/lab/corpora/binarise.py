@@ -1,14 +1,21 @@
-"""The dictionaries and binary files that fairseq trains on, made by fairseq-preprocess."""
+"""The data that fairseq trains on: dictionaries, binary text, and word alignments.
+
+``--load-alignments`` reads alignments of the training text from the data folder itself.  A training
+that does not use them must not depend on them, and two runs of the aligner differ; so they get a
+folder of their own that has the files of ``bin`` by links.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+from ..alignment.training_links import load_eflomal
 from ..engine.processes import run_program
 from ..files.text import count_lines
 from .definition import PARTS, Corpus
 
-_NAMES = {"train": "--trainpref", "valid": "--validpref", "test": "--testpref"}
+TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 
 
 def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict:
@@ -18,7 +25,7 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     """
     command = ["fairseq-preprocess", "--source-lang", corpus.source, "--target-lang", corpus.target]
     for part in PARTS:
-        command += [_NAMES[part], str(subwords / part)]
+        command += [f"--{part}pref", str(subwords / part)]
     command += ["--destdir", str(output), "--workers", str(workers)]
     if corpus.subwords.joint:
         command.append("--joined-dictionary")
@@ -27,3 +34,31 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     (output / "preprocess.log").unlink(missing_ok=True)
     sizes = {lang: count_lines(output / f"dict.{lang}.txt") for lang in corpus.languages}
     return {"dictionary": sizes}
+
+
+def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
+    """Align the text in ``prepared/subwords``, and make a data folder of it and ``prepared/bin``.
+
+    ``output`` is the folder to write to; it will be one of ``prepared``.
+    """
+    from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
+    from fairseq.utils import parse_alignment
+
+    load_eflomal()  # refuses before the work if there is none
+    # The command writes beside the text that it reads.
+    text = output.parent / "text"
+    text.mkdir()
+    for language in corpus.languages:
+        name = f"train.{language}"
+        (text / name).symlink_to((prepared / "subwords" / name).resolve())
+    command = ["fairseq-hybrid", "align-training"]
+    command += ["--source-lang", corpus.source, "--target-lang", corpus.target]
+    command += ["--subwords", corpus.subwords.family, "--trainpref", str(text / "train")]
+    run_program(command, output.parent / "align-training.log")
+    os.replace(text / TEXT, output / TEXT)
+    # As fairseq-preprocess --align-suffix does.
+    prefix = str(output / f"train.align.{corpus.source}-{corpus.target}")
+    binarizer = AlignmentDatasetBinarizer(parse_alignment)
+    FileBinarizer.multiprocess_dataset(str(output / TEXT), "mmap", binarizer, prefix)
+    for path in sorted((prepared / "bin").iterdir()):
+        (output / path.name).symlink_to(Path("..") / "bin" / path.name)

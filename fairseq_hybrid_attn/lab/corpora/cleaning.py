@@ -21,10 +21,6 @@ from .definition import PARTS, Clean, Corpus
 
 LONGEST_TOKEN = 1000  # characters; Moses drops a pair that has a longer one
 
-#: Why a pair is not used, as the manifest says it.
-EMPTY, SHORT, LONG = "empty side", "too few tokens", "too many tokens"
-RATIO, LONG_TOKEN, NOT_CHOSEN = "length ratio", "a token too long", "not among --pairs"
-
 #: A pair's number within its file, from 0; its source and target text, source and target tokens.
 NumberedPair = tuple[int, tuple[str, str, str, str]]
 
@@ -34,15 +30,15 @@ def fault(source: str, target: str, clean: Clean) -> str | None:
     first, second = source.split(), target.split()
     shorter, longer = sorted((len(first), len(second)))
     if not shorter:
-        return EMPTY
+        return "empty side"
     if shorter < clean.min_tokens:
-        return SHORT
+        return "too few tokens"
     if clean.max_tokens and longer > clean.max_tokens:
-        return LONG
+        return "too many tokens"
     if clean.max_ratio and longer / shorter > clean.max_ratio:
-        return RATIO
-    if max(map(len, itertools.chain(first, second))) > LONGEST_TOKEN:
-        return LONG_TOKEN
+        return "length ratio"
+    if max(map(len, (*first, *second))) > LONGEST_TOKEN:
+        return "a token too long"
     return None
 
 
@@ -122,5 +118,5 @@ def _chosen(pairs: Iterator[NumberedPair], count: int, reasons: Counter) -> Iter
     best = heapq.nsmallest(count, (pair for pair, _ in zip(pairs, seen, strict=False)), key=place)
     left_out = next(seen) - len(best)
     if left_out:
-        reasons[NOT_CHOSEN] += left_out
+        reasons["not among --pairs"] += left_out
     yield from sorted(best)

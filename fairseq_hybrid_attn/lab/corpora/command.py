@@ -30,38 +30,23 @@ TERMINATED = 128 + signal.SIGTERM
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("recipe", metavar="RECIPE", help="name of a recipe, or a .yaml file")
-    parser.add_argument("--output", required=True, type=Path, metavar="DIR")
-    parser.add_argument(
-        "--downloads",
-        type=Path,
-        metavar="DIR",
-        help="folder of the archives; what is there is not downloaded (OUTPUT/downloads)",
-    )
-    parser.add_argument(
-        "--configs",
-        type=Path,
-        default=CONFIGS,
-        metavar="DIR",
-        help="has corpora/ (%(default)s)",
-    )
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (one for each core)")
-    parser.add_argument(
-        "--own", type=Path, nargs="+", metavar="DIR|FILE", help="your text: a folder, or two files"
-    )
-    parser.add_argument("--source-lang", metavar="L", help="translate your text from this language")
-    parser.add_argument("--target-lang", metavar="L", help="translate your text to this language")
-    parser.add_argument(
-        "--pairs", type=int, metavar="N", help="train on N pairs, chosen the same way each time"
-    )
-    parser.add_argument(
-        "--subword-size", type=int, metavar="N", help="merges or subwords, instead of the recipe's"
-    )
-    parser.add_argument(
-        "--alignments",
-        action="store_true",
-        help="also align the words of the training text, by eflomal: data in OUTPUT/aligned",
-    )
+    add = parser.add_argument
+    add("recipe", metavar="RECIPE", help="name of a recipe, or a .yaml file")
+    add("--output", required=True, type=Path, metavar="DIR")
+    text = "folder of the archives; what is there is not downloaded (OUTPUT/downloads)"
+    add("--downloads", type=Path, metavar="DIR", help=text)
+    text = "has corpora/ (%(default)s)"
+    add("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
+    add("--workers", type=int, metavar="N", help="processes (one for each core)")
+    text = "your text: a folder, or two files"
+    add("--own", type=Path, nargs="+", metavar="DIR|FILE", help=text)
+    add("--source-lang", metavar="L", help="translate your text from this language")
+    add("--target-lang", metavar="L", help="translate your text to this language")
+    add("--pairs", type=int, metavar="N", help="train on N pairs, chosen the same way each time")
+    text = "merges or subwords, instead of the recipe's"
+    add("--subword-size", type=int, metavar="N", help=text)
+    text = "also align the words of the training text, by eflomal: data in OUTPUT/aligned"
+    add("--alignments", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -97,7 +82,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def own_text(paths: list[Path]) -> Path | list[Path]:
-    """Return one folder, or two files."""
     if len(paths) == 1:
         return paths[0]
     if len(paths) == 2 and not any(path.is_dir() for path in paths):

@@ -72,7 +72,6 @@ class GoldSet:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Its files, by their names as archives."""
         return (*self.text.values(), self.links)
 
 
@@ -105,7 +104,6 @@ class Corpus:
 
     @property
     def languages(self) -> tuple[str, str]:
-        """Source and target language."""
         return self.source, self.target
 
     @property

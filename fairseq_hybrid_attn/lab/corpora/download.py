@@ -20,7 +20,6 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -37,8 +36,8 @@ PAUSE = 2.0  # seconds before the second attempt; doubled for every further one
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 1 << 18
 
-#: Worth trying again at the same place.
-_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+#: Worth trying again at the same place; 416 after what has arrived is forgotten.
+_TEMPORARY = (408, 416, 425, 429, 500, 502, 503, 504)
 
 
 class BrokenOffError(Exception):
@@ -50,7 +49,6 @@ class UnavailableError(Exception):
 
 
 def place(archive: Archive, folder: Path) -> Path:
-    """Return where an archive is, or will be."""
     return archive.path or folder / archive.file
 
 
@@ -100,7 +98,6 @@ def fetch(archive: Archive, folder: Path, say: Say) -> str:
 
 
 def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
-    """Download from the first place that has the file."""
     failures = []
     for url in archive.urls:
         say(f"downloading {url}")
@@ -114,7 +111,6 @@ def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
 
 
 def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
-    """Download from one place, trying again as long as connections break off."""
     partial = _beside(path, "partial")
     for attempt in range(1, ATTEMPTS + 1):
         try:
@@ -145,39 +141,34 @@ def _accept(archive: Archive, path: Path, partial: Path) -> str:
     return found
 
 
-@dataclass
-class PartialDownload:
-    """What is known about a download that has begun."""
-
-    url: str
-    validator: str | None  # the server's mark of this version of the file
-    length: int | None  # of the whole file, if the server said so
-
-
 def _transfer(url: str, partial: Path, say: Say) -> None:
     """Download to ``partial``, resuming what is there if that is possible.
 
-    Raises:
-        BrokenOffError: if the connection failed.
-        UnavailableError: if the server has no such file.
-        OSError: if the disk did.
+    Beside it are the file's ``url``, ``length`` and ``validator``, the server's mark of its
+    version.  An OSError is one of the disk.
     """
     state = _beside(partial, "json")
     begun = _begun(partial, state, url)
     start = partial.stat().st_size if begun else 0
     headers = {"User-Agent": f"fairseq-hybrid-attn/{__version__}"}
     if start:
-        headers |= {"Range": f"bytes={start}-", "If-Range": begun.validator}
+        headers |= {"Range": f"bytes={start}-", "If-Range": begun["validator"]}
     with _network():
-        response = _open(urllib.request.Request(url, headers=headers))
+        try:
+            request = urllib.request.Request(url, headers=headers)
+            response = urllib.request.urlopen(request, timeout=TIMEOUT)
+        except urllib.error.HTTPError as error:
+            if error.code == 416:  # what we have is not the beginning of what is there
+                state.unlink(missing_ok=True)
+            raise
     with response:
         if start and response.status == 206 and _first_byte(response) == start:
             say(f"resuming at byte {start:,}")
-            length, mode = begun.length, "ab"
+            length, mode = begun["length"], "ab"
         elif response.status in (200, None):  # None: file:// and the like
             length, mode, start = _length(response), "wb", 0
-            about = PartialDownload(url, _validator(response), length)
-            state.write_text(json.dumps(asdict(about)), encoding="utf-8")
+            about = {"url": url, "validator": _validator(response), "length": length}
+            state.write_text(json.dumps(about), encoding="utf-8")
         else:
             state.unlink(missing_ok=True)
             raise BrokenOffError(f"answer {response.status} to a request for the rest")
@@ -189,27 +180,15 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
         raise BrokenOffError(f"broken off after {arrived:,} of {length:,} bytes")
 
 
-def _open(request: urllib.request.Request):
-    try:
-        return urllib.request.urlopen(request, timeout=TIMEOUT)
-    except urllib.error.HTTPError as error:
-        with error:
-            if error.code == 416 and request.has_header("Range"):
-                # What we have is not the beginning of what is there: start again.
-                request.remove_header("Range")
-                request.remove_header("If-range")
-                return urllib.request.urlopen(request, timeout=TIMEOUT)
-            if error.code in _TEMPORARY:
-                raise BrokenOffError(f"the server answers {error.code} {error.reason}") from error
-            raise UnavailableError(f"{error.code} {error.reason}") from error
-
-
 @contextlib.contextmanager
 def _network():
     """Tell a failure of the network from one of the disk; both are OSErrors."""
     try:
         yield
     except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in _TEMPORARY:
+            raise BrokenOffError(f"the server answers {error.code} {error.reason}") from error
         raise UnavailableError(f"{error.code} {error.reason}") from error
     except urllib.error.URLError as error:
         if isinstance(error.reason, FileNotFoundError):  # file://
@@ -238,16 +217,16 @@ def _copy(response, file: BinaryIO, done: int, total: int | None) -> int:
     return done
 
 
-def _begun(partial: Path, state: Path, url: str) -> PartialDownload | None:
+def _begun(partial: Path, state: Path, url: str) -> dict | None:
     """What is known of a partial file, if it can be resumed."""
     try:
-        about = PartialDownload(**json.loads(state.read_text(encoding="utf-8")))
+        about = json.loads(state.read_text(encoding="utf-8"))
         size = partial.stat().st_size
-    except (OSError, ValueError, TypeError):
+        # Without a mark nothing shows whether the rest would fit what we have.
+        fits = about["url"] == url and about["validator"] and size
+        return about if fits and (about["length"] is None or size < about["length"]) else None
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    # Without a mark nothing shows whether the rest would fit what we have.
-    fits = about.url == url and about.validator and size
-    return about if fits and (about.length is None or size < about.length) else None
 
 
 def _validator(response) -> str | None:
@@ -273,7 +252,6 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _recorded(path: Path) -> str | None:
-    """The checksum that was recorded for a file, if any was."""
     try:
         words = _beside(path, "sha256").read_text(encoding="utf-8").split()
     except (OSError, UnicodeDecodeError):

@@ -1,4 +1,4 @@
-r"""Taking text out of what corpora are delivered in: archives and SGML test sets.
+"""Taking text out of what corpora are delivered in: archives and SGML test sets.
 
 Archives are read as streams, never unpacked: a member goes line by line to where it is wanted.
 """
@@ -12,9 +12,8 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from ...errors import UserError
 from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
@@ -28,9 +27,6 @@ _DAMAGED = (
     NotImplementedError,  # zipfile: an unknown way of compression
     RuntimeError,  # zipfile: encrypted
 )
-
-
-# -- Archives ---------------------------------------------------------------------------------
 
 
 def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
@@ -101,9 +97,6 @@ def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
         yield from decoded(file, f"{archive}: {path}")
 
 
-# -- Parallel text ----------------------------------------------------------------------------
-
-
 def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> ParallelWriter:
     """Return the writer of ``<part>.<source>`` and ``<part>.<target>``."""
     return ParallelWriter(*(destination / f"{part}.{language}" for language in languages))
@@ -134,13 +127,13 @@ def append_segments(writer: ParallelWriter, archive: Path, names: Sequence[str])
     """Append the segments of two SGML files of an archive, source and reference."""
     found = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
     sides = [found[name] for name in names]
-    require_same_segments(sides, [f"{name} in {archive}" for name in names])
+    _require_same_segments(sides, [f"{name} in {archive}" for name in names])
     for first, second in zip(*sides, strict=True):
         writer.write((first.text, second.text))
 
 
 def archive_of(archives: dict[str, Path], file: str) -> Path:
-    """Return where an archive is on disk; refuse a recipe that does not list it."""
+    """Return where an archive is; refuse a recipe that does not list it."""
     if file not in archives:
         raise UserError(f"the recipe needs {file} among its archives; it has {', '.join(archives)}")
     return archives[file]
@@ -166,11 +159,7 @@ def check_names(option: str, names: object, known: Iterable[str]) -> None:
         )
 
 
-# -- SGML -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Segment:
+class Segment(NamedTuple):
     """A sentence of a test set; ``document`` and ``number`` are its names in the file."""
 
     document: str
@@ -223,11 +212,10 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
     return found
 
 
-def require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
-    """Check that source and reference are the same segments in the same order.
+def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
+    """Refuse other segments, or the same in another order.
 
-    Documents may have other names on the two sides, but must be as long; where the names are the
-    same, they have to come in the same order.
+    Documents may have other names on the two sides, but must be as long.
     """
     first, second = sides
     if len(first) != len(second):
@@ -235,7 +223,7 @@ def require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) 
             f"{names[0]} has {len(first):,} segments, but {names[1]} has {len(second):,}; "
             "delete the archive and get it again"
         )
-    keys = [[(segment.document, segment.number) for segment in side] for side in sides]
+    keys = [[segment[:2] for segment in side] for side in sides]
     same_names = set(keys[0]) == set(keys[1])
     for left, right in zip(*keys, strict=True):
         if left[1] != right[1] or (same_names and left != right):
@@ -246,7 +234,6 @@ def require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) 
 
 
 def _text(text: str) -> str:
-    """The text of a segment, on one line."""
     return _ENTITY.sub(_character, text.replace("\n", " ").strip(" "))
 
 

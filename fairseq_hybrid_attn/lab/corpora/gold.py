@@ -35,8 +35,7 @@ def prepare_gold(
 ) -> dict:
     """Write the files of a corpus' gold set, by the models in the folder ``subwords``.
 
-    ``warn`` is told what is odd in the links.  Return ``gold``: how many sentences and links
-    there are, and what was left out.
+    Return ``gold``: how many sentences and links there are, and what was left out.
     """
     gold = corpus.gold
     text = [archives[gold.text[language]] for language in corpus.languages]
@@ -51,10 +50,10 @@ def prepare_gold(
     for remark in found.remarks:
         warn(f"{corpus.title}: {remark}")
     both = zip(sentences, found.sentences, strict=True)
-    kept = [(words, links) for words, links in both if is_wanted(gold, links)]
+    kept = [(words, links) for words, links in both if _is_wanted(gold, links)]
     if not kept:
         raise UserError(f"{archives[gold.links]}: no sentence is left to be scored")
-    write_lines(output / "links", (line_of(links) for _, links in kept))
+    write_lines(output / "links", (_line_of(links) for _, links in kept))
     for side, language in enumerate(corpus.languages):
         _write_side(corpus, language, [words[side] for words, _ in kept], subwords, output, workers)
     return {
@@ -69,14 +68,12 @@ def prepare_gold(
     }
 
 
-def is_wanted(gold: GoldSet, links: GoldSentence) -> bool:
-    """Return whether the recipe scores a sentence."""
+def _is_wanted(gold: GoldSet, links: GoldSentence) -> bool:
     unsure = gold.sure_alone and links.possible - links.sure
     return not unsure and len(links.possible) >= gold.fewest_links
 
 
-def line_of(links: GoldSentence) -> str:
-    """Return the links of a sentence as :func:`.read_gold` reads them."""
+def _line_of(links: GoldSentence) -> str:
     return " ".join(
         f"{i}{'-' if (i, j) in links.sure else 'p'}{j}" for i, j in sorted(links.possible)
     )

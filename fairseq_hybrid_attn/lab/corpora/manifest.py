@@ -101,7 +101,6 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
 
 
 def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
-    """Return the files that are in the folders."""
     return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
 
 

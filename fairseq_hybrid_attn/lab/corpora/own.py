@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,21 +38,14 @@ def own_corpus(
 ) -> Corpus:
     """Return the recipe with the user's text, judged by the names of its files alone.
 
-    Args:
-        folder: has train, valid and test, or one pair of files that is then split; or the two
-            files of a pair.  Beside test or in its place there may be test.NAME, any number.
-        source_lang: translate from this language; by default so that English is on the side
-            where the recipe has it.
+    ``folder`` has train, valid and test, or one pair of files that is then split; or it is the
+    two files of a pair.  Beside test or in its place there may be test.NAME, any number.  By
+    default English is on the side where the recipe has it.
     """
     texts = texts_of(folder)
-    languages = common_languages(texts, folder)
-    source, target = direction(corpus, languages, source_lang, target_lang)
-    archives = tuple(
-        Archive(file=texts[stem][language].name, path=texts[stem][language].absolute())
-        for stem in texts
-        for language in (source, target)
-    )
-    gold, gold_archives = gold_of(folder, (source, target))
+    source, target = direction(corpus, common_languages(texts, folder), source_lang, target_lang)
+    paths = {stem: [files[source], files[target]] for stem, files in texts.items()}
+    gold, gold_paths = gold_of(folder, (source, target))
     tokenizer = {language: _TOKENIZERS.get(language, "moses") for language in (source, target)}
     for language, theirs in zip((source, target), corpus.languages, strict=True):
         if corpus.tokenizer[theirs] == "none":
@@ -59,16 +53,21 @@ def own_corpus(
     # How many sentences to split off, if the recipe says it.
     options = corpus.options if corpus.reader == "own" else {}
     sizes = {key: value for key, value in options.items() if key in ("valid", "test")}
-    files = {stem: [texts[stem][language].name for language in (source, target)] for stem in texts}
     own = replace(
         corpus,
         own=True,
         source=source,
         target=target,
         reader="own",
-        archives=(*archives, *gold_archives),
+        archives=tuple(
+            Archive(file=path.name, path=path.absolute())
+            for path in (*itertools.chain(*paths.values()), *gold_paths)
+        ),
         gold=gold,
-        options={**sizes, "files": files},
+        options={
+            **sizes,
+            "files": {stem: [path.name for path in pair] for stem, pair in paths.items()},
+        },
         tokenizer=tokenizer,
         valid_every=None,
         expect={},
@@ -81,27 +80,26 @@ def own_corpus(
 
 def gold_of(
     folder: Path | Sequence[Path], languages: Sequence[str]
-) -> tuple[GoldSet | None, tuple[Archive, ...]]:
-    """Return the hand-aligned sentences of the user's text, if the folder has any.
+) -> tuple[GoldSet | None, list[Path]]:
+    """Return the hand-aligned sentences of the user's text and their files, if there are any.
 
     ``gold.yaml`` says about ``gold.align`` what the file itself does not show: ``base`` and
     ``first``, and other keys of :class:`.GoldSet` if need be.
     """
     if not isinstance(folder, Path):
-        return None, ()
+        return None, []
     paths = {language: folder / f"{GOLD}.{language}" for language in languages}
     links, about = folder / f"{GOLD}.align", folder / f"{GOLD}.yaml"
     files = [*paths.values(), links, about]
     missing = [path.name for path in files if not path.is_file()]
     if len(missing) == len(files):
-        return None, ()
+        return None, []
     if missing:
         raise UserError(
             f"{folder} has hand-aligned sentences, but not all that belongs to them: "
             f"{', '.join(missing)} (docs/alignment.md says what they are)"
         )
-    keys = ("base", "first", "format", "sure-alone", "fewest-links")
-    content = read_mapping(about, keys)
+    content = read_mapping(about, ("base", "first", "format", "sure-alone", "fewest-links"))
     absent = [key for key in ("base", "first") if key not in content]
     if absent:
         raise UserError(f"{about}: no {', '.join(absent)}")
@@ -110,11 +108,10 @@ def gold_of(
         links=links.name,
         **{key.replace("-", "_"): value for key, value in content.items()},
     )
-    archives = tuple(Archive(file=p.name, path=p.absolute()) for p in (*paths.values(), links))
-    faults = check_gold(gold, tuple(languages), {archive.file for archive in archives})
+    faults = check_gold(gold, tuple(languages), set(gold.files))
     if faults:
         raise UserError("\n  ".join([f"{about} is not valid:", *faults]))
-    return gold, archives
+    return gold, [*paths.values(), links]
 
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
@@ -177,7 +174,6 @@ def common_languages(texts: Texts, place: object) -> list[str]:
 def direction(
     corpus: Corpus, languages: Sequence[str], source: str | None, target: str | None
 ) -> tuple[str, str]:
-    """Return the languages to translate from and to."""
     for flag, language in (("--source-lang", source), ("--target-lang", target)):
         if language and language not in languages:
             raise UserError(f"{flag} {language}: your text is {' and '.join(languages)}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import platform
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,8 +32,7 @@ from ..files.text import count_lines, lines, write_lines
 from ..text.test_sets import TEST_SETS
 from ..text.tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
 from . import manifest
-from .aligned import align_training_text
-from .binarise import binarise
+from .binarise import align_training_text, binarise
 from .cleaning import select
 from .definition import PARTS, Corpus
 from .download import fetch, identify, place
@@ -58,11 +58,9 @@ def prepare(
 ) -> Manifest:
     """Make a prepared corpus in ``output``, or what of it is missing or outdated.
 
-    Args:
-        downloads: folder where the archives are, or go; ``output/downloads`` if None.
-        workers: how many processes; as many as there are cores if None.
-        say: is told what happens; prints if None.
-        alignments: align the words of the training text as well.
+    ``downloads`` is where the archives are, or go (``output/downloads``); ``workers`` how many
+    processes (one for each core); ``say`` is told what happens (prints); ``alignments``: align the
+    words of the training text as well.
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
@@ -93,7 +91,6 @@ def make_folder(output: Path) -> None:
 
 
 def warn(message: str) -> None:
-    """Tell of something that the user may want to do something about."""
     print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
@@ -150,7 +147,6 @@ class _Preparation:
         )
 
     def refuse_missing_archives(self) -> None:
-        """Refuse to start without the archives that only the user can supply."""
         given = [item for item in self.corpus.archives if not item.urls]
         missing = [item for item in given if not self.places[item.file].is_file()]
         if missing:
@@ -162,7 +158,6 @@ class _Preparation:
             raise UserError("\n".join(["\n  ".join(listed), *advice]))
 
     def refuse_missing_packages(self) -> None:
-        """Refuse to start without what the tokenisers and the aligner need."""
         for language in self.corpus.languages:
             tokeniser(self.corpus.tokenizer[language], language)
         if self.alignments:
@@ -214,10 +209,9 @@ class _Preparation:
         add("gold", title, ["gold"], self.gold, depends, ["subwords"])
         return stages
 
-    # -- The stages: each makes its folders in a partial one, and returns what it has to tell ---
+    # The stages: each makes its folders in a partial one, and returns what it has to tell.
 
     def read(self, partial: Path) -> dict:
-        """Take the text out of the archives."""
         self.refuse_missing_packages()
         folder = partial / "work/read"
         facts = read_archives(self.corpus, self.places, folder)
@@ -234,7 +228,6 @@ class _Preparation:
         return {"dropped": {}, "tests": [], **facts}
 
     def tokenise(self, partial: Path) -> dict:
-        """Tokenise all that was read."""
         corpus, folder = self.corpus, partial / "work/tokens"
         for source in sorted((self.output / "work/read").iterdir()):
             part, _, language = source.name.partition(".")
@@ -251,23 +244,21 @@ class _Preparation:
         return {"versions": {"python": platform.python_version(), **versions}}
 
     def select(self, archives: dict[str, str], partial: Path) -> dict:
-        """Choose the pairs that are used."""
         work = self.output / "work"
         facts = select(
             self.corpus, work / "read", work / "tokens", partial / "raw", partial / "tokenised"
         )
         read = self.shop.stamp("read")["facts"]
         for part, reasons in read["dropped"].items():
-            for reason, count in reasons.items():
-                counts = facts["dropped"].setdefault(part, {})
-                counts[reason] = counts.get(reason, 0) + count
+            if reasons:
+                counts = Counter(facts["dropped"].get(part)) + Counter(reasons)
+                facts["dropped"][part] = dict(counts)
         if read["tests"]:
             write_json(partial / "raw" / TEST_SETS, dict(read["tests"]))
         versions = self.shop.stamp("tokenise")["facts"]["versions"]
         return {**facts, "tests": read["tests"], "archives": archives, "versions": versions}
 
     def split(self, partial: Path) -> dict:
-        """Learn subwords and apply them."""
         facts = split_into_subwords(
             self.corpus, self.output / "tokenised", partial / "subwords", self.workers, warn
         )
@@ -275,17 +266,14 @@ class _Preparation:
         return {**facts, "versions": manifest.versions(package)}
 
     def binarise(self, partial: Path) -> dict:
-        """Make fairseq's data."""
         facts = binarise(self.corpus, self.output / "subwords", partial / "bin", self.workers)
         return {**facts, "versions": manifest.versions(*_FAIRSEQ)}
 
     def align(self, partial: Path) -> dict:
-        """Align the training text."""
         align_training_text(self.corpus, self.output, partial / "aligned")
         return {"versions": manifest.versions("eflomal")}
 
     def gold(self, partial: Path) -> dict:
-        """Prepare the hand-aligned sentences."""
         subwords, folder = self.output / "subwords", partial / "gold"
         facts = prepare_gold(self.corpus, self.places, subwords, folder, self.workers, warn)
         return {**facts, "versions": {}}

@@ -35,8 +35,7 @@ def split_into_subwords(
 ) -> dict:
     """Learn subword models and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
 
-    ``warn`` is told when a model is smaller than in the recipe.  Return ``sizes`` of the models,
-    as learned, by their files' names.
+    Return ``sizes`` of the models, as learned, by their files' names.
     """
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
@@ -56,7 +55,6 @@ def split_into_subwords(
 
 
 def model_name(subwords: Subwords, language: str) -> str:
-    """Return the file name of the model for a language: of both, or of that language alone."""
     side = "" if subwords.joint else f".{language}"
     suffix = "codes" if subwords.kind == "subword-nmt" else "model"
     return f"subwords{side}.{suffix}"
@@ -73,10 +71,7 @@ def _too_small(
 
 
 def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -> int:
-    """Learn a model on texts and write it; return how many merges, or subwords, it has.
-
-    ``coverage``: the part of the characters that become subwords (sentencepiece).
-    """
+    """Learn a model on texts and write it; return how many merges, or subwords, it has."""
     text = itertools.chain.from_iterable(sampled(path, subwords.sample) for path in texts)
     if subwords.kind == "subword-nmt":
         return _learn_merges(text, model, subwords.size)
@@ -120,9 +115,8 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
         least = re.search(r"required_chars?.*?\d+ vs (\d+)", str(error))
         if not least:
             message = " ".join(str(error).split())
-            raise UserError(
-                f"sentencepiece cannot learn {subwords.size} subwords: {message}"
-            ) from error
+            said = f"sentencepiece cannot learn {subwords.size} subwords: {message}"
+            raise UserError(said) from error
         raise UserError(
             f"subwords, size {subwords.size}: the text has more characters than that; use more "
             f"than {least[1]}"

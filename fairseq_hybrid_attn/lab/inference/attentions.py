@@ -36,20 +36,13 @@ _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention of a model.
-
-    Attributes:
-        number: 1 = the lowest.
-        heads: the paper's word for each head's pattern, ``[l][h]``.
-        patterns: the patterns themselves, ``[l][h]``.
-        gate: ``SQUEEZE``, ``SHARE`` or None.
-    """
+    """An attention of a model."""
 
     kind: str
-    number: int
-    heads: tuple[tuple[str, ...], ...]
-    patterns: tuple[tuple[Pattern, ...], ...]
-    gate: str | None
+    number: int  # 1 = the lowest
+    heads: tuple[tuple[str, ...], ...]  # the paper's word for each head's pattern, [l][h]
+    patterns: tuple[tuple[Pattern, ...], ...]  # the patterns themselves, [l][h]
+    gate: str | None  # SQUEEZE, SHARE or None
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -71,15 +64,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Seen:
-    """What an attention did with a sentence; in single precision, on the CPU, without padding.
+    """What an attention did with a sentence; in single precision, on the CPU, without padding."""
 
-    Attributes:
-        weights: ``[l, h, n, m]``; a row sums to 1, or is 0 where no key is allowed.
-        gates: of ``SQUEEZE``, ``[l, n, d]``; of ``SHARE``, ``[n, 1]`` or, where each head has a
-            gate, ``[n, h]``; else None.
-    """
-
-    weights: Tensor
+    weights: Tensor  # [l, h, n, m]; a row sums to 1, or is 0 where no key is allowed
+    # Of SQUEEZE [l, n, d]; of SHARE [n, 1] or, where each head has a gate, [n, h].
     gates: Tensor | None = None
 
 
@@ -91,11 +79,7 @@ Observed = dict[str, list[Seen]]
 
 
 class Attentions:
-    """The attentions of these kinds in an encoder-decoder of fairseq.
-
-    Attributes:
-        modules: the attention modules of each kind that has some, the lowest layer first.
-    """
+    """The attentions of these kinds in an encoder-decoder of fairseq."""
 
     def __init__(self, model: nn.Module, kinds: Sequence[str] = KINDS):
         if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
@@ -105,6 +89,7 @@ class Attentions:
             )
         self.model = model
         self.kinds = tuple(kinds)
+        # Of each kind that has some, the lowest layer first.
         self.modules = {kind: found for kind in kinds if (found := _modules(model, kind))}
 
     @cached_property
@@ -186,7 +171,6 @@ class Attentions:
 
 
 def _modules(model: nn.Module, kind: str) -> list[MultiheadAttention]:
-    """The attention modules of one kind, the lowest layer first."""
     side = model.encoder if kind == ENCODER else model.decoder
     if kind == DECODER and getattr(side, "cross_self_attention", False):
         return []  # its keys are those of both sides

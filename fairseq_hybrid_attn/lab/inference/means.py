@@ -9,14 +9,11 @@ import numpy as np
 
 @dataclass
 class RunningMean:
-    """Mean and deviation of numbers added so far.
-
-    ``spread`` is the sum of the squares of their differences from their mean.
-    """
+    """Mean and deviation of numbers added so far."""
 
     count: int = 0
     total: float = 0.0
-    spread: float = 0.0
+    spread: float = 0.0  # sum of the squares of their differences from their mean
 
     def add(self, values: np.ndarray) -> None:
         """Add numbers, of any shape."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from fairseq.modules import MultiheadAttention
 from torch import nn
 
@@ -57,7 +55,6 @@ def patterns(kind: str, attention: MultiheadAttention) -> list[list[Pattern]]:
 
 
 def vocabulary(model: nn.Module, kind: str) -> Vocabulary:
-    """The words of the model's paper for one of its attentions."""
     if isinstance(model, HySAN) and kind != "cross":
         return HYSAN_ENCODER if kind == "encoder" else HYSAN_DECODER
     if isinstance(model, MMA) and kind == "encoder":
@@ -75,13 +72,8 @@ def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:
     for word, family in vocabulary.items():
         if not callable(family):
             continue
-        for number in _numbers(pattern):
-            if family(number) == pattern:
+        # The family may have been called with one of the whole numbers in the pattern.
+        for number in vars(pattern).values():
+            if isinstance(number, int) and family(number) == pattern:
                 return word.removesuffix("K") + str(number)
     return repr(pattern)
-
-
-def _numbers(pattern: Pattern) -> list[int]:
-    """The whole numbers in a pattern; its family may have been called with one of them."""
-    values = (getattr(pattern, field.name) for field in dataclasses.fields(pattern))
-    return [value for value in values if isinstance(value, int)]

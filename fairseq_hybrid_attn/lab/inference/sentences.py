@@ -26,18 +26,12 @@ _SHOWN = 5  # sentences that a message names
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences for a model, with or without translations.
+    """Sentences for a model, with or without translations."""
 
-    Attributes:
-        dataset: the sentences as numbers; targets are padded on the right, since a decoder would
-            read padding before them as the past.
-        source: the subwords of each sentence, without end symbol.
-        target: the subwords of each translation; None without translations.
-    """
-
+    # As numbers; targets are padded on the right: a decoder would read padding as the past.
     dataset: LanguagePairDataset
-    source: list[list[str]]
-    target: list[list[str]] | None
+    source: list[list[str]]  # the subwords of each sentence, without end symbol
+    target: list[list[str]] | None  # the subwords of each translation
 
     @classmethod
     def of_text(cls, task, source: Sequence[str], target: Sequence[str] | None = None) -> Sentences:
@@ -80,14 +74,13 @@ class Sentences:
 
     def __post_init__(self):
         """Refuse text that has fairseq's own symbols as words: places would be counted wrongly."""
-        data = self.dataset
-        symbols = {data.src_dict.pad_word, data.src_dict.eos_word}
+        words = self.dataset.src_dict
+        symbols = {words.pad_word, words.eos_word}
+        pairs = zip(self.source, self.target or self.source, strict=True)
         wrong = [
             number
-            for number, pieces in enumerate(
-                zip(self.source, self.target or self.source, strict=True)
-            )
-            if not symbols.isdisjoint(pieces[0]) or not symbols.isdisjoint(pieces[1])
+            for number, (source, target) in enumerate(pairs)
+            if not symbols.isdisjoint([*source, *target])
         ]
         if wrong:
             raise UserError(
@@ -108,13 +101,12 @@ class Sentences:
     def with_unknown(self) -> list[int]:
         """Numbers, from 0, of sentences with subwords that are not in the dictionary.
 
-        In a binarised set, the text of such a subword is lost, and with it whether its word
-        continues.
+        In a binarised set, the text of such a subword is lost, and whether its word continues.
         """
         data = self.dataset
-        sides = [(data.src, data.src_dict)]
-        if self.target is not None:
-            sides.append((data.tgt, data.tgt_dict))
+        sides = [(data.src, data.src_dict), (data.tgt, data.tgt_dict)]
+        if self.target is None:
+            sides.pop()
         return [
             number
             for number in range(len(self))
@@ -164,11 +156,9 @@ def in_batches(
 ) -> Iterator:
     """Compute a result for each sentence, and yield them in the order of the text.
 
-    Args:
-        compute: returns the results of a batch of fairseq's, in the order of its ``id``.
-        max_tokens: in a batch: its sentences times the longer side of the longest one.
-        skip: sentences (from 0) to leave out; None is yielded for them.
-        progress: is called with how many more sentences are done.
+    ``compute`` returns the results of a batch of fairseq's, in the order of its ``id``.  A batch
+    has ``max_tokens``: its sentences times the longer side of the longest one.  Of sentences to
+    ``skip`` (from 0), None is yielded.  ``progress`` is told how many more sentences are done.
     """
     left_out = frozenset(skip)
     lengths = sentences.lengths

@@ -36,51 +36,26 @@ from .metrics import Metric, Score, build_metric, default_scores, language
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument(
-        "--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:"
-    )
-    parser.add_argument(
-        "--hypotheses", type=Path, metavar="FILE", help="detokenised translations, one a line"
-    )
-    parser.add_argument(
-        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
-    )
-    parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
-    parser.add_argument(
-        "--scores", metavar="NAME,…", help="which to compute; bleu,tokenised_bleu or bleu"
-    )
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        help="kind of the tokens of OUT; none if fairseq-generate joined them (--post-process)",
-    )
-    parser.add_argument(
-        "--tokenizer", choices=tuple(KINDS), help="how the words of OUT are tokenised"
-    )
-    parser.add_argument(
-        "--missing",
-        choices=("error", "empty"),
-        help="sentences without translation in OUT: an error (default), or empty translations",
-    )
-    parser.add_argument(
-        "--lowercase",
-        action="store_true",
-        help="ignore case: for models of lower-cased text, which cannot write the case of the "
-        "untouched reference",
-    )
-    parser.add_argument(
-        "--kytea-model",
-        type=Path,
-        metavar="MODEL",
-        help="wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)",
-    )
-    parser.add_argument(
-        "--test-sets", type=Path, metavar="FILE", help="the sets that the text consists of"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the scores to FILE")
-    parser.add_argument(
-        "--hypotheses-out", type=Path, metavar="FILE", help="write the scored text to FILE"
-    )
+    add = parser.add_argument
+    add("--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:")
+    text = "detokenised translations, one a line"
+    add("--hypotheses", type=Path, metavar="FILE", help=text)
+    text = "untouched text, one a line"
+    add("--reference", required=True, type=Path, metavar="REF", help=text)
+    add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
+    add("--scores", metavar="NAME,…", help="which to compute; bleu,tokenised_bleu or bleu")
+    text = "kind of the tokens of OUT; none if fairseq-generate joined them (--post-process)"
+    add("--subwords", choices=SUBWORDS, help=text)
+    add("--tokenizer", choices=tuple(KINDS), help="how the words of OUT are tokenised")
+    text = "sentences without translation in OUT: an error (default), or empty translations"
+    add("--missing", choices=("error", "empty"), help=text)
+    text = "ignore case: for models of lower-cased text, which cannot write the case of the "
+    add("--lowercase", action="store_true", help=text + "untouched reference")
+    text = "wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)"
+    add("--kytea-model", type=Path, metavar="MODEL", help=text)
+    add("--test-sets", type=Path, metavar="FILE", help="the sets that the text consists of")
+    add("--json", type=Path, metavar="FILE", help="write the scores to FILE")
+    add("--hypotheses-out", type=Path, metavar="FILE", help="write the scored text to FILE")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -113,7 +88,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def choose_metrics(args: argparse.Namespace) -> list[Metric]:
-    """Build the metrics of --scores, in that order."""
     if args.scores is None:
         names = default_scores(args.target_lang)
     else:
@@ -151,7 +125,6 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None:
-    """Print the scores and their signatures."""
     print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
     for name, score in scores.items():
         _, _, test_set = name.partition(".")

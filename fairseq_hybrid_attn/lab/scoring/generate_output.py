@@ -34,14 +34,10 @@ def read_generated(
 ) -> tuple[list[str], int]:
     """Read the output of fairseq-generate as detokenised text.
 
-    Args:
-        count: sentences of the reference.
-        subwords: kind of its tokens, one of ``words.SUBWORDS``.
-        tokenizer: how its words are tokenised, one of ``tokenisers.KINDS``.
-        missing: ``error``, or ``empty`` to count a missing translation as an empty one.
-
-    Returns:
-        ``count`` translations in the order of the corpus, and how many of them were missing.
+    Its tokens are ``subwords`` (of ``words.SUBWORDS``) of words by ``tokenizer`` (of
+    ``tokenisers.KINDS``).  ``missing`` is ``error``, or ``empty`` to count a missing translation as
+    an empty one.  Return ``count`` translations, as many as the reference has sentences, in the
+    order of the corpus, and how many of them were missing.
     """
     tokens, absent = _in_corpus_order(_read_hypotheses(path), count, missing)
     _warn_of_wrong_flags(tokens, subwords, tokenizer)
@@ -55,10 +51,7 @@ def join_subwords(tokens: str, kind: str) -> str:
 
 
 def _read_hypotheses(path: Path) -> dict[int, str]:
-    """Read the best hypothesis (line ``H-``) of each sentence; other lines may be missing.
-
-    Return tokens, joined by spaces, by the number of the sentence in the corpus (from 0).
-    """
+    """Return the tokens of each best hypothesis (line ``H-``), by its sentence (from 0)."""
     hypotheses: dict[int, str] = {}
     current = None
     for number, line in enumerate(read_lines(path), start=1):

@@ -1,7 +1,7 @@
 """Is a system better than a baseline, or is the difference due to this test set?
 
 The answer is sacrebleu's paired bootstrap (Koehn 2004), here for all our metrics.  It draws as
-many sentences as there are, with replacement, the same ones for both systems, and scores each draw.
+many sentences as there are, with replacement, the same ones for all systems, and scores each draw.
 
 The interval covers the choice of the test sentences, not the choice of the training's seed.
 """
@@ -9,8 +9,8 @@ The interval covers the choice of the test sentences, not the choice of the trai
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
+from typing import NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -20,25 +20,25 @@ from ...errors import UserError
 from .metrics import Metric, build_metric, check_parallel
 
 SAMPLES = 1000
-
-#: sacrebleu's default, so that its command line gives the same numbers.
-SEED = 12345
-
-#: The ends of a 95 % interval, as shares of the draws.
-QUANTILES = (0.025, 0.975)
+SEED = 12345  # sacrebleu's default, so that its command line gives the same numbers
+QUANTILES = (0.025, 0.975)  # the ends of a 95 % interval, as shares of the draws
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A system's score on resampled test sets."""
 
     value: float  # its score on the test set itself
     mean: float  # its mean score over the samples
     interval: float  # half the width of the 95 % interval: mean ± interval
     p_value: float | None  # of the difference from the baseline, two-sided
-    samples: int  # number of resampled test sets
-    seed: int
-    signature: str  # sacrebleu's
+
+
+class Combined(NamedTuple):
+    """A weighted sum of scores, with the ends of its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 def paired_bootstrap(
@@ -49,14 +49,10 @@ def paired_bootstrap(
     target_lang: str,
     lowercase: bool = False,
     samples: int = SAMPLES,
-    kytea_model: Path | None = None,
 ) -> dict[str, Comparison]:
-    """Compare systems, by name, with a baseline; all are text, parallel to the references.
-
-    Metric, language, case and model are for :func:`.metrics.build_metric`.
-    """
+    """Compare systems, by name, with a baseline; all are text, parallel to the references."""
     check_parallel({"the baseline": baseline, **systems}, references)
-    metric = build_metric(metric_name, target_lang, lowercase, kytea_model)
+    metric = build_metric(metric_name, target_lang, lowercase)
     base, *others = _resample(metric, [baseline, *systems.values()], references, samples)
     comparisons = {}
     for name, result in zip(systems, others, strict=True):
@@ -65,7 +61,7 @@ def paired_bootstrap(
         # difference.
         if result.score == base.score and p_value == 1 / (samples + 1):
             p_value = 1.0
-        comparisons[name] = _comparison(metric, result, p_value, samples)
+        comparisons[name] = _comparison(result, p_value)
     return comparisons
 
 
@@ -76,18 +72,12 @@ def confidence_interval(
     target_lang: str,
     lowercase: bool = False,
     samples: int = SAMPLES,
-    kytea_model: Path | None = None,
 ) -> Comparison:
-    """Return the 95 % interval of one system's score; arguments as of :func:`paired_bootstrap`."""
+    """Return the 95 % interval of one system's score."""
     check_parallel({"translations": translations}, references)
-    metric = build_metric(metric_name, target_lang, lowercase, kytea_model)
+    metric = build_metric(metric_name, target_lang, lowercase)
     (result,) = _resample(metric, [translations], references, samples)
-    return _comparison(metric, result, None, samples)
-
-
-def draw(sentences: int, samples: int) -> np.ndarray:
-    """Draw the sentences of resampled test sets, ``[samples, sentences]``, counted from 0."""
-    return np.random.default_rng(SEED).integers(sentences, size=(samples, sentences))
+    return _comparison(result, None)
 
 
 def _resample(
@@ -105,13 +95,44 @@ def _resample(
     return results["BLEU"]
 
 
-def _comparison(metric: Metric, result: Result, p_value: float | None, samples: int) -> Comparison:
-    return Comparison(
-        value=float(result.score),
-        mean=float(result.mean),
-        interval=float(result.ci),
-        p_value=p_value,
-        samples=samples,
-        seed=SEED,
-        signature=metric.signature(bs=samples, seed=SEED),
-    )
+def _comparison(result: Result, p_value: float | None) -> Comparison:
+    return Comparison(float(result.score), float(result.mean), float(result.ci), p_value)
+
+
+def draw(sentences: int, samples: int) -> np.ndarray:
+    """Draw the sentences of resampled test sets, ``[samples, sentences]``, counted from 0."""
+    return np.random.default_rng(SEED).integers(sentences, size=(samples, sentences))
+
+
+def combined(
+    metric_name: str,
+    terms: Sequence[tuple[float, list[str]]],
+    references: list[str],
+    target_lang: str,
+    lowercase: bool = False,
+    samples: int = SAMPLES,
+) -> Combined:
+    """Add up scores of one test set; ``terms`` are weights and translations of systems.
+
+    Whether one system loses less than another when something is taken away is a difference of two
+    differences.  The same sentences are drawn for all systems, and the sum is computed of each
+    draw.
+    """
+    check_parallel({f"term {n}": lines for n, (_, lines) in enumerate(terms, 1)}, references)
+    metric = build_metric(metric_name, target_lang, lowercase)
+    prepared = metric.prepare(references)
+    drawn = draw(len(references), samples)
+    value, sums = 0.0, np.zeros(samples)
+    for weight, lines in terms:
+        # sacrebleu's public functions compare no more than two systems.
+        counts = np.array(
+            metric.bleu._extract_corpus_statistics(metric.prepare(lines), [prepared]), dtype=float
+        )
+        value += weight * _score(metric, counts.sum(axis=0))
+        sums += [weight * _score(metric, counts[chosen].sum(axis=0)) for chosen in drawn]
+    low, high = np.quantile(sums, QUANTILES)
+    return Combined(value, float(low), float(high))
+
+
+def _score(metric: Metric, counts: np.ndarray) -> float:
+    return metric.bleu._compute_score_from_stats(counts.tolist()).score

@@ -18,10 +18,10 @@ full-width forms that stand beside the table's own quotes, minus and tilde in Un
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 
+from ..files.checksums import sha256
 from ..text.tokenisers import LineFunction
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
@@ -41,24 +41,19 @@ _SPACE = re.compile(f"(?<![{_LATIN}]) (?![{_LATIN}])")
 
 
 def japanese(segment: LineFunction) -> LineFunction:
-    """Return the procedure for Japanese with a segmenter."""
     return lambda line: _rejoin(segment(normalise_japanese(line)))
 
 
 def english(tokenise: LineFunction) -> LineFunction:
-    """Return the procedure for English with a tokeniser."""
     return lambda line: tokenise(line.translate(_TO_ASCII))
 
 
 def fingerprint(model: Path) -> str:
     """Return a model's name in a signature: its file name and the start of its SHA-256."""
-    with open(model, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return f"{model.name}-{digest[:8]}"
+    return f"{model.name}-{sha256(model)[:8]}"
 
 
 def normalise_japanese(line: str) -> str:
-    """Return a line as the segmenter gets it."""
     line = _NOTE.sub(r"\1", line)
     line = _SPACE.sub("", re.sub(" +", " ", line.replace("\u3000", " ")))
     return line.translate(_TO_FULL_WIDTH)

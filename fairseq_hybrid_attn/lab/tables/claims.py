@@ -14,9 +14,8 @@ import re
 from ...errors import UserError
 from ..configuration.tables import Cell, Claim, Table
 from ..runs.status import State
-from ..scoring.combining import combined
 from ..scoring.metrics import METRICS
-from ..scoring.significance import SAMPLES
+from ..scoring.significance import SAMPLES, combined
 from .grids import STALE
 from .numbers import Verdict
 from .run_results import RunResults

@@ -7,7 +7,7 @@ from statistics import fmean
 from types import NoneType
 from typing import get_args, get_origin, get_type_hints
 
-from ..scoring.combining import Combined
+from ..scoring.significance import Combined
 
 
 @dataclass(frozen=True)

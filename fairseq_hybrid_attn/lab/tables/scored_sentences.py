@@ -17,9 +17,8 @@ from ..lengths.measure import Group, cut_to, length_ratio, word_counts
 from ..runs.results import read_result
 from ..runs.run_scores import read_rates
 from ..runs.workspace import Run
-from ..scoring.combining import combined
 from ..scoring.metrics import METRICS, Score, build_metric
-from ..scoring.significance import confidence_interval, paired_bootstrap
+from ..scoring.significance import combined, confidence_interval, paired_bootstrap
 from ..text.test_sets import read_test_sets, slices
 from ..text.words import WITHOUT_SPACES
 

@@ -28,10 +28,8 @@ def read_test_sets(path: Path, sentences: int) -> TestSets:
     sets = read_json(path)
     if sets is None:
         raise UserError(f"{path} does not exist")
-    good = isinstance(sets, dict) and all(
-        type(count) is int and count > 0 for count in sets.values()
-    )
-    if not good or not sets:
+    counts = sets.values() if isinstance(sets, dict) else ()
+    if not counts or not all(type(count) is int and count > 0 for count in counts):
         raise UserError(f'{path}: name sets and numbers of sentences, as in {{"news": 1000}}')
     if sum(sets.values()) != sentences:
         raise UserError(

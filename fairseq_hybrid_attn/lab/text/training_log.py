@@ -53,10 +53,7 @@ class TrainingLog:
 def read_log(path: Path) -> TrainingLog:
     """Read all records of a log; refuse a file that has none.
 
-    An interrupted training is resumed at its last checkpoint, so that its log has some updates
-    twice.  The later record counts, and what the interrupted training wrote after that checkpoint
-    is dropped.
-
+    A training that was resumed at a checkpoint wrote some updates twice: the later record counts.
     Values may be infinite or not a number.  Other lines, and lines that are cut off, are skipped.
     """
     log = TrainingLog()

@@ -73,7 +73,6 @@ def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
 
 
 def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
-    """Return a word as text, its pieces joined."""
     return "".join(bare(pieces[place], kind) for place in word)
 
 

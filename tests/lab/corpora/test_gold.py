@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.link_files import read_gold
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.corpora import (
-    aligned,
+    binarise,
     load_corpus,
     own_corpus,
     prepare,
@@ -190,7 +190,7 @@ def test_a_failing_aligner_leaves_nothing_half_made(no_preprocess, tmp_path, mon
     def fail(command, log):
         raise ProgramFailed("out of memory")
 
-    monkeypatch.setattr(aligned, "run_program", fail)
+    monkeypatch.setattr(binarise, "run_program", fail)
     with pytest.raises(UserError, match="out of memory"):
         made(folder, tmp_path / "out", alignments=True)
     assert not (tmp_path / "out/aligned").exists()

@@ -6,18 +6,11 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from refusals import check_refusals
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.scoring.metrics import (
-    METRICS,
-    build_metric,
-    default_scores,
-    split_compounds,
-)
+from fairseq_hybrid_attn.lab.scoring.metrics import METRICS, build_metric, split_compounds
 from fairseq_hybrid_attn.lab.scoring.wat import english, japanese, normalise_japanese
 
 MULTI_BLEU = ("tokenised_bleu", "compound_split_bleu", "wat_bleu")
@@ -114,9 +107,6 @@ def test_nist_bleu_is_sacrebleus_default_for_languages_with_spaces():
     assert (nist.value, nist.signature) == (bleu.value, bleu.signature)
 
 
-# -- WAT --------------------------------------------------------------------------------------
-
-
 def test_japanese_before_segmentation():
     for line, normalised in (
         ("猫 が　いる 。", "猫がいる。"),
@@ -161,41 +151,6 @@ def test_wat_bleu_into_english():
     score = build_metric("wat_bleu", "en").score(["The Ｃｕ−film of ５％."], ["The Cu-film of 5%."])
     assert score.value == pytest.approx(100)
     assert "tok:wat-moses-en,sacremoses-" in score.signature
-
-
-# -- What is refused --------------------------------------------------------------------------
-
-
-def test_refusals(tmp_path):
-    spaces = ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
-    check_refusals(
-        [
-            *(
-                (f"{name} {lang}", f"{name} is for languages with spaces .*not for {lang}")
-                for name in spaces
-                for lang in ("zh", "ja", "ko")
-            ),
-            ("blue en", "no score 'blue'; choose of bleu, tokenised_bleu, comp"),
-            ("wat_bleu de", "wat_bleu is for translation into ja and en, not into de"),
-            (f"wat_bleu en {tmp_path}", "a KyTea model is for wat_bleu into ja"),
-            (f"wat_bleu ja {tmp_path / 'nowhere'}", "nowhere is not a file"),
-        ],
-        lambda case: build(*case.split()),
-    )
-    metric = build_metric("bleu", "en")
-    with pytest.raises(UserError, match="translations: 1 lines, but the reference has 2"):
-        metric.score(["a"], ["a", "b"])
-    with pytest.raises(UserError, match="the reference has no lines"):
-        metric.score([], [])
-
-
-def build(name, lang, *kytea_model):
-    return build_metric(name, lang, False, *map(Path, kytea_model))
-
-
-def test_default_scores():
-    assert default_scores("zh") == default_scores("ja") == default_scores("ko") == ("bleu",)
-    assert default_scores("en") == ("bleu", "tokenised_bleu")
 
 
 def test_japanese_without_its_packages(monkeypatch):

@@ -2,14 +2,13 @@
 
 import json
 import random
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import sacrebleu
 from refusals import check_command_refusals, check_refusals
+from sacrebleu_command import sacrebleu_command
 
 from fairseq_hybrid_attn.lab.command_line import COMMANDS, main
 from fairseq_hybrid_attn.lab.scoring.generate_output import join_subwords
@@ -35,14 +34,6 @@ MOSES = [
     "He said : &quot; The well @-@ known book costs 5 &amp; more . &quot;",
     "Mr. Smith lives in Berlin .",
 ]
-
-
-def sacrebleu_command(hypotheses, reference, *flags):
-    """Score and signature by sacrebleu's own command line."""
-    command = [sys.executable, "-m", "sacrebleu", reference, "-i", hypotheses, "-w", "8", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    report = json.loads(done.stdout)
-    return report["score"], report["signature"]
 
 
 def write(name, lines):
@@ -93,11 +84,12 @@ OUT = ["--hypotheses-out", "out.hyp"]
 def test_text_scores_as_by_sacrebleus_command(capsys):
     """And as the metrics, whose tests have numbers worked out by hand."""
     for flags, theirs, case in (([], [], "mixed"), (["--lowercase"], ["-lc"], "lc")):
-        expected, signature = sacrebleu_command("hyp.txt", "ref.txt", *theirs)
+        report = sacrebleu_command("ref.txt", "-i", "hyp.txt", *theirs)
+        expected, signature = pytest.approx(report["score"], abs=1e-8), report["signature"]
         tokenised = build_metric("tokenised_bleu", "en", bool(flags)).score(HYPOTHESES, REFERENCE)
         assert score(*TEXT, *flags) == {
             "scores": {
-                "bleu": {"value": pytest.approx(expected, abs=1e-8), "signature": signature},
+                "bleu": {"value": expected, "signature": signature},
                 "tokenised_bleu": {"value": tokenised.value, "signature": tokenised.signature},
             },
             "sentences": 4,
@@ -109,7 +101,7 @@ def test_text_scores_as_by_sacrebleus_command(capsys):
         }
         assert f"case:{case}|" in signature
         count, bleu_line, *others = capsys.readouterr().out.splitlines()
-        assert count == "sentences: 4" and bleu_line.startswith(f"BLEU = {expected:.2f} ")
+        assert count == "sentences: 4" and bleu_line.startswith(f"BLEU = {report['score']:.2f} ")
         assert others == [f"  {signature}", tokenised.line, f"  {tokenised.signature}"]
 
 
@@ -128,17 +120,12 @@ def test_wat_bleu_with_a_kytea_model(monkeypatch, capsys):
     write("ref.ja", ["猫が12だ"])
     write("hyp.ja", ["猫は12だ"])
     Path("jp.mod").write_bytes(b"abc")  # SHA-256 ba7816bf…, FIPS 180-2
-    asked = []
-
-    def tokeniser(kind, lang, model):
-        asked.append((kind, lang, model))
-        return " ".join
-
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.tokeniser", tokeniser)
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.scoring.metrics.version", lambda package: "0.1")
+    tokeniser = {("kytea", "ja", Path("jp.mod")): " ".join}
+    metrics = "fairseq_hybrid_attn.lab.scoring.metrics"
+    monkeypatch.setattr(f"{metrics}.tokeniser", lambda *asked: tokeniser[asked])
+    monkeypatch.setattr(f"{metrics}.version", lambda package: "0.1")
     flags = ["--scores", "wat_bleu", "--kytea-model", "jp.mod", "--hypotheses", "hyp.ja"]
     result = score(*flags, lang="ja", reference="ref.ja")["scores"]["wat_bleu"]
-    assert asked == [("kytea", "ja", Path("jp.mod"))]
     assert "tok:wat-ja-kytea-0.1,jp.mod-ba7816bf|" in result["signature"]
     assert " 75.0/33.3/" in capsys.readouterr().out  # 猫 は １２ だ: three of four words
 
@@ -155,21 +142,19 @@ def test_moses_tokens_and_their_subwords_score_as_the_text_they_stand_for():
         assert result["scores"] == score("--hypotheses", "out.hyp")["scores"]
 
 
-TOKENS = {
-    "none": ("en", "It's a well-known dog.", "It's a well-known dog."),
-    "moses": ("en", "It &apos;s a well-known dog .", "It's a well-known dog."),
-    "moses-aggressive": ("en", "It &apos;s a well @-@ known dog .", "It's a well-known dog."),
-    "mecab": ("ja", "私 は BLEU を 知る 。", "私はBLEUを知る。"),
-    "kytea": ("ja", "私 は BLEU を 知 る 。", "私はBLEUを知る。"),
-    "jieba": ("zh", "我 喜欢 猫 。", "我喜欢猫。"),
-}
-
-
 def test_tokens_of_every_tokenizer_become_text():
     pytest.importorskip("MeCab")
     pytest.importorskip("ipadic")
-    assert set(TOKENS) == set(KINDS)
-    for tokenizer, (lang, tokens, text) in TOKENS.items():
+    cases = {
+        "none": ("en", "It's a well-known dog.", "It's a well-known dog."),
+        "moses": ("en", "It &apos;s a well-known dog .", "It's a well-known dog."),
+        "moses-aggressive": ("en", "It &apos;s a well @-@ known dog .", "It's a well-known dog."),
+        "mecab": ("ja", "私 は BLEU を 知る 。", "私はBLEUを知る。"),
+        "kytea": ("ja", "私 は BLEU を 知 る 。", "私はBLEUを知る。"),
+        "jieba": ("zh", "我 喜欢 猫 。", "我喜欢猫。"),
+    }
+    assert set(cases) == set(KINDS)
+    for tokenizer, (lang, tokens, text) in cases.items():
         write("one.txt", [text])
         write_generated([tokens])
         found = bleu(*generated(tokenizer=tokenizer), *OUT, lang=lang, reference="one.txt")
@@ -189,22 +174,12 @@ def test_subwords_are_joined():
         assert join_subwords(subwords, kind) == words, (kind, subwords)
 
 
-# -- The output of fairseq-generate --------------------------------------------------------------
-
-
 def test_the_best_of_several_hypotheses_and_those_without_tokens():
     lines = [f"H-0\t-0.1\t{HYPOTHESES[0]}", "D-0\t-0.1\tx", "P-0\t-1", "H-0\t-0.2\tworse"]
     write("out.txt", [*lines, "D-0\t-0.2\tx", "H-1\t-0.1\t", "H-3\t-0.1", "H-2\t-0.1\tb\tc"])
     result = score(*generated(), *OUT)
     assert Path("out.hyp").read_text() == f"{HYPOTHESES[0]}\n\nb\tc\n\n"
     assert (result["sentences"], result["missing"]) == (4, 0)
-
-
-def test_nothing_translated_scores_zero():
-    write_generated([""] * 4)
-    for tokenizer in ("none", "moses"):
-        result = score(*generated("sentencepiece", tokenizer))
-        assert [found["value"] for found in result["scores"].values()] == [0, 0]
 
 
 def test_missing_translations_can_count_as_empty(capsys):
@@ -214,6 +189,9 @@ def test_missing_translations_can_count_as_empty(capsys):
     assert result["missing"] == 2
     assert "sentences: 4 (2 missing, scored as empty)" in capsys.readouterr().out
     assert result["scores"] == score("--hypotheses", "gaps.txt")["scores"]
+    write_generated([""] * 4)  # nothing translated
+    result = score(*generated("sentencepiece", "moses"))
+    assert [found["value"] for found in result["scores"].values()] == [0, 0]
 
 
 def test_flags_that_tokens_contradict(capsys):
@@ -234,24 +212,17 @@ def test_flags_that_tokens_contradict(capsys):
         assert warning in err if warning else not err, (tokens, flags)
 
 
-# -- Text ----------------------------------------------------------------------------------------
-
-
 def test_lines_end_at_newlines_only():
     """Python's splitlines would find more lines than sacrebleu does."""
     odd = ["one\u2028two three four", "five\x0bsix seven\x85 eight", "nine\x1cten\x0celeven"]
     write("odd.txt", odd)
     write("hyp.txt", [odd[0], "five six seven eight", odd[2]])
-    expected, _ = sacrebleu_command("hyp.txt", "odd.txt")
-    result = score(*TEXT, reference="odd.txt")
-    assert result["sentences"] == 3
-    assert result["scores"]["bleu"]["value"] == pytest.approx(expected, abs=1e-8)
+    expected = sacrebleu_command("odd.txt", "-i", "hyp.txt")["score"]
+    assert bleu(*TEXT, reference="odd.txt") == pytest.approx(expected, abs=1e-8)
     write_generated(odd)
     assert bleu(*generated(), reference="odd.txt") == pytest.approx(100)
-
-
-def test_windows_line_ends_and_a_missing_last_newline(folder):
-    (folder / "hyp.txt").write_bytes("\r\n".join(REFERENCE).encode())
+    # Of Windows, and without one at the end.
+    Path("hyp.txt").write_bytes("\r\n".join(REFERENCE).encode())
     assert bleu(*TEXT, *OUT) == pytest.approx(100)
     assert Path("out.hyp").read_text().split("\n") == [*REFERENCE, ""]
 
@@ -265,14 +236,12 @@ def test_languages_without_spaces_are_segmented_by_sacrebleu(capsys):
     ):
         write("one.txt", [reference])
         write("hyp.txt", [hypothesis])
-        expected, signature = sacrebleu_command("hyp.txt", "one.txt", "-l", f"en-{lang}")
-        assert f"tok:{'ja-mecab' if lang == 'ja' else 'zh'}" in signature
-        found = {"value": pytest.approx(expected, abs=1e-8), "signature": signature}
+        report = sacrebleu_command("one.txt", "-i", "hyp.txt", "-l", f"en-{lang}")
+        assert f"tok:{'ja-mecab' if lang == 'ja' else 'zh'}" in report["signature"]
+        value = pytest.approx(report["score"], abs=1e-8)
+        found = {"value": value, "signature": report["signature"]}
         assert score(*TEXT, lang=lang, reference="one.txt")["scores"] == {"bleu": found}
         assert "no tokenised BLEU" in capsys.readouterr().out
-
-
-# -- The command line ----------------------------------------------------------------------------
 
 
 def test_refusals(folder):
@@ -304,7 +273,12 @@ def test_refusals(folder):
             (f"{text} --scores blue", "there is no score 'blue'; choose of bleu, tok"),
             (f"{text} --scores bleu,", "there is no score ''"),
             (f"{text} --scores bleu,bleu", "--scores: bleu twice"),
-            (f"{text} --target-lang zh --scores nist_bleu", "not for zh; choose bleu"),
+            *(
+                (f"{text} --target-lang {lang} --scores {name}", f"not for {lang}; choose bleu")
+                for name in ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
+                for lang in ("zh", "ja", "ko")
+            ),
+            (f"{text} --target-lang de --scores wat_bleu", "into ja and en, not into de"),
             (f"{text} --kytea-model x", "--kytea-model goes with --scores wat_bleu"),
             (f"{text} --scores wat_bleu --kytea-model x", "is for wat_bleu into ja, not for wat"),
             (

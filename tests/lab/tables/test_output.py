@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import replace
 
-from fairseq_hybrid_attn.lab.scoring.combining import Combined
+from fairseq_hybrid_attn.lab.scoring.significance import Combined
 from fairseq_hybrid_attn.lab.tables.numbers import (
     Line,
     Measured,

@@ -79,14 +79,12 @@ def find(path: Path, patterns: Patterns) -> Texts:
 
 
 def training_sentences(text: Iterable[str], place: str) -> Iterator[str]:
-    """Yield the sentences of a file train.tags."""
     for line in text:
         if not _ABOUT.search(line):
             yield _TAGS.sub("", line).strip()
 
 
 def test_sentences(text: Iterable[str], place: str) -> Iterator[str]:
-    """Yield the segments of an XML file."""
     for number, line in enumerate(text, 1):
         if "<seg id" in line:
             segment = _SEGMENT.fullmatch(line.strip())

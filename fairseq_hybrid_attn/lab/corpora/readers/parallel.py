@@ -16,8 +16,7 @@ LARGEST = 1000  # sentences of valid and of test, if the recipe says nothing
 SHARE = 0.05  # of the sentences, at most
 FEWEST = 3  # different source sentences: one for each part
 
-#: The writer of each part.
-Writers = dict[str, ParallelWriter]
+Writers = dict[str, ParallelWriter]  # of each part
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
@@ -117,5 +116,4 @@ def size(corpus: Corpus, part: str, sentences: int) -> int:
 
 
 def hash_of(pair: tuple[str, str]) -> bytes:
-    """Return the same for equal pairs."""
     return hashlib.sha256("\n".join(side.strip() for side in pair).encode()).digest()[:16]

@@ -9,16 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ....errors import UserError
+from .. import formats
 from ..definition import Corpus
-from ..formats import (
-    append_lines,
-    append_segments,
-    archive_of,
-    check_languages,
-    check_names,
-    part_writer,
-    read_options,
-)
 
 #: Training text: the archive, and the beginning of its members' names.
 TRAIN = {
@@ -36,21 +28,19 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     The options are ``train``, names of :data:`TRAIN` (default: all), and ``newstest2014``,
     ``full`` (default) or ``filtered``.
     """
-    options = read_options(corpus.options, {"train": list(TRAIN), "newstest2014": "full"})
-    check_languages(corpus, "wmt14", ("en", "de"))
-    check_names("train", options["train"], TRAIN)
-    if options["newstest2014"] not in list(TEST):
-        raise UserError(
-            f"the recipe's options: newstest2014: {options['newstest2014']}; use "
-            f"{' or '.join(TEST)}"
-        )
+    options = formats.read_options(corpus.options, {"train": list(TRAIN), "newstest2014": "full"})
+    formats.check_languages(corpus, "wmt14", ("en", "de"))
+    formats.check_names("train", options["train"], TRAIN)
+    newstest = options["newstest2014"]
+    if newstest not in list(TEST):
+        raise UserError(f"the recipe's options: newstest2014: {newstest}; use {' or '.join(TEST)}")
     plain = {"train": [TRAIN[name] for name in options["train"]], "valid": [VALID]}
     for part, texts in plain.items():
-        with part_writer(destination, part, corpus.languages) as writer:
+        with formats.part_writer(destination, part, corpus.languages) as writer:
             for file, prefix in texts:
                 names = [f"{prefix}.{language}" for language in corpus.languages]
-                append_lines(writer, archive_of(archives, file), names)
-    with part_writer(destination, "test", corpus.languages) as writer:
+                formats.append_lines(writer, formats.archive_of(archives, file), names)
+    with formats.part_writer(destination, "test", corpus.languages) as writer:
         kinds = zip(("src", "ref"), corpus.languages, strict=True)
         names = [f"newstest2014-deen-{kind}.{language}.sgm" for kind, language in kinds]
-        append_segments(writer, archive_of(archives, TEST[options["newstest2014"]]), names)
+        formats.append_segments(writer, formats.archive_of(archives, TEST[newstest]), names)

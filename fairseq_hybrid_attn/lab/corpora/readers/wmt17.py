@@ -9,32 +9,22 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from ....errors import UserError
 from ...files.text import pairs
 from ...text.tokenisers import detokeniser
+from .. import formats
 from ..definition import Corpus
-from ..formats import (
-    append_lines,
-    append_segments,
-    archive_of,
-    check_names,
-    part_writer,
-    read_options,
-)
 
 LANGUAGES = ("zh", "en")
 
 
-@dataclass(frozen=True)
-class TrainingText:
-    """A text to train on."""
-
+class TrainingText(NamedTuple):
     archive: str
     members: tuple[tuple[str, str], ...]  # pairs of names, Chinese first
     segmented: bool = False  # the Chinese has spaces between words, in whole or in part
@@ -70,14 +60,14 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
 
     The option is ``train``, names of :data:`TRAIN` (default: all).
     """
-    options = read_options(corpus.options, {"train": list(TRAIN)})
+    options = formats.read_options(corpus.options, {"train": list(TRAIN)})
     if corpus.languages != LANGUAGES:
         raise UserError(f"the reader wmt17 has zh to en, not {' to '.join(corpus.languages)}")
-    check_names("train", options["train"], TRAIN)
+    formats.check_names("train", options["train"], TRAIN)
     for part, (file, name) in {"valid": VALID, "test": TEST}.items():
-        with part_writer(destination, part, LANGUAGES) as writer:
+        with formats.part_writer(destination, part, LANGUAGES) as writer:
             names = (f"{name}-src.zh.sgm", f"{name}-ref.en.sgm")
-            append_segments(writer, archive_of(archives, file), names)
+            formats.append_segments(writer, formats.archive_of(archives, file), names)
     dropped: Counter[str] = Counter()
     fingerprints = _write_plausible(options["train"], archives, destination, dropped)
     dropped["repeated"] = _leave_out_repeated(destination, fingerprints)
@@ -90,12 +80,13 @@ def _write_plausible(
     """Write the training pairs that look like Chinese and English; return their fingerprints."""
     fingerprints = array("Q")
     join = detokeniser("jieba", "zh")
-    with part_writer(destination, "train", LANGUAGES) as train:
+    with formats.part_writer(destination, "train", LANGUAGES) as train:
         for name in names:
             text = TRAIN[name]
+            archive = formats.archive_of(archives, text.archive)
             for members in text.members:
-                with part_writer(destination, "all", LANGUAGES) as everything:
-                    append_lines(everything, archive_of(archives, text.archive), members)
+                with formats.part_writer(destination, "all", LANGUAGES) as everything:
+                    formats.append_lines(everything, archive, members)
                 for zh, en in pairs(*everything.paths):
                     zh = join(zh) if text.segmented else zh
                     reason = implausible(zh, en)
@@ -136,7 +127,7 @@ def _leave_out_repeated(destination: Path, fingerprints: array) -> int:
     first = np.zeros(len(numbers), dtype=bool)
     first[np.unique(numbers, return_index=True)[1]] = True
     paths = [destination / f"train.{language}" for language in LANGUAGES]
-    with part_writer(destination, "once", LANGUAGES) as once:
+    with formats.part_writer(destination, "once", LANGUAGES) as once:
         for pair, keep in zip(pairs(*paths), first, strict=True):
             if keep:
                 once.write(pair)

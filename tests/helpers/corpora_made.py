@@ -1,6 +1,8 @@
 """Small parallel texts, recipes for them, and what preparing them makes."""
 
+import io
 import random
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,18 +22,16 @@ def sentences(count, seed=0):
     pairs = {}
     while len(pairs) < count:
         words = [choose.randrange(10) for _ in range(choose.randint(3, 7))]
-        de, en = (
-            " ".join(WORDS[language][word] for word in words) + "." for language in ("de", "en")
-        )
+        de, en = (" ".join(side[word] for word in words) + "." for side in WORDS.values())
         pairs[de] = en
     return list(pairs.items())
 
 
-def write(folder, stem, pairs, languages=("de", "en"), end="\n"):
+def write(folder, stem, pairs):
     """Write a parallel text to ``folder/STEM.LANGUAGE``; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for side, language in enumerate(languages):
-        text = "".join(pair[side] + end for pair in pairs)
+    for side, language in enumerate(("de", "en")):
+        text = "".join(f"{pair[side]}\n" for pair in pairs)
         (folder / f"{stem}.{language}").write_bytes(text.encode())
     return folder
 
@@ -45,14 +45,29 @@ def parts(folder, **changes):
     return folder
 
 
+def tar(files, compression="gz"):
+    """The content of an archive of files and a folder."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode=f"w:{compression}") as archive:
+        folder = tarfile.TarInfo("folder")
+        folder.type = tarfile.DIRTYPE
+        archive.addfile(folder)
+        for name, content in files.items():
+            content = content.encode() if isinstance(content, str) else content
+            item = tarfile.TarInfo(name)
+            item.size = len(content)
+            archive.addfile(item, io.BytesIO(content))
+    return written.getvalue()
+
+
 def lines(path):
     r"""The lines of a file, which end at ``\n`` alone."""
     return path.read_bytes().decode().split("\n")[:-1]
 
 
-def pairs_of(output, part, kind="raw", languages=("de", "en")):
+def pairs_of(output, part, kind="raw"):
     """The pairs of a part of a prepared corpus."""
-    return list(zip(*(lines(output / kind / f"{part}.{la}") for la in languages), strict=True))
+    return list(zip(*(lines(output / kind / f"{part}.{la}") for la in ("de", "en")), strict=True))
 
 
 def recipe(name="own", kind="subword-nmt", size=30, joint=True):

@@ -1,6 +1,7 @@
 """The demo's text: reading catalogues, cleaning, splitting.  No network is used."""
 
 import hashlib
+import itertools
 import subprocess
 import sys
 import zipfile
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import polib
 import pytest
-from catalogues import CorpusError, catalogue_names, english_text, read_catalogue, read_wheel
+from catalogues import CorpusError, catalogue_names, read_catalogue, read_wheel
 from cleaning import CleanPair, clean, corresponding_paragraphs, is_translation, name_placeholders
 from make_corpus import clean_all, make_corpus
 from report import report
@@ -39,62 +40,49 @@ def many_pairs(number: int) -> list[CleanPair]:
     return pairs(*((f"Das ist Haus {x}x", f"This is house {x}x") for x in letters))
 
 
-# Reading.
-
 PLURAL = 'msgid "{0} page"\nmsgid_plural "{0} pages"\n'
 #: Entries, and the pairs (German, English) that they give.
 ENTRIES = {
-    "translated": (
-        'msgid "Save changes"\nmsgstr "Änderungen speichern"\n',
-        [("Änderungen speichern", "Save changes")],
-    ),
-    "fuzzy": ('#, fuzzy\nmsgid "Save"\nmsgstr "Sichern"\n', []),
-    "obsolete": ('#~ msgid "Save"\n#~ msgstr "Sichern"\n', []),
-    "untranslated": ('msgid "Save"\nmsgstr ""\n', []),
-    "a pair for each form": (
-        PLURAL.format("%d") + 'msgstr[0] "%d Seite"\nmsgstr[1] "%d Seiten"\n',
-        [("%d Seite", "%d page"), ("%d Seiten", "%d pages")],
-    ),
-    "a plural half translated": (
-        PLURAL.format("a") + 'msgstr[0] ""\nmsgstr[1] "Seiten"\n',
-        [("Seiten", "a pages")],
-    ),
-    "one plural form": (
-        PLURAL.format("%d") + 'msgstr[0] "%d Seiten"\n',
-        [("%d Seiten", "%d pages")],
-    ),
-    "a key with its default text": (
-        '#. Default: "Purge the \\"old\\" ones"\nmsgid "label_purge"\nmsgstr "Leeren"\n',
-        [("Leeren", 'Purge the "old" ones')],
-    ),
+    'msgid "Save it"\nmsgstr "Änderungen speichern"\n': [("Änderungen speichern", "Save it")],
+    '#, fuzzy\nmsgid "Save"\nmsgstr "Sichern"\n': [],
+    '#~ msgid "Save"\n#~ msgstr "Sichern"\n': [],
+    'msgid "Save"\nmsgstr ""\n': [],
+    PLURAL.format("%d") + 'msgstr[0] "%d Seite"\nmsgstr[1] "%d Seiten"\n': [
+        ("%d Seite", "%d page"),
+        ("%d Seiten", "%d pages"),
+    ],
+    PLURAL.format("a") + 'msgstr[0] ""\nmsgstr[1] "Seiten"\n': [("Seiten", "a pages")],
+    PLURAL.format("%d") + 'msgstr[0] "%d Seiten"\n': [("%d Seiten", "%d pages")],
+    # Keys, the first two with their default texts.
+    '#. Default: "Purge the \\"old\\" ones"\nmsgid "label_purge"\nmsgstr "Leeren"\n': [
+        ("Leeren", 'Purge the "old" ones')
+    ],
+    '#. Default: "One line"\n#. "and another"\nmsgid "key_x"\nmsgstr "Zwei"\n': [
+        ("Zwei", "One line\nand another")
+    ],
     **{
-        f"the key {key}": (f'msgid "{key}"\nmsgstr "Leeren"\n', [])
+        f'msgid "{key}"\nmsgstr "Leeren"\n': []
         for key in ("label_purge", "front-description", "help.text", "7days_events")
+    },
+    **{
+        f'msgid "{words}"\nmsgstr "Wort"\n': [("Wort", words)]  # not keys
+        for words in ("Save", "save", "Check-in", "Sign in.", "Name:")
     },
 }
 
 
 def test_entries_give_their_pairs():
-    for name, (entry, expected) in ENTRIES.items():
+    for entry, expected in ENTRIES.items():
         found = catalogue(entry + '\nmsgid "Open"\nmsgstr "Öffnen"\n')
-        assert found == [*expected, ("Öffnen", "Open")], name
-
-
-def test_english_text():
-    assert english_text("key_x", 'Default: "One line"\n"and another"') == "One line\nand another"
-    for words in ("Save", "save", "Check-in", "Sign in.", "Name:"):  # not keys
-        assert english_text(words, "") == words
+        assert found == [*expected, ("Öffnen", "Open")], entry
 
 
 def test_compiled_catalogues_are_read(tmp_path):
     compiled = polib.POFile()
     compiled.metadata = {"Content-Type": "text/plain; charset=UTF-8"}
     compiled.append(polib.POEntry(msgid="Open", msgstr="Öffnen"))
-    compiled.append(
-        polib.POEntry(
-            msgid="a page", msgid_plural="pages", msgstr_plural={0: "eine Seite", 1: "Seiten"}
-        )
-    )
+    forms = {0: "eine Seite", 1: "Seiten"}
+    compiled.append(polib.POEntry(msgid="a page", msgid_plural="pages", msgstr_plural=forms))
     compiled.save_as_mofile(str(tmp_path / "de.mo"))
     assert read_catalogue("de.mo", (tmp_path / "de.mo").read_bytes()) == [
         ("Öffnen", "Open"),
@@ -136,25 +124,16 @@ def test_what_cannot_be_read_is_named(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-# Cleaning.
-
-
-def test_markup_goes():
-    for german, english, expected in [
-        ("<b>Neue</b> Seite", "<b>New</b> page", ("Neue Seite", "New page")),
-        ("Alt<br/>und neu", "Old<br/>and new", ("Alt und neu", "Old and new")),
-        ("Suchen &amp; mehr", "Search &amp; more", ("Suchen & mehr", "Search & more")),
-        ("Neue\n   Seite ", "New\tpage", ("Neue Seite", "New page")),
-        ("100%% sicher sein", "To be 100%% sure", ("100% sicher sein", "To be 100% sure")),
+def test_markup_goes_and_white_space_alone_leaves_a_pair_untouched():
+    for german, english, *expected in [
+        ("<b>Neue</b> Seite", "<b>New</b> page", "Neue Seite", "New page", False),
+        ("Alt<br/>und neu", "Old<br/>and new", "Alt und neu", "Old and new", False),
+        ("Suchen &amp; mehr", "Search &amp; more", "Suchen & mehr", "Search & more", False),
+        ("Neue\n   Seite ", "New\tpage", "Neue Seite", "New page", True),
+        ("100%% sicher sein", "To be 100%% sure", "100% sicher sein", "To be 100% sure", False),
+        ("Seite %s", "Page %s", "Seite X", "Page X", False),
     ]:
-        (pair,) = clean(german, english)
-        assert (pair.german, pair.english) == expected
-
-
-def test_white_space_alone_leaves_a_pair_untouched():
-    assert clean("Neue\nSeite", "New  page")[0].untouched
-    assert not clean("<b>Neue</b> Seite", "<b>New</b> page")[0].untouched
-    assert not clean("Seite %s", "Page %s")[0].untouched
+        assert clean(german, english) == [CleanPair(*expected)]
 
 
 def test_placeholders_get_a_name():
@@ -163,45 +142,34 @@ def test_placeholders_get_a_name():
         assert named == ("Seite X löschen", "Delete page X"), placeholder
     swapped = name_placeholders("In {b} ist {a} und {a}", "{a} and {a} is in {b}")
     assert swapped == ("In Y ist X und X", "X and X is in Y")
-    missing, different = ("Seite", "Page {name}"), ("{b}", "{a}")
-    too_many = ("{a}{b}{c}{d}", "{a}{b}{c}{d}")
-    for pair in (missing, different, too_many):
-        assert name_placeholders(*pair) is None
+    for pair in (("Seite", "Page {name}"), ("{b}", "{a}"), ("{a}{b}{c}{d}", "{a}{b}{c}{d}")):
+        assert name_placeholders(*pair) is None  # missing, another, too many
 
 
 def test_paragraphs_are_paired_where_they_correspond():
-    for german, english, expected in (
-        ("Eins\n\nZwei", "One\n \nTwo", (["Eins", "Zwei"], ["One", "Two"])),
-        ("Eins, zwei", "One\n\nTwo", (["Eins, zwei"], ["One\n\nTwo"])),
-    ):
-        assert corresponding_paragraphs(german, english) == expected
-
-
-NOT_TRANSLATIONS = [
-    ("", "Page"),
-    ("Server", "server"),
-    ("42 %", "43 %"),
-    ("Seite " * 61, "Page " * 61),
-    ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one"),
-    ("The name of the page", "The title of the page"),
-    ("Der Name der Seite", "Der Titel der Seite"),
-    ("Страница", "Page"),
-    ("Siehe https://example.org", "See https://example.org"),
-    ("Ruft name() auf", "Calls name()"),
-]
-TRANSLATIONS = [
-    ("Ja", "Yes"),
-    ("Passworteinstellungen", "Password settings"),
-    ("Der Name der Seite fehlt.", "The name of the page is missing."),
-]
+    two = (["Eins", "Zwei"], ["One", "Two"])
+    assert corresponding_paragraphs("Eins\n\nZwei", "One\n \nTwo") == two
+    one = (["Eins, zwei"], ["One\n\nTwo"])
+    assert corresponding_paragraphs("Eins, zwei", "One\n\nTwo") == one
 
 
 def test_what_is_a_translation():
-    assert [pair for pair in NOT_TRANSLATIONS if is_translation(*pair)] == []
-    assert [pair for pair in TRANSLATIONS if not is_translation(*pair)] == []
-
-
-# Splitting.
+    for german, english, expected in (
+        ("Ja", "Yes", True),
+        ("Passworteinstellungen", "Password settings", True),
+        ("Der Name der Seite fehlt.", "The name of the page is missing.", True),
+        ("", "Page", False),
+        ("Server", "server", False),
+        ("42 %", "43 %", False),
+        ("Seite " * 61, "Page " * 61, False),
+        ("Eine Erklärung, die sich über viele Worte hinzieht", "Page number one", False),
+        ("The name of the page", "The title of the page", False),
+        ("Der Name der Seite", "Der Titel der Seite", False),
+        ("Страница", "Page", False),
+        ("Siehe https://example.org", "See https://example.org", False),
+        ("Ruft name() auf", "Calls name()", False),
+    ):
+        assert is_translation(german, english) == expected, (german, english)
 
 
 def test_equal_pairs_are_kept_once_and_untouched_if_one_is():
@@ -209,38 +177,26 @@ def test_equal_pairs_are_kept_once_and_untouched_if_one_is():
     again = CleanPair("Seite X löschen", "Delete page X", untouched=False)
     other = CleanPair("Lösche Seite X", "Delete page X", untouched=False)
     assert deduplicate([again, once, other]) == [other, once]
-
-
-def test_the_parts_have_their_sizes():
-    parts = split(many_pairs(100), valid_size=10, test_size=20)
-    assert [len(part) for part in vars(parts).values()] == [70, 10, 20]
-
-
-#: A variant of each pair that must not lie in another part than the pair.
-VARIANTS = {
-    "English": ("Etwas anderes", "{english}"),
-    "German": ("{german}", "Something else"),
-    "case and punctuation": ("Etwas anderes", "„{ENGLISH}“!"),
-    "number": ("Etwas anderes", "{english} 7"),
-    "inner English": ("Etwas anderes", "Look here. {english}. And go on."),
-    "inner German": ("Sieh hier: {german}!", "Something else"),
-}
+    assert len(clean_all([("Neue Seite", "New page"), ("Neue  Seite", "<b>New page</b>")])) == 1
 
 
 def test_no_sentence_is_in_two_parts():
-    for name, (german, english) in VARIANTS.items():
+    """Nor a variant of it."""
+    for variant in (
+        lambda german, english: ("Etwas anderes", english),
+        lambda german, english: (german, "Something else"),
+        lambda german, english: ("Etwas anderes", f"„{english.upper()}“!"),
+        lambda german, english: ("Etwas anderes", f"{english} 7"),
+        lambda german, english: ("Etwas anderes", f"Look here. {english}. And go on."),
+        lambda german, english: (f"Sieh hier: {german}!", "Something else"),
+    ):
         originals = many_pairs(60)
-        variants = []
-        for pair in originals:
-            texts = {**vars(pair), "ENGLISH": pair.english.upper()}
-            texts = (german.format(**texts), english.format(**texts))
-            variants.append(CleanPair(*texts, untouched=False))
+        texts = [variant(pair.german, pair.english) for pair in originals]
+        variants = [CleanPair(*pair, untouched=False) for pair in texts]
         parts = split(originals + variants, valid_size=10, test_size=10)
-        test, valid, train = (
-            set().union(*map(sentences, part)) for part in (parts.test, parts.valid, parts.train)
-        )
-        assert not (test & valid or test & train or valid & train), name
-        assert len(parts.train) == 2 * 40, name
+        found = [set().union(*map(sentences, part)) for part in vars(parts).values()]
+        assert all(not one & other for one, other in itertools.combinations(found, 2)), texts[0]
+        assert len(parts.train) == 2 * 40, texts[0]
 
 
 def test_held_out_strings_are_untouched_and_of_some_length():
@@ -262,23 +218,18 @@ def test_the_draw_depends_on_nothing_but_the_text():
 def test_a_corpus_from_wheels(tmp_path, monkeypatch):
     monkeypatch.setattr("make_corpus.VALID_SIZE", 3)
     monkeypatch.setattr("make_corpus.TEST_SIZE", 4)
-    entries = "".join(
-        f'msgid "{pair.english}"\nmsgstr "{pair.german}"\n\n' for pair in many_pairs(20)
-    )
-    wheels, output = tmp_path / "wheels", tmp_path / "text"
-    wheels.mkdir()
+    entries = [f'msgid "{pair.english}"\nmsgstr "{pair.german}"\n\n' for pair in many_pairs(20)]
+    content, output = (HEADER + "".join(entries)).encode(), tmp_path / "text"
     output.mkdir()
-    wheel(wheels / "a.whl", **{"a/de/LC_MESSAGES/a.po": (HEADER + entries).encode()})
-    counts = make_corpus(wheels, output)
+    wheel(tmp_path / "a.whl", **{"a/de/LC_MESSAGES/a.po": content})
+    counts = make_corpus(tmp_path, output)
     assert "train 13 pairs (52 English words), valid 3, test 4" in counts
     for part, size in (("train", 13), ("valid", 3), ("test", 4)):
-        german = (output / f"{part}.de").read_text().splitlines()
-        english = (output / f"{part}.en").read_text().splitlines()
-        assert len(german) == len(english) == size
-        assert all(
-            de.removeprefix("Das ist Haus ") == en.removeprefix("This is house ")
-            for de, en in zip(german, english, strict=True)
+        german, english = (
+            (output / f"{part}.{language}").read_text().splitlines() for language in ("de", "en")
         )
+        assert len(german) == size
+        assert [line.replace("Das ist Haus", "This is house") for line in german] == english
 
 
 def test_a_corpus_from_too_little(tmp_path):
@@ -288,13 +239,6 @@ def test_a_corpus_from_too_little(tmp_path):
     wheel(tmp_path / "a.whl", **{"a/de/LC_MESSAGES/a.po": (HEADER + entry).encode()})
     with pytest.raises(CorpusError, match="too few"):
         make_corpus(tmp_path, tmp_path)
-
-
-def test_clean_all_keeps_each_pair_once():
-    assert len(clean_all([("Neue Seite", "New page"), ("Neue  Seite", "<b>New page</b>")])) == 1
-
-
-# The rest of the demo's programs.
 
 
 def test_the_demo_pins_every_wheel_by_hash():

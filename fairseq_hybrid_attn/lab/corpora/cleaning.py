@@ -1,8 +1,7 @@
 """Which sentence pairs become training, validation and test data.
 
-Training pairs (and validation pairs, where the recipe says so) are cleaned the way that
-Moses' clean-corpus-n.perl does: by the number of tokens of either side and their ratio.  A test
-set stays unchanged.
+Training pairs (and validation pairs, where the recipe says so) are cleaned as by Moses'
+clean-corpus-n.perl.  A test set stays unchanged.
 """
 
 from __future__ import annotations

@@ -40,15 +40,13 @@ class Clean:
 
 @dataclass(frozen=True)
 class Subwords:
-    """How words are split.
-
-    ``sample``: learn from at most so many training sentences of each side, taken evenly from all
-    of the text; from millions, sentencepiece needs hours and tens of gigabytes.
-    """
+    """How words are split."""
 
     kind: str  # of SUBWORD_KINDS
     size: int  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
     joint: bool = True  # one model and one dictionary for both sides
+    # Learn from so many training sentences of each side at most, taken evenly from all: from
+    # millions, sentencepiece needs hours and tens of gigabytes.
     sample: int | None = None
     exact: bool = False  # refuse a text with which the size cannot be reached
 

@@ -1,11 +1,8 @@
 """The archives of a corpus: taken from a folder, or downloaded to it, and held to a checksum.
 
-A download goes to ``<file>.partial`` and gets its name when it is whole.  Broken off, it is
-resumed if the server can tell that it still has the same file (HTTP Range and If-Range); otherwise
-it starts again.
-
-A checksum that the recipe does not know is recorded at the first download, in
-``<file>.sha256`` beside it, and held to afterwards.
+A download goes to ``<file>.partial`` until it is whole, and is resumed if the server can tell that
+it still has the same file (HTTP Range and If-Range).  A checksum that the recipe does not know is
+recorded at the first download, in ``<file>.sha256``, and held to afterwards.
 """
 
 from __future__ import annotations
@@ -78,16 +75,11 @@ def identify(archive: Archive, folder: Path) -> str | None:
 
 
 def fetch(archive: Archive, folder: Path, say: Say) -> str:
-    """Download an archive to a folder if it is not there; return its checksum."""
+    """Download an archive, which has urls, if it is not there; return its checksum."""
     found = identify(archive, folder)
     if found:
         return found
     path = place(archive, folder)
-    if not archive.urls:
-        raise UserError(
-            f"{path} is missing, and cannot be downloaded freely. "
-            + (archive.obtain or "Put it there")
-        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

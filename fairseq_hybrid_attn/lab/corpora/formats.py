@@ -176,9 +176,8 @@ _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 def segments(lines: Iterable[str], place: str) -> list[Segment]:
     """Return the segments of a test set in the SGML of NIST and WMT, in order; empty ones too.
 
-    It is not XML: there may be a bare ``&`` or ``<`` in the text, and several files do not
-    have a single root.  Hence only ``doc`` and ``seg`` are looked for, and only the
-    entities of XML replaced: WMT's files have ``&amp;``, ``&lt;``, ``&gt;`` and ``&quot;``.
+    It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  Hence only
+    ``doc`` and ``seg`` are looked for, and only the entities of XML replaced.
     """
     text = "\n".join(lines)
     found: list[Segment] = []

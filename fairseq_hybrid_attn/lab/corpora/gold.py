@@ -1,12 +1,11 @@
 """Hand-aligned sentences, as the model of a corpus sees them.
 
-They come in words, with spaces between, and links count these words.  So they are not tokenised
-again, but only brought into the tokeniser's spelling, and split into the corpus' subwords.
+Links count their words, so they are not tokenised again, but only brought into the tokeniser's
+spelling, and split into the corpus' subwords.
 
 words.LANGUAGE      the sentences, word by word as they were aligned
 subwords.LANGUAGE   the same in subwords, for the model
-links               a line for each sentence: i-j for a sure link of source word i with target word
-                    j, both from 0; ipj for one that is only possible
+links               a line for each sentence: i-j for a sure link, ipj for a possible one (from 0)
 """
 
 from __future__ import annotations

@@ -127,10 +127,7 @@ class _Preparation:
         return result
 
     def plan(self) -> dict[str, Stage]:
-        """The stages, with keys that depend on the archives.
-
-        Archives that are gone count as they were, as long as nothing has to be made of them.
-        """
+        """The stages; archives that are gone count as they were, if they are not needed."""
         stamp = self.shop.stamp("select")
         recorded = stamp["facts"]["archives"] if stamp else {}
         found = {item.file: identify(item, self.downloads) for item in self.corpus.archives}

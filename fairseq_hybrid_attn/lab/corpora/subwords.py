@@ -1,11 +1,8 @@
 """Learning subwords on the training text and splitting all text into them.
 
-The results do not depend on the number of workers: models are learned by one process in one
-thread (with several threads sentencepiece adds up in varying order), and text is split block by
-block, in order.
-
-A small text may not have as many subwords as a recipe wants.  Then there are fewer, with a
-warning.  A size from the command line is refused instead, with the largest possible one.
+Models are learned by one process in one thread: with several, sentencepiece adds up in varying
+order.  A text with fewer subwords than a recipe wants gets fewer, with a warning; a size from the
+command line is refused instead.
 """
 
 from __future__ import annotations

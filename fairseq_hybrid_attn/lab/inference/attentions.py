@@ -94,10 +94,9 @@ class Attentions:
 
     @cached_property
     def layers(self) -> dict[str, list[Layer]]:
-        """The layers of each kind.
+        """The layers of each kind that has attention modules.
 
-        Kinds without attention modules are left out, except cross-attention: a decoder without
-        such modules may return it, as one layer with one head.
+        A decoder without such modules may return its cross-attention: one layer with one head.
         """
         described = {
             kind: [
@@ -258,8 +257,7 @@ def watch(
 ) -> Iterator:
     """Look at sentences with their translations, in ``batches`` as of :func:`in_batches`.
 
-    Yield, in their order, what ``use`` makes of each: it is given the sentence's number (from 0)
-    and what was seen of it, which is large.  A sentence that is skipped yields None.
+    Yield what ``use`` makes of each sentence's number (from 0) and what was seen; None if skipped.
     """
     attentions.model.to(device).eval()
 

@@ -1,8 +1,4 @@
-"""Load a model; if that fails, say what is wrong with its file.
-
-fairseq fails in many places, each foreign checkpoint in another, with messages for programmers.
-The cause is looked for only after a failure, so loading costs nothing more.
-"""
+"""Load a model; if that fails, say what is wrong with its file: fairseq's messages do not."""
 
 from __future__ import annotations
 

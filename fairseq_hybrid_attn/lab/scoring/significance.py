@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -33,7 +34,8 @@ class Comparison(NamedTuple):
     p_value: float | None  # of the difference from the baseline, two-sided
 
 
-class Combined(NamedTuple):
+@dataclass(frozen=True)
+class Combined:
     """A weighted sum of scores, with the ends of its 95 % interval."""
 
     value: float

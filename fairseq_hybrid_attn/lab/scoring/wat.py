@@ -1,9 +1,8 @@
 """Words as the Workshop on Asian Translation's automatic evaluation counts them.
 
-WAT (http://lotus.kuee.kyoto-u.ac.jp/WAT/) scores by multi-bleu.perl, after a procedure per
-language that its pages give as pipelines of small scripts; overview papers of WAT name
-the tools: for Japanese Juman 7.0, KyTea 0.4.6 with its full SVM model, and MeCab 0.996 with IPA
-dictionary 2.7.0; for English Moses' tokenizer.perl.
+WAT (http://lotus.kuee.kyoto-u.ac.jp/WAT/) scores by multi-bleu.perl, after pipelines of small
+scripts on its pages; overview papers of WAT name the tools: for Japanese Juman 7.0, KyTea 0.4.6
+with its full SVM model, and MeCab 0.996 with IPA dictionary 2.7.0; for English tokenizer.perl.
 
 Japanese, as participants quote the pipeline for KyTea: drop a bracketed number at the end of a
 line; remove spaces, except beside Latin letters; replace ASCII characters by their full-width

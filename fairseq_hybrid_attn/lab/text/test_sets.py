@@ -1,9 +1,8 @@
 """Several test sets in one file, one after the other.
 
-A prepared corpus has one file of test sentences.  Where several sets make it up,
-``raw/tests.json`` names them in order, with their numbers of sentences.  A score of such a file
-has the plain name (``bleu``) for the set named ``test``, or for all sets together if none has
-that name, and ``bleu.NAME`` for each of the others.
+``raw/tests.json`` of a prepared corpus names them in order, with their numbers of sentences.  The
+score with the plain name (``bleu``) is that of the set named ``test``, or of all sets together if
+none has that name; ``bleu.NAME`` are those of the others.
 """
 
 from __future__ import annotations
@@ -13,14 +12,9 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.json_files import read_json
 
-#: The name of that file.
 TEST_SETS = "tests.json"
-
-#: The set whose scores have plain names.
 MAIN = "test"
-
-#: Name of a set -> its number of sentences, in their order.
-TestSets = dict[str, int]
+TestSets = dict[str, int]  # name of a set -> its number of sentences, in their order
 
 
 def read_test_sets(path: Path, sentences: int) -> TestSets:
@@ -39,10 +33,9 @@ def read_test_sets(path: Path, sentences: int) -> TestSets:
 
 
 def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
-    """Return the sentences of each score, by what follows the metric in the score's name.
+    """Return the sentences of each score, by what follows the metric in its name, such as ".NAME".
 
-    ``""`` stands for the plain scores, ``".NAME"`` for those of a set.  ``sets`` is empty if there
-    is only one, without a name.
+    ``sets`` is empty if there is only one, without a name.
     """
     found = {"": slice(0, sentences)}
     start = 0

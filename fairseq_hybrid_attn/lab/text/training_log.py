@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import dataclass, field
@@ -10,8 +11,7 @@ from pathlib import Path
 from ...errors import UserError
 
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
-#: The bytes at the end of a log that surely hold its last record.
-_TAIL = 65536
+_TAIL = 65536  # the bytes at the end of a log that surely hold its last record
 
 # fairseq's commands write "time | INFO | name | message", fairseq-hydra-train "[time][name][INFO] -
 # message".
@@ -76,7 +76,7 @@ def read_log(path: Path) -> TrainingLog:
 
 
 def _text(path: Path) -> str:
-    """Read a log; where a training was killed, a line and even a character may be cut off."""
+    """Read a log, whose last character may be cut off."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -128,16 +128,11 @@ def last_record(log: Path) -> dict | None:
     """Return the last record of training (``num_updates``, ``loss``, ``ups``, …), if any."""
     try:
         with open(log, "rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - _TAIL))
+            file.seek(max(0, log.stat().st_size - _TAIL))
             tail = file.read().decode("utf-8", errors="replace")
     except OSError:
         return None
-    for line in reversed(tail.split("\n")):
-        _, found, record = line.partition("| train_inner | ")
-        if found:
-            try:
-                return json.loads(record)
-            except ValueError:  # not written to its end yet
-                continue
+    for record in reversed(re.findall(r"\| train_inner \| (.*)", tail)):
+        with contextlib.suppress(ValueError):  # not written to its end yet
+            return json.loads(record)
     return None

@@ -1,9 +1,8 @@
 """From subwords to words: which pieces are a word, and the attention between words.
 
-A model attends from pieces to pieces; people align words.  The attention that a target word pays
-to a source word is the **sum** over the pieces of the source word (the shares of one distribution
-add up), **averaged** over the pieces of the target word (each has a distribution of its own).  So
-the attention of a target word still adds up to 1 over the source words and the end symbol.
+The attention that a target word pays to a source word is the **sum** over the pieces of the source
+word, **averaged** over the pieces of the target word.  So it still adds up to 1 over the source
+words and the end symbol.
 """
 
 from __future__ import annotations
@@ -53,10 +52,9 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
 
 
 def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
-    """Check that sentences are split into the stated kind of pieces: words would be wrong.
+    """Refuse sentences with the marks of another kind of pieces alone: words would be wrong.
 
-    Text with the marks of another kind and none of this one is refused.  With the kind ``none``
-    there is only a warning, since pieces may be meant as words.
+    With the kind ``none`` there is only a warning, since pieces may be meant as words.
     """
     continued = begins = False
     for pieces in sentences:
@@ -106,11 +104,7 @@ def _membership(words: Words, pieces: int, dtype) -> np.ndarray:
 def piece_links(
     links: frozenset[tuple[int, int]], source: Words, target: Words
 ) -> frozenset[tuple[int, int]]:
-    """Return the links between all pieces of words that are linked.
-
-    It is the counterpart of :func:`word_attention`: attention to any piece of the right source
-    words is right.
-    """
+    """Return the links between all pieces of words that are linked: attention to any is right."""
     return frozenset(
         (i, j)
         for source_word, target_word in links
@@ -120,9 +114,5 @@ def piece_links(
 
 
 def split_words(line: str) -> list[str]:
-    """Return the words of a line, split at the space alone.
-
-    ``str.split`` would split at further characters, such as U+3000, that are words of some
-    Japanese text, and all later words would have other numbers than in a gold file.
-    """
+    """Return the words of a line, split at the space alone: U+3000 is a word of Japanese texts."""
     return [word for word in line.split(" ") if word]

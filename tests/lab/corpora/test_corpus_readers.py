@@ -3,11 +3,11 @@ r"""The readers of WMT14, WMT17 and ASPEC, on archives that are made here.
 What they have to write stands beside what the archives have in them, by hand.
 """
 
+import contextlib
 import gzip
 import io
 import random
 import re
-import tarfile
 import tempfile
 import tracemalloc
 import zipfile
@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from corpora_made import CONFIGS
+from corpora_made import CONFIGS, tar
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import formats, readers
-from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
+from fairseq_hybrid_attn.lab.corpora.definition import Subwords, load_corpus
 from fairseq_hybrid_attn.lab.corpora.readers import aspec, wmt14, wmt17
 
 WMT14 = load_corpus("wmt14.en-de.hysan", CONFIGS)
@@ -27,26 +27,12 @@ WMT17 = load_corpus("wmt17.zh-en", CONFIGS)
 ASPEC = load_corpus("wat17.ja-en.mma", CONFIGS)
 
 
-def tar(files: dict[str, str | bytes], compression: str = "gz") -> bytes:
-    written = io.BytesIO()
-    with tarfile.open(fileobj=written, mode=f"w:{compression}") as archive:
-        folder = tarfile.TarInfo("folder")
-        folder.type = tarfile.DIRTYPE
-        archive.addfile(folder)
-        for name, content in files.items():
-            content = content.encode() if isinstance(content, str) else content
-            item = tarfile.TarInfo(name)
-            item.size = len(content)
-            archive.addfile(item, io.BytesIO(content))
-    return written.getvalue()
-
-
 def zipped(files: dict[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", compression) as archive:
         archive.mkdir("folder")
-        for name, content in files.items():
-            archive.writestr(name, content)
+        for item in files.items():
+            archive.writestr(*item)
     return written.getvalue()
 
 
@@ -86,14 +72,13 @@ def check_refused(corpus, archives: dict[str, Path], cases) -> None:
         archives[name].write_bytes(before)
 
 
-# -- WMT14 ------------------------------------------------------------------------------------
-
 EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
 COMMON_CRAWL = "wmt13/training-parallel-commoncrawl.tgz"
 NEWS = "wmt14/training-parallel-nc-v9.tgz"
 DEV = "wmt14/dev.tgz"
 FULL = "wmt14/test-full.tgz"
 FILTERED = "wmt14/test-filtered.tgz"
+CRAWL, NEWS_V9 = "commoncrawl.de-en", "training/news-commentary-v9.de-en"
 SOURCE, REFERENCE = "newstest2014-deen-src.en.sgm", "newstest2014-deen-ref.de.sgm"
 
 
@@ -109,14 +94,8 @@ def wmt14_archives(tmp_path) -> dict[str, Path]:
             "training/europarl-v7.de-en.en": "one\ntwo \u2028 parts\n\nfour",
             "training/europarl-v7.de-en.de": "eins\nzwei \x85 Teile\n\nvier\n",
         },
-        COMMON_CRAWL: {
-            "commoncrawl.de-en.de": "fünf\r\nsechs\r\n",
-            "commoncrawl.de-en.en": "five\r\nsix\r\n",
-        },
-        NEWS: {
-            "training/news-commentary-v9.de-en.de": "\ufeffsieben\n",
-            "training/news-commentary-v9.de-en.en": "seven\n",
-        },
+        COMMON_CRAWL: {f"{CRAWL}.de": "fünf\r\nsechs\r\n", f"{CRAWL}.en": "five\r\nsix\r\n"},
+        NEWS: {f"{NEWS_V9}.de": "\ufeffsieben\n", f"{NEWS_V9}.en": "seven\n"},
         DEV: {
             "dev/newstest2013.de": "acht &amp;\n",
             "dev/newstest2013.en": "eight &amp;\n",
@@ -181,9 +160,6 @@ def test_wrong_settings_are_refused_before_reading():
         read(WMT14, {"x": Path()})
 
 
-# -- Damage -----------------------------------------------------------------------------------
-
-
 def test_damaged_and_wrong_archives(wmt14_archives):
     broken = []
     for name in (EUROPARL, FULL):
@@ -193,30 +169,17 @@ def test_damaged_and_wrong_archives(wmt14_archives):
         broken += [(name, None, f"{name} cannot be read")]
     for other in (b"", b"<html>404 Not Found</html>" * 50, b"\x1f\x8b\x08", b"PK\3\4"):
         broken += [(NEWS, other, f"{NEWS} is damaged or cut off .*delete it and .*sha256")]
-    crawl, news = "commoncrawl.de-en", "t/news-commentary-v9.de-en"
-    for name, files, said in (
+    german, english = f"{NEWS_V9}.de", f"{NEWS_V9}.en"
+    for files, said in (
+        ({german: "x\n", "other.en": "x\n"}, f"{NEWS} has no .*v9.de-en.en; it is another"),
+        ({german: "x\n", english: "x\n", f"old/{english}": "y\n"}, "has more than one .*.en"),
+        ({german: "x\n" * 1200, english: "x\n"}, "en in .* has 1 lines, but .* has 1,200 lines"),
         (
-            COMMON_CRAWL,
-            {"commoncrawl.fr-en.en": "x\n", f"{crawl}.de": "x\n"},
-            f"{COMMON_CRAWL} has no {crawl}.en; it is another",
-        ),
-        (
-            COMMON_CRAWL,
-            {f"{crawl}.de": "x\n", f"{crawl}.en": "x\n", f"old/{crawl}.en": "y\n"},
-            f"has more than one {crawl}.en",
-        ),
-        (
-            NEWS,
-            {f"{news}.de": "x\n" * 1200, f"{news}.en": "x\n"},
-            r"\.en in .*tgz has 1 lines, but .*\.de in .* has 1,200 lines",
-        ),
-        (
-            NEWS,
-            {f"{news}.de": b"x\nM\xfcller\n", f"{news}.en": "x\ny\n"},
-            rf"nc-v9.tgz: {news}.de, line 2: not UTF-8 \(byte 0xfc\)",
+            {german: b"x\nM\xfcller\n", english: "x\ny\n"},
+            rf"nc-v9.tgz: {german}, line 2: not UTF-8 \(byte 0xfc\)",
         ),
     ):
-        broken += [(name, tar(files), said)]
+        broken += [(NEWS, tar(files), said)]
     # Reference documents may have other names, but not another order or length.
     source = sgm("srcset", ("x", ["1", "2"]), ("y", ["3"]))
     for reference, said in (
@@ -229,31 +192,21 @@ def test_damaged_and_wrong_archives(wmt14_archives):
     check_refused(WMT14, wmt14_archives, broken)
 
 
+def members(content: bytes, path: Path, *names: str) -> dict[str, list[str]]:
+    path.write_bytes(content)
+    return {name: list(text) for name, text in formats.members(path, names)}
+
+
 def test_every_cut_is_noticed(tmp_path):
     """Wherever a download breaks off, no text may be lost silently."""
-    random.seed(3)
-    lines = "".join(f"{random.random()} words\n" for _ in range(300))
-    path = tmp_path / "a.tar"
+    lines = [f"{random.random()} words" for _ in range(300)]
+    text = "".join(f"{line}\n" for line in lines)
     for compression in ("", "gz"):
-        content = tar({"a.de": lines, "a.en": lines}, compression)
+        content = tar({"a.de": text, "a.en": text}, compression)
         for end in range(0, len(content), len(content) // 50):
-            path.write_bytes(content[:end])
-            try:
-                texts = {
-                    name: "".join(f"{line}\n" for line in text)
-                    for name, text in formats.members(path, ("a.de", "a.en"))
-                }
-            except UserError:
-                continue
-            assert texts == {"a.de": lines, "a.en": lines}, end  # only padding is missing
-
-
-# -- SGML -------------------------------------------------------------------------------------
-
-
-def texts_of(content: str) -> list[tuple[str, str, str]]:
-    found = formats.segments(iter(content.split("\n")), "a.sgm")
-    return [(item.document, item.number, item.text) for item in found]
+            with contextlib.suppress(UserError):  # otherwise only padding is missing
+                found = members(content[:end], tmp_path / "a.tar", "a.de", "a.en")
+                assert found == {"a.de": lines, "a.en": lines}, end
 
 
 def test_segments_however_they_are_written():
@@ -267,7 +220,7 @@ two lines</SEG></p></DOC>
 <doc docid="d2"><seg id="1">one &amp; <i>two</i> 3 < 4 &copy;
 &#x41;&#66; &#10;&apos;\u2028</seg></doc>
 </SRCSET>"""
-    assert texts_of(content) == [
+    assert formats.segments(content.split("\n"), "a.sgm") == [
         ("d1", "1", "Title"),
         ("d1", "2", "two"),
         ("d1", "3", ""),
@@ -283,10 +236,7 @@ two lines</SEG></p></DOC>
         (f"{start}\n</doc>", "line 2: segment 1"),
     ):
         with pytest.raises(UserError, match=said):
-            texts_of(content)
-
-
-# -- WMT17 ------------------------------------------------------------------------------------
+            formats.segments(content.split("\n"), "a.sgm")
 
 
 @pytest.fixture
@@ -365,21 +315,15 @@ def test_wmt17(wmt17_archives):
     texts, facts = read(replace(WMT17, options={"train": ["neu2017"]}), wmt17_archives)
     assert texts["train.zh"] == "语料 库\n决议\n"
     assert facts["dropped"] == {"train": {}}
+    # What identifies a pair tells where its sides part.
+    assert wmt17.fingerprint("a b", "c") == wmt17.fingerprint(" a b", "c ")
+    assert len({wmt17.fingerprint(*pair) for pair in [("ab", "c"), ("a", "bc"), ("c", "ab")]}) == 3
     archive = "cwmt/neu2017.zip"
     content = wmt17_archives[archive].read_bytes()
     said = "neu2017.zip is damaged or cut off"
     # Cut off, and with another text than its checksum is of.
     others = (content[: len(content) // 2], content.replace(b"Resolution", b"resolution", 1))
     check_refused(WMT17, wmt17_archives, [(archive, other, said) for other in others])
-
-
-def test_fingerprints_tell_where_the_sides_part():
-    assert wmt17.fingerprint("a b", "c") == wmt17.fingerprint(" a b", "c ")
-    numbers = {wmt17.fingerprint(*pair) for pair in [("ab", "c"), ("a", "bc"), ("c", "ab")]}
-    assert len(numbers) == 3
-
-
-# -- ASPEC ------------------------------------------------------------------------------------
 
 
 def test_aspec(tmp_path):
@@ -417,9 +361,6 @@ def test_aspec(tmp_path):
     )
 
 
-# -- Recipes ----------------------------------------------------------------------------------
-
-
 def test_recipes_have_their_archives_and_follow_the_papers():
     needed = {
         "wmt14": {file for file, _ in wmt14.TRAIN.values()} | {wmt14.VALID[0], wmt14.TEST["full"]},
@@ -436,8 +377,7 @@ def test_recipes_have_their_archives_and_follow_the_papers():
     ):
         corpus = load_corpus(name, CONFIGS)
         assert "-".join(corpus.languages) == name.split(".")[1]
-        subwords = corpus.subwords
-        assert (subwords.kind, subwords.size, subwords.joint) == (kind, size, joint), name
+        assert corpus.subwords == Subwords(kind, size, joint, corpus.subwords.sample), name
         assert " ".join(corpus.tokenizer[language] for language in corpus.languages) == tokens
         assert not corpus.lowercase
         assert {archive.file for archive in corpus.archives} == needed[corpus.reader]
@@ -449,13 +389,9 @@ def test_recipes_have_their_archives_and_follow_the_papers():
             assert all(text in corpus.licence for text in wanted)
 
 
-# -- Size -------------------------------------------------------------------------------------
-
-
 def test_memory_does_not_grow_with_the_archive(tmp_path):
     side = (b"some words of a line " * 100 + b"end\n") * 4_000  # 8 MB
-    path = tmp_path / "a.tgz"
-    path.write_bytes(tar({"a.de": side, "a.en": side}))
+    path = on_disk(tmp_path, {"a.tgz": tar({"a.de": side, "a.en": side})})["a.tgz"]
     tracemalloc.start()
     try:
         with formats.part_writer(tmp_path, "train", ("de", "en")) as writer:
@@ -469,7 +405,6 @@ def test_memory_does_not_grow_with_the_archive(tmp_path):
 
 def test_gzip_of_several_parts(tmp_path):
     """The parts of a split archive, and archives of pigz, may be gzip files one after another."""
-    content, path = tar({"a.de": "x\n" * 5000}, ""), tmp_path / "a.tar"
-    path.write_bytes(gzip.compress(content[:7000]) + gzip.compress(content[7000:]))
-    ((_, lines),) = ((name, list(text)) for name, text in formats.members(path, ("a.de",)))
-    assert lines == ["x"] * 5000
+    content = tar({"a.de": "x\n" * 5000}, "")
+    content = gzip.compress(content[:7000]) + gzip.compress(content[7000:])
+    assert members(content, tmp_path / "a.tar", "a.de") == {"a.de": ["x"] * 5000}

@@ -4,6 +4,7 @@ import contextlib
 import io
 import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -13,13 +14,7 @@ from fairseq.data import data_utils
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.link_files import read_gold
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.corpora import (
-    binarise,
-    load_corpus,
-    own_corpus,
-    prepare,
-    read_manifest,
-)
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
 from fairseq_hybrid_attn.lab.engine.processes import ProgramFailed
 from fairseq_hybrid_attn.lab.text.words import words_of
@@ -58,19 +53,14 @@ def test_words_stay_those_that_were_aligned(no_preprocess, tmp_path, capsys):
         assert "&amp;" in text and "&apos;s" in text and "Ein_Haus" in text.replace("▁", "")
         # Source first, from 0; the possible link is still one, and the impossible one is told.
         found = read_gold(gold / "links", base=0)
-        assert [sorted(s.possible) for s in found.sentences] == [
-            [(i, i) for i in range(5)],
-            [(1, 0), (1, 1)],
-            [(0, 0)],
-            [(0, 0), (1, 1)],
-        ]
+        links = [[(i, i) for i in range(5)], [(1, 0), (1, 1)], [(0, 0)], [(0, 0), (1, 1)]]
+        assert [sorted(sentence.possible) for sentence in found.sentences] == links
         assert sorted(found.sentences[1].sure) == [(1, 0)]
         said = "sentence 3, link 1-2 is beyond the sentence"
         assert said in capsys.readouterr().err
-        counts = dict(manifest.gold)
-        assert counts.pop("remarks")[0].count(said) == 1
+        assert manifest.gold.pop("remarks")[0].count(said) == 1
         sentences = {"sentences": 4, "sentences_left_out": 0}
-        assert counts == {**sentences, "sure": 9, "possible": 10, "links_left_out": 1}
+        assert manifest.gold == {**sentences, "sure": 9, "possible": 10, "links_left_out": 1}
     # Lower case is for the model alone.
     made(folder, tmp_path / "out", lowercase=True)
     assert lines(gold / "words.de")[0].startswith("Der ")
@@ -130,9 +120,6 @@ def test_wrong_gold_sets_are_refused(no_preprocess, tmp_path):
             made(folder, tmp_path / "out")
 
 
-# --- word alignments of the training text -----------------------------------------------------
-
-
 def by_command(text, output, *more):
     words = ["--own", str(text), "--output", str(output), "--subword-size", "60"]
     main(["prepare", "own", *words, *more])
@@ -174,31 +161,24 @@ def test_alignments_are_fairseq_s_and_fit_the_text(with_alignments):
 
 def test_asked_for_or_not_the_data_are_the_same(with_alignments, no_preprocess, tmp_path):
     folder, manifest, _ = with_alignments
-    before = (folder / "out/aligned/train.align").read_bytes()
+    path = folder / "out/aligned/train.align"
+    before = path.stat().st_mtime_ns
     again = by_command(folder / "text", folder / "out")
-    assert again == manifest  # neither forgotten nor made again
-    assert (folder / "out/aligned/train.align").read_bytes() == before
+    assert again == manifest and path.stat().st_mtime_ns == before  # neither lost nor made again
     without = by_command(folder / "text", tmp_path / "out")
     assert without.alignments is None and not (tmp_path / "out/aligned").exists()
     assert without.digest == manifest.digest
 
 
-def test_a_failing_aligner_leaves_nothing_half_made(no_preprocess, tmp_path, monkeypatch):
+def test_without_eflomal_or_if_it_fails(no_preprocess, tmp_path, monkeypatch):
+    folder, out = parts(tmp_path / "text"), tmp_path / "out"
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="pip install"):
+        patch.setitem(sys.modules, "eflomal", None)
+        made(folder, out, alignments=True)
+    assert not (out / "subwords").exists()  # it is said before the work
     pytest.importorskip("eflomal")
-    folder = parts(tmp_path / "text")
-
-    def fail(command, log):
-        raise ProgramFailed("out of memory")
-
-    monkeypatch.setattr(binarise, "run_program", fail)
+    failing = Mock(side_effect=ProgramFailed("out of memory"))
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.corpora.binarise.run_program", failing)
     with pytest.raises(UserError, match="out of memory"):
-        made(folder, tmp_path / "out", alignments=True)
-    assert not (tmp_path / "out/aligned").exists()
-    assert not (tmp_path / "out/manifest.json").exists()
-
-
-def test_without_eflomal_it_is_said_before_the_work(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "eflomal", None)
-    with pytest.raises(UserError, match="pip install"):
-        made(parts(tmp_path / "text"), tmp_path / "out", alignments=True)
-    assert not (tmp_path / "out/subwords").exists()
+        made(folder, out, alignments=True)
+    assert not (out / "aligned").exists() and not (out / "manifest.json").exists()

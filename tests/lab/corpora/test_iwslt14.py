@@ -3,12 +3,10 @@
 What has to come out was worked out by hand from fairseq's prepare-iwslt14.sh.
 """
 
-import io
-import tarfile
 from dataclasses import replace
 
 import pytest
-from corpora_made import CONFIGS, lines
+from corpora_made import CONFIGS, lines, tar
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
@@ -28,21 +26,28 @@ PAIRS = [
 ]
 
 
+ABOUT = """<url>http://www.example.org/{talk}</url>
+<keywords>TED</keywords>
+<speaker>A. Speaker</speaker>
+<talkid>{talk}</talkid>
+<title>{title}</title>
+<description>{description}</description>
+<reviewer href="x">R</reviewer>
+<translator href="y">T</translator>
+"""
+
+
 def training_files():
     """Four talks, with tags among the sentences; and the pairs that cleaning leaves, in order."""
-    text, kept = {"de": [], "en": []}, []
+    text, kept = ["", ""], []
     for talk in range(4):
         pairs = [(f"Das ist Satz {talk}-{n}.", f"This is Sentence {talk}-{n}.") for n in range(10)]
         heads = [(f"Titel {talk}", f"Title {talk}"), (f"Beschreibung {talk}", f"About {talk}")]
-        for side, written in enumerate(text.values()):
-            written += [f"<url>http://www.example.org/{talk}</url>", "<keywords>TED</keywords>"]
-            written += ["<speaker>A. Speaker</speaker>", f"<talkid>{talk}</talkid>"]
-            written += [f"<title>{heads[0][side]}</title>"]
-            written += [f"<description>{heads[1][side]}</description>"]
-            written += ['<reviewer href="x">R</reviewer>', '<translator href="y">T</translator>']
-            written += [f" {pair[side]} " for pair in pairs + PAIRS]
+        for side, (title, description) in enumerate(zip(*heads, strict=True)):
+            text[side] += ABOUT.format(talk=talk, title=title, description=description)
+            text[side] += "".join(f" {pair[side]} \n" for pair in pairs + PAIRS)
         kept += heads + pairs + [(de.strip(), en.strip()) for de, en, keep in PAIRS if keep]
-    return *("\n".join(written) + "\n" for written in text.values()), kept
+    return *text, kept
 
 
 def segments(name, language, count=3):
@@ -54,29 +59,22 @@ def segments(name, language, count=3):
     return "\n".join([*found, "</doc>\n"])
 
 
-def archive(path, files):
-    with tarfile.open(path, "w:gz") as tar:
-        for name, text in files.items():
-            content = text if isinstance(text, bytes) else text.encode()
-            member = tarfile.TarInfo(f"de-en/{name}")
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-
-
-def release():
+def release(**changes):
+    """The archive, with some files changed, or without them if None."""
     german, english, _ = training_files()
     files = {"train.tags.de-en.de": german, "train.tags.de-en.en": english, "README": "x"}
     for name, talks in SETS.items():
         for language in ("de", "en"):
             files[f"IWSLT14.{talks}.{name}.de-en.{language}.xml"] = segments(name, language)
-    return files
+    files = {**files, **changes}
+    return tar({f"de-en/{name}": text for name, text in files.items() if text is not None})
 
 
 @pytest.fixture
 def downloads(tmp_path):
     folder = tmp_path / "downloads"
     folder.mkdir()
-    archive(folder / "de-en.tgz", release())
+    (folder / "de-en.tgz").write_bytes(release())
     return folder
 
 
@@ -127,7 +125,8 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
     path.unlink()
     assert prepare(recipe("fairseq"), output, downloads, say=said.append) == manifest
     assert not said
-    archive(path, {**release(), "IWSLT14.TED.tst2012.de-en.de.xml": segments("changed", "de")})
+    changed = {"IWSLT14.TED.tst2012.de-en.de.xml": segments("changed", "de")}
+    path.write_bytes(release(**changed))
     with pytest.raises(UserError, match="is not what it was"):
         prepare(recipe("fairseq"), output, downloads, workers=1)
     (downloads / "de-en.tgz.sha256").unlink()
@@ -164,25 +163,20 @@ def test_mma_recipe_needs_tst2013(downloads, tmp_path):
 def test_wrong_files_are_refused(downloads, tmp_path):
     """A missing set is not left out: the test set would be another one."""
     train, dev = "train.tags.de-en.de", "IWSLT14.TED.dev2010.de-en.de.xml"
-    files = release()
-    latin = files[train].encode().replace(b"Satz 0-0", b"S\xe4tze 0-0")
-    four, two_lines = segments("dev2010", "de", 4), files[dev].replace(" </seg>", "\n</seg>", 1)
-    for number, (changes, said) in enumerate(
+    latin = training_files()[0].encode().replace(b"Satz 0-0", b"S\xe4tze 0-0")
+    right, four = segments("dev2010", "de"), segments("dev2010", "de", 4)
+    two_lines = right.replace(" </seg>", "\n</seg>", 1)
+    for number, (content, said) in enumerate(
         [
-            ({dev: None}, r"dev2010 is not in .*IWSLT14\.TED\.dev2010\.de-en\.de"),
-            ({f"old/{dev}": files[dev]}, "more than one file for dev2010"),
-            ({dev: four}, r"dev2010 \(de\) has 4 lines, but dev2010 \(en\) has 3"),
+            (release(**{dev: None}), r"dev2010 is not in .*IWSLT14\.TED\.dev2010\.de-en\.de"),
+            (release(**{f"old/{dev}": right}), "more than one file for dev2010"),
+            (release(**{dev: four}), r"dev2010 \(de\) has 4 lines, but dev2010 \(en\) has 3"),
             # Line 9: four lines about the talk, title, description, reviewer, translator.
-            ({train: latin}, r"de-en.tgz: de-en/train.tags.de-en.de, line 9: not UTF-8"),
-            ({dev: two_lines}, "dev2010.*line 3: not a <seg id> of one line"),
+            (release(**{train: latin}), r"de-en.tgz: de-en/train.tags.de-en.de, line 9: not UTF-8"),
+            (release(**{dev: two_lines}), "dev2010.*line 3: not a <seg id> of one line"),
+            (release()[:-20], "de-en.tgz is damaged or cut off.*delete it"),
         ]
     ):
-        changed = {name: text for name, text in {**files, **changes}.items() if text is not None}
-        archive(downloads / "de-en.tgz", changed)
+        (downloads / "de-en.tgz").write_bytes(content)
         with pytest.raises(UserError, match=said):
             read(recipe("fairseq"), downloads, tmp_path / str(number))
-    path = downloads / "de-en.tgz"
-    archive(path, files)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(UserError, match="de-en.tgz is damaged or cut off.*delete it"):
-        read(recipe("fairseq"), downloads, tmp_path / "damaged")

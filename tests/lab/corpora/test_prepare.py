@@ -19,6 +19,7 @@ from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.readers import READERS
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
+from fairseq_hybrid_attn.lab.scoring.generate_output import join_subwords
 from fairseq_hybrid_attn.lab.text import tokenisers
 
 PAIRS = sentences(300)  # the text of the fixtures
@@ -27,9 +28,6 @@ ORDER = {pair: number for number, pair in enumerate(PAIRS)}
 
 def made(folder, output, workers=1, **changes):
     return prepare(replace(own_corpus(recipe(), folder), **changes), output, workers=workers)
-
-
-# -- What is made of a pair of files ----------------------------------------------------------
 
 
 def test_pair_of_files_is_split(prepared):
@@ -47,7 +45,7 @@ def test_result_is_what_fairseq_takes(prepared):
     data = data_utils.load_indexed_dataset(str(prepared / "bin/test.de-en.en"), dictionary)
     subwords = lines(prepared / "subwords/test.en")
     assert [dictionary.string(tokens) for tokens in data] == subwords
-    joined = [f"{line} ".replace("@@ ", "").rstrip() for line in subwords]
+    joined = [join_subwords(line, "subword-nmt") for line in subwords]
     assert joined == lines(prepared / "tokenised/test.en")
     assert joined == [line.replace(".", " .") for line in lines(prepared / "raw/test.en")]
     # One dictionary for both sides.
@@ -56,22 +54,22 @@ def test_result_is_what_fairseq_takes(prepared):
 
 def test_manifest_lists_all_that_was_made(text, prepared):
     manifest = read_manifest(prepared)
-    assert (manifest.corpus, manifest.own) == ("own", True)
-    assert (manifest.source, manifest.target) == ("de", "en")
+    found = (manifest.corpus, manifest.own, manifest.source, manifest.target)
+    assert found == ("own", True, "de", "en")
     assert manifest.subwords["kind"] == "subword-nmt"
     assert manifest.subwords["learned"] == {"subwords.codes": 30}
     assert {"sacremoses", "subword-nmt", "ve-fairseq"} <= manifest.versions.keys()
-    for name, checksum in manifest.files.items():
-        assert hashlib.sha256((prepared / name).read_bytes()).hexdigest() == checksum
-    assert manifest.archives["x.de"] == hashlib.sha256((text / "x.de").read_bytes()).hexdigest()
+    paths = {prepared / name: sha for name, sha in manifest.files.items()}
+    paths |= {text / name: sha for name, sha in manifest.archives.items()}
+    for path, checksum in paths.items():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == checksum
     found = {str(p.relative_to(prepared)) for p in prepared.rglob("*") if p.is_file()}
     others = {name for name in found if name.startswith("stages/")} | {".lock", "manifest.json"}
     assert manifest.files.keys() == found - others
 
 
 def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
-    copied = write(tmp_path / "elsewhere", "x", PAIRS)
-    made(copied, tmp_path / "out", workers=3)
+    made(write(tmp_path / "elsewhere", "x", PAIRS), tmp_path / "out", workers=3)
     assert state(tmp_path / "out").keys() == state(prepared).keys()
     content = (tmp_path / "out/manifest.json").read_bytes()  # has the checksum of every file
     assert content == (prepared / "manifest.json").read_bytes()
@@ -95,20 +93,20 @@ def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
 
 
 def test_sizes_of_what_is_split_off(no_preprocess, tmp_path):
+    def counts(sizes, pairs):
+        folder = write(tmp_path / "text", "x", pairs)
+        corpus = own_corpus(replace(recipe(), options=sizes), folder)
+        return prepare(corpus, tmp_path / "out", workers=1).counts
+
+    sizes = {"valid": 7, "test": 3}
+    assert counts(sizes, PAIRS) == {"train": 290, **sizes}
     for sizes, pairs, said in (
-        ({"valid": 7, "test": 3}, PAIRS, None),
         ({}, sentences(2), "2 different sentences"),
         ({"valid": 20, "test": 20}, sentences(40), "none is left to train on"),
         ({"valid": 0}, PAIRS, "options, valid: 0; use a number above 0"),
     ):
-        folder = write(tmp_path / "text", "x", pairs)
-        corpus = own_corpus(replace(recipe(), options=sizes), folder)
-        if said is None:
-            manifest = prepare(corpus, tmp_path / "out", workers=1)
-            assert manifest.counts == {"train": 290, **sizes}
-        else:
-            with pytest.raises(UserError, match=said):
-                prepare(corpus, tmp_path / "out", workers=1)
+        with pytest.raises(UserError, match=said):
+            counts(sizes, pairs)
 
 
 def test_pairs_takes_the_same_ones_and_no_other_test_set(no_preprocess, text, tmp_path):
@@ -122,9 +120,6 @@ def test_pairs_takes_the_same_ones_and_no_other_test_set(no_preprocess, text, tm
     assert set(chosen[20]) < set(chosen[40])
     # The same as ever, from all over the text.
     assert chosen[20][:5] == [0, 25, 30, 72, 132]
-
-
-# -- Odd text ---------------------------------------------------------------------------------
 
 
 def test_empty_lines_and_characters_that_some_take_for_line_ends(no_preprocess, tmp_path):
@@ -149,7 +144,7 @@ def test_empty_lines_and_characters_that_some_take_for_line_ends(no_preprocess, 
     assert pairs_of(out, "test", "tokenised")[-2] == tokens
 
 
-def test_other_forms_of_the_same_text_give_the_same(prepared, no_preprocess, tmp_path):
+def test_other_forms_of_the_same_text_give_the_same(text, prepared, no_preprocess, tmp_path):
     forms = {
         "crlf": lambda content: content.replace(b"\n", b"\r\n"),
         "bom, no last newline": lambda content: b"\xef\xbb\xbf" + content[:-1],
@@ -159,9 +154,9 @@ def test_other_forms_of_the_same_text_give_the_same(prepared, no_preprocess, tmp
     for form, change in forms.items():
         own = tmp_path / form
         own.mkdir()
-        for side, language in enumerate(("de", "en")):
+        for language in ("de", "en"):
             name = {"gz": f"x.{language}.gz", "two files": f"of-{language}.{language}"}
-            content = "".join(f"{pair[side]}\n" for pair in PAIRS).encode()
+            content = (text / f"x.{language}").read_bytes()
             (own / name.get(form, f"x.{language}")).write_bytes(change(content))
         if form == "two files":
             own = [own / "of-en.en", own / "of-de.de"]
@@ -189,9 +184,6 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         with pytest.raises(UserError, match=said):
             made(folder, tmp_path / "out")
         assert read_manifest(tmp_path / "out") is None
-
-
-# -- Names and languages ----------------------------------------------------------------------
 
 
 def folder_of(names, tmp_path):
@@ -229,17 +221,17 @@ def test_direction(tmp_path):
         ("wmt14.en-de.hysan", "de en", {}, ("en", "de")),
         ("wmt14.en-de.hysan", "cs en", {}, ("en", "cs")),
         ("own", "fr cs", {"source_lang": "fr"}, ("fr", "cs")),
-        ("own", "fr cs", {}, "--source-lang"),
-        ("own", "fr en", {"source_lang": "de"}, "your text is en and fr"),
-        ("own", "fr en", {"source_lang": "fr", "target_lang": "fr"}, "both fr"),
     ):
         folder = folder_of(" ".join(f"x.{language}" for language in languages.split()), tmp_path)
-        corpus = load_corpus(name, CONFIGS)
-        if isinstance(expected, str):
-            with pytest.raises(UserError, match=expected):
-                own_corpus(corpus, folder, **asked)
-        else:
-            assert own_corpus(corpus, folder, **asked).languages == expected, (name, languages)
+        found = own_corpus(load_corpus(name, CONFIGS), folder, **asked)
+        assert found.languages == expected, (name, languages)
+    for folder, asked, said in (
+        ("x.fr x.cs", {}, "--source-lang"),
+        ("x.fr x.en", {"source_lang": "de"}, "your text is en and fr"),
+        ("x.fr x.en", {"source_lang": "fr", "target_lang": "fr"}, "both fr"),
+    ):
+        with pytest.raises(UserError, match=said):
+            own_corpus(recipe(), folder_of(folder, tmp_path), **asked)
 
 
 def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
@@ -250,9 +242,6 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.expect == {} and corpus.valid_every is None
     without = own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), folder)
     assert without.tokenizer == {"ja": "none", "en": "none"}
-
-
-# -- Subwords ---------------------------------------------------------------------------------
 
 
 def test_subwords_are_as_many_as_asked_for_and_lose_nothing(no_preprocess, tmp_path):
@@ -271,11 +260,8 @@ def test_subwords_are_as_many_as_asked_for_and_lose_nothing(no_preprocess, tmp_p
         assert manifest.subwords["learned"] == dict.fromkeys(models, 100)
         for name in ("train.de", "train.en", "valid.de", "test.en"):
             subwords = lines(out / "subwords" / name)
-            if kind == "subword-nmt":
-                found = [f"{line} ".replace("@@ ", "").rstrip() for line in subwords]
-            else:
-                found = [li.replace(" ", "").replace("\u2581", " ").strip() for li in subwords]
-            assert found == lines(out / "tokenised" / name), (kind, name)
+            joined = [join_subwords(line, corpus.subwords.family) for line in subwords]
+            assert joined == lines(out / "tokenised" / name), (kind, name)
 
 
 def test_more_or_fewer_subwords_than_there_are(text, no_preprocess, tmp_path, capsys):
@@ -298,14 +284,8 @@ def test_more_or_fewer_subwords_than_there_are(text, no_preprocess, tmp_path, ca
 def test_sample_to_learn_from_is_taken_evenly(tmp_path):
     path = tmp_path / "text"
     path.write_text("".join(f"{number}\n" for number in range(10)))
-    for most, count in ((None, 10), (10, 10), (5, 5), (4, 4), (3, 3), (1, 1)):
-        found = [int(line) for line in sampled(path, most)]
-        assert (found[0], len(found)) == (0, count)
-        steps = {after - before for before, after in zip(found, found[1:], strict=False)}
-        assert len(steps) <= 1
-
-
-# -- The command, recipes and cleaning --------------------------------------------------------
+    for most, step in ((None, 1), (10, 1), (5, 2), (4, 3), (3, 4), (1, 10)):
+        assert list(map(int, sampled(path, most))) == list(range(0, 10, step))
 
 
 def test_mistakes_get_a_message(tmp_path, monkeypatch):
@@ -344,13 +324,11 @@ def test_missing_package_is_told_before_any_download(tmp_path, monkeypatch):
 
 
 def test_every_recipe_is_good():
-    paths = sorted((CONFIGS / "corpora").glob("*.yaml"))
-    assert len(paths) > 10
-    for path in paths:
-        corpus = load_corpus(path.stem, CONFIGS)
-        assert corpus.name == path.stem and corpus.reader in READERS
-        for archive in corpus.archives:
-            assert archive.urls or archive.obtain or corpus.licence, path
+    corpora = [load_corpus(path.stem, CONFIGS) for path in (CONFIGS / "corpora").glob("*.yaml")]
+    assert len(corpora) > 10
+    for corpus in corpora:
+        assert corpus.reader in READERS
+        assert all(one.urls or one.obtain or corpus.licence for one in corpus.archives), corpus.name
 
 
 def test_all_faults_of_a_recipe_at_once():

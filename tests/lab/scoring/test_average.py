@@ -6,7 +6,6 @@ import resource
 import signal
 from pathlib import Path
 
-import numpy
 import pytest
 import torch
 from cli import binarise, generate, train, write_corpus
@@ -48,16 +47,11 @@ def mean_of(*models):
 
 
 def test_the_mean_is_that_of_double_precision():
-    arrays = [numpy.random.default_rng().normal(size=(3, 5)).astype("float32") for _ in range(3)]
-    expected = sum(array.astype("float64") for array in arrays) / 3
-    mean = mean_of(*({"w": torch.from_numpy(array)} for array in arrays))["w"]
-    assert mean.dtype == torch.float32
-    assert mean.numpy().tolist() == expected.astype("float32").tolist()
-    # 1e8 + 1 - 1e8 is 0 in single precision.
-    mean = mean_of(*({"w": torch.tensor([number])} for number in (1e8, 1.0, -1e8)))["w"]
-    assert mean.item() == numpy.float32(1 / 3)
-    one = torch.tensor([0.1, 7.0])
-    assert mean_of({"w": one})["w"].equal(one)
+    cancelling = [torch.tensor([number]) for number in (1e8, 1.0, -1e8)]  # 0 in single precision
+    for weights in (torch.randn(3, 3, 5), cancelling, torch.tensor([[0.1, 7.0]])):
+        mean = mean_of(*({"w": weight} for weight in weights))["w"]
+        assert mean.dtype == torch.float32
+        assert mean.equal((sum(weight.double() for weight in weights) / len(weights)).float())
 
 
 def test_dtypes():
@@ -101,31 +95,22 @@ def test_all_but_the_weights_is_of_the_newest():
     epoch = {"train_iterator": {"epoch": 20}}
     assert state["extra_state"] == {**epoch, "averaged_checkpoints": paths}
     assert state["last_optimizer_state"] is None
-
-
-def test_checkpoints_with_args():
-    """As fairseq wrote them before it had configurations."""
-    archs = {"a": "transformer_iwslt_de_en", "b": "transformer_iwslt_de_en", "c": "transformer"}
-    args = {name: argparse.Namespace(arch=arch, dropout=0.3) for name, arch in archs.items()}
-    paths = [
-        save(f"{name}.pt", {"w": torch.tensor([float(i)])}, cfg=None, args=args[name])
-        for i, name in enumerate(args)
-    ]
-    state = average(*paths[:2])
-    assert state["args"] == args["a"] and state["model"]["w"].item() == 0.5
-    with pytest.raises(UserError, match=r"\(transformer\) .*\(transformer_iwslt_de_en\)"):
-        average(paths[0], paths[2])
+    # With args, as fairseq wrote them before it had configurations.
+    args = argparse.Namespace(arch="transformer_iwslt_de_en", dropout=0.3)
+    paths = [save(f"{n}.pt", {"w": torch.zeros(1)}, cfg=None, args=args) for n in (1, 2)]
+    assert average(*paths)["args"] == args
+    other = save("other.pt", {"w": torch.zeros(1)}, cfg=None, args=argparse.Namespace(arch="x"))
+    with pytest.raises(UserError, match=r"\(x\) .*\(transformer_iwslt_de_en\)"):
+        average(paths[0], other)
 
 
 @pytest.fixture
 def numbered(folder):
     """Checkpoints whose weight is their number of updates, 100 an epoch."""
-    for updates in (100, 200, 900, 1000):
-        epoch = updates // 100
-        save(f"checkpoint{epoch}.pt", {"w": torch.tensor([float(updates)])}, updates=updates)
-        later = updates + 50
-        name = f"checkpoint_{epoch + 1}_{later}.pt"
-        save(name, {"w": torch.tensor([float(later)])}, updates=later)
+    for epoch in (1, 2, 9, 10):
+        names = {100 * epoch: epoch, 100 * epoch + 50: f"_{epoch + 1}_{100 * epoch + 50}"}
+        for updates, name in names.items():
+            save(f"checkpoint{name}.pt", {"w": torch.tensor([float(updates)])}, updates=updates)
     for name in ("best", "last"):
         save(f"checkpoint_{name}.pt", {"w": torch.tensor([0.0])})
 
@@ -172,19 +157,17 @@ def test_wrong_choices(numbered):
 
 
 class Payload:
-    """Would make a file if it were unpickled."""
-
     def __reduce__(self):
-        return os.mkdir, ("payload",)
+        return os.mkdir, ("payload",)  # if it were unpickled
 
 
-def test_files_that_cannot_be_averaged(folder):
+def test_files_that_cannot_be_averaged():
     weights = {f"w{i}": torch.ones(2) for i in range(6)}
     count = {"count": torch.tensor([1])}
     save("good.pt", {**weights, **count})
-    Path("text.pt").write_text("no checkpoint\n")
-    Path("empty.pt").touch()
-    Path("cut.pt").write_bytes(Path("good.pt").read_bytes()[:-100])
+    content = {"text": b"no checkpoint\n", "empty": b"", "cut": Path("good.pt").read_bytes()[:-100]}
+    for name, start in content.items():
+        Path(f"{name}.pt").write_bytes(start)
     torch.save([1, 2], "list.pt")
     torch.save({"epoch": 1}, "other.pt")
     save("strings.pt", {"w": "heavy"})
@@ -198,9 +181,7 @@ def test_files_that_cannot_be_averaged(folder):
     Path("old.pt").write_text("kept")
     check_command_refusals(
         [
-            ("text.pt", "text.pt cannot be loaded as a checkpoint"),
-            ("empty.pt", "empty.pt cannot be loaded as a checkpoint"),
-            ("cut.pt", "cut.pt cannot be loaded as a checkpoint"),
+            *((f"{name}.pt", f"{name}.pt cannot be loaded as a checkpoint") for name in content),
             ("list.pt", "list.pt is not a fairseq checkpoint"),
             ("other.pt", "other.pt is not a fairseq checkpoint"),
             ("strings.pt", "not all its weights are tensors"),
@@ -217,21 +198,17 @@ def test_files_that_cannot_be_averaged(folder):
     assert not Path("payload").exists()
 
 
-def test_interrupted_writing_leaves_the_old_file_alone(folder):
-    Path("result").write_text("old")
-    with pytest.raises(KeyboardInterrupt), atomic_write(Path("result")) as file:
-        file.write(b"half of the new")
-        signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
-    assert files() == {"result": b"old"}
-
-
-def test_a_full_disk_leaves_the_old_file_alone():
-    """A limit on the size of files stands in for the end of the disk."""
+def test_what_is_not_written_whole_leaves_the_old_file_alone():
     save("a.pt", {"w": torch.ones(1_000_000)})
     Path("avg.pt").write_text("kept")
     before = files()
+    with pytest.raises(KeyboardInterrupt), atomic_write(Path("avg.pt")) as file:
+        file.write(b"half of the new")
+        signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
+    assert files() == before
+    # A limit on the size of files, a quarter of the result's, stands in for the end of the disk.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))  # a quarter of the result
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:
         with pytest.raises(UserError, match="avg.pt cannot be written: File too large"):
             average("a.pt")

@@ -1,10 +1,9 @@
 """Reading the archives of a corpus: one module for each kind.
 
-A reader is ``read(corpus, archives, destination)``.  ``archives`` maps the recipe's file names
-to places on disk; the reader writes ``{train,valid,test}.{source,target}`` to the folder
-``destination`` (no valid where the recipe has ``valid-every``).  It returns, where there are any,
-``dropped``: part -> reason -> how many pairs it left out; and ``tests``: names and sizes of the
-sets that make up the test text.  If an archive is damaged, it raises UserError with file and line.
+A reader is ``read(corpus, archives, destination)``; ``archives`` are places by the recipe's file
+names.  It writes ``{train,valid,test}.{source,target}`` (no valid where the recipe has
+``valid-every``), and returns, where there are any, ``dropped``: part -> reason -> how many pairs it
+left out; and ``tests``: names and sizes of the sets that make up the test text.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """IWSLT 2014, the TED talks of WIT3: training text with tags, test sets in XML.
 
-Training text and test sentences are what fairseq's prepare-iwslt14.sh takes of the same
-archive, in the same order: titles and descriptions of the talks are sentences, other lines with
-tags are not.  Unlike there, XML's character references (``&amp;``) of the test sets are resolved.
-
-Options of the recipe: ``test``, the names of the sets that make up the test set.
+Sentences are those that fairseq's prepare-iwslt14.sh takes of the same archive, in the same order;
+but XML's character references (``&amp;``) of the test sets are resolved.  The recipe's option
+``test`` names the sets that make up the test set.
 """
 
 from __future__ import annotations

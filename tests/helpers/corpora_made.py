@@ -75,10 +75,10 @@ def recipe(name="own", kind="subword-nmt", size=30, joint=True):
     return replace(load_corpus(name, CONFIGS), subwords=Subwords(kind, size, joint))
 
 
-def remade(corpus, output):
+def remade(corpus, output, downloads=None):
     """The first words of the stages that preparing a corpus runs."""
     said = []
-    prepare(corpus, output, workers=1, say=said.append)
+    prepare(corpus, output, downloads, workers=1, say=said.append)
     return [line.split(" ")[0].rstrip(":,") for line in said]
 
 

@@ -268,10 +268,7 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
 def with_options(
     corpus: Corpus, pairs: int | None = None, subword_size: int | None = None, exact: bool = False
 ) -> Corpus:
-    """Return the corpus with so many training pairs, or another size of subwords.
-
-    ``exact``: refuse a text that does not have so many subwords.
-    """
+    """Return the corpus with so many training pairs, or another (``exact``) size of subwords."""
     for flag, value in (("--pairs", pairs), ("--subword-size", subword_size)):
         if value is not None and value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")

@@ -154,7 +154,8 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
                 state.unlink(missing_ok=True)
             raise
     with response:
-        if start and response.status == 206 and _first_byte(response) == start:
+        rest = response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
+        if start and response.status == 206 and rest:
             say(f"resuming at byte {start:,}")
             length, mode = begun["length"], "ab"
         elif response.status in (200, None):  # None: file:// and the like
@@ -222,21 +223,15 @@ def _begun(partial: Path, state: Path, url: str) -> dict | None:
 
 
 def _validator(response) -> str | None:
-    tag = response.headers.get("ETag")
-    if tag and not tag.startswith("W/"):  # a weak one does not promise the same bytes
-        return tag
-    return response.headers.get("Last-Modified")
+    tag = response.headers.get("ETag", "W/")
+    # A weak one does not promise the same bytes.
+    return response.headers.get("Last-Modified") if tag.startswith("W/") else tag
 
 
 def _length(response) -> int | None:
     length = response.headers.get("Content-Length", "")
     encoded = response.headers.get("Content-Encoding", "identity") != "identity"
     return int(length) if length.isdigit() and not encoded else None
-
-
-def _first_byte(response) -> int | None:
-    match = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    return int(match[1]) if match else None
 
 
 def _beside(path: Path, ending: str) -> Path:

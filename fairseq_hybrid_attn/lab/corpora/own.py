@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.yaml_files import read_mapping
 from ..text.words import WITHOUT_SPACES
-from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test, with_options
+from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
 
 #: How text in a language is tokenised, if not by Moses.
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
@@ -33,8 +33,6 @@ def own_corpus(
     folder: Path | Sequence[Path],
     source_lang: str | None = None,
     target_lang: str | None = None,
-    pairs: int | None = None,
-    subword_size: int | None = None,
 ) -> Corpus:
     """Return the recipe with the user's text, judged by the names of its files alone.
 
@@ -53,7 +51,7 @@ def own_corpus(
     # How many sentences to split off, if the recipe says it.
     options = corpus.options if corpus.reader == "own" else {}
     sizes = {key: value for key, value in options.items() if key in ("valid", "test")}
-    own = replace(
+    return replace(
         corpus,
         own=True,
         source=source,
@@ -75,7 +73,6 @@ def own_corpus(
         scores=("bleu",) if target in WITHOUT_SPACES else ("bleu", "tokenised_bleu"),
         licence=None,
     )
-    return with_options(own, pairs, subword_size)
 
 
 def gold_of(

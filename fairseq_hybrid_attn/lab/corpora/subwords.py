@@ -23,9 +23,6 @@ from ..text.rewriting import rewrite
 from ..text.words import WITHOUT_SPACES
 from .definition import PARTS, Corpus, Subwords
 
-#: The part of the characters that sentencepiece keeps: it advises this for languages with many.
-_COVERAGE = {True: 0.9995, False: 1.0}
-
 
 def split_into_subwords(
     corpus: Corpus, tokenised: Path, output: Path, workers: int, warn: Callable[[str], None]
@@ -39,11 +36,17 @@ def split_into_subwords(
     for languages in sides:
         model = output / model_name(corpus.subwords, languages[0])
         texts = [tokenised / f"train.{language}" for language in languages]
-        unspaced = any(language in WITHOUT_SPACES for language in languages)
-        size = in_child(learn, texts, model, corpus.subwords, _COVERAGE[unspaced])
+        # The part of the characters to keep: sentencepiece advises this for languages with many.
+        coverage = 1.0 if set(languages).isdisjoint(WITHOUT_SPACES) else 0.9995
+        size = in_child(learn, texts, model, corpus.subwords, coverage)
         sizes[model.name] = size
         if size < corpus.subwords.size:
-            _too_small(corpus.subwords, languages, size, warn)
+            what = "merges" if corpus.subwords.kind == "subword-nmt" else "subwords"
+            found = f"the training text ({' and '.join(languages)}) has only {size:,} {what}"
+            wanted = corpus.subwords.size
+            if corpus.subwords.exact:
+                raise UserError(f"--subword-size {wanted}: {found}; use {size} or less")
+            warn(f"{found}, not {wanted:,}")
         for language in languages:
             for part in PARTS:
                 name = f"{part}.{language}"
@@ -55,16 +58,6 @@ def model_name(subwords: Subwords, language: str) -> str:
     side = "" if subwords.joint else f".{language}"
     suffix = "codes" if subwords.kind == "subword-nmt" else "model"
     return f"subwords{side}.{suffix}"
-
-
-def _too_small(
-    wanted: Subwords, languages: tuple[str, ...], size: int, warn: Callable[[str], None]
-) -> None:
-    what = "merges" if wanted.kind == "subword-nmt" else "subwords"
-    found = f"the training text ({' and '.join(languages)}) has only {size:,} {what}"
-    if wanted.exact:
-        raise UserError(f"--subword-size {wanted.size}: {found}; use {size} or less")
-    warn(f"{found}, not {wanted.size:,}")
 
 
 def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -> int:

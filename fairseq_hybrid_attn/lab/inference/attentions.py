@@ -119,9 +119,9 @@ class Attentions:
         """Why the model does not have a kind, for each such kind."""
         reasons = {}
         for kind in self.kinds:
-            side = self.model.encoder if kind == ENCODER else self.model.decoder
             if kind in self.layers:
                 continue
+            side = self.model.encoder if kind == ENCODER else self.model.decoder
             reasons[kind] = f"{type(side).__name__} has no self-attention modules"
             if getattr(side, "cross_self_attention", False):
                 reasons[kind] = "the decoder's self-attention attends to the source as well"

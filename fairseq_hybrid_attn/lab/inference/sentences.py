@@ -1,8 +1,4 @@
-"""Sentences to run a model on, in batches.
-
-They come from a binarised data folder or from text in the model's subwords.  Batches are of
-similar length; results come out in the order of the text.
-"""
+"""Sentences to run a model on, in batches of similar length; results come in their order."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from ..configuration.settings import Profile, Settings
 from ..configuration.tables import Cell
 from ..corpora import Corpus, load_corpus, own_corpus
+from ..corpora.definition import with_options
 from ..files.checksums import digest, sha256
 from .command_lines import PreparedCorpus, RunCommands, RunFolder
 from .devices import Devices
@@ -56,14 +57,9 @@ class Workspace:
         corpus = load_corpus(settings.corpus, self.configs)
         if self.own is None:
             return corpus
-        return own_corpus(
-            corpus,
-            self.own.folder,
-            source_lang=self.own.source_lang,
-            target_lang=self.own.target_lang,
-            pairs=settings.pairs,
-            subword_size=settings.subword_size,
-        )
+        own = self.own
+        corpus = own_corpus(corpus, own.folder, own.source_lang, own.target_lang)
+        return with_options(corpus, settings.pairs, settings.subword_size)
 
     def corpus_folder(self, settings: Settings) -> Path:
         """Where the corpus of these settings is, or will be, prepared."""

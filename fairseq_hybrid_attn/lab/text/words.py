@@ -24,8 +24,7 @@ WITHOUT_SPACES = ("zh", "ja", "ko")
 _CONTINUED = "@@"
 _BEGINS = "\u2581"
 
-#: For each word, the places of its pieces in the sentence.
-Words = list[list[int]]
+Words = list[list[int]]  # for each word, the places of its pieces in the sentence
 
 
 def words_of(pieces: Sequence[str], kind: str) -> Words:
@@ -71,14 +70,11 @@ def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
 
 
 def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
-    return "".join(bare(pieces[place], kind) for place in word)
-
-
-def bare(piece: str, kind: str) -> str:
-    """Return a piece without its mark."""
+    text = [pieces[place] for place in word]
     if kind == "subword-nmt":
-        return piece.removesuffix(_CONTINUED)
-    return piece.replace(_BEGINS, "") if kind == "sentencepiece" else piece
+        text = [piece.removesuffix(_CONTINUED) for piece in text]
+    joined = "".join(text)
+    return joined.replace(_BEGINS, "") if kind == "sentencepiece" else joined
 
 
 def word_attention(attention: np.ndarray, source: Words, target: Words) -> np.ndarray:

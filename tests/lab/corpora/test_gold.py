@@ -90,7 +90,7 @@ def test_a_changed_gold_set_makes_nothing_else_anew(no_preprocess, tmp_path, cap
     assert "hand-aligned: 4 sentences" in capsys.readouterr().out
     assert not (tmp_path / "out/aligned").exists()
     write_gold(folder, gold=GOLD[:3])
-    corpus = own_corpus(load_corpus("own", CONFIGS), folder, subword_size=60)
+    corpus = own_corpus(load_corpus("own", CONFIGS), folder)
     corpus = with_options(corpus, subword_size=60, exact=True)  # as by the command
     assert remade(corpus, tmp_path / "out") == ["hand-aligned"]
     assert read_manifest(tmp_path / "out").digest != before.digest

@@ -6,7 +6,7 @@ What has to come out was worked out by hand from fairseq's prepare-iwslt14.sh.
 from dataclasses import replace
 
 import pytest
-from corpora_made import CONFIGS, lines, tar
+from corpora_made import CONFIGS, lines, pairs_of, remade, tar
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
@@ -51,12 +51,10 @@ def training_files():
 
 
 def segments(name, language, count=3):
-    found = ['<?xml version="1.0"?>', f'<doc docid="1"><talkid>1</talkid><title>{name}</title>']
-    found += [
-        f'<seg id="{number}"> {language} Q&amp;A {number} of {name}: it’s so. </seg>'
-        for number in range(1, count + 1)
-    ]
-    return "\n".join([*found, "</doc>\n"])
+    text = f'<?xml version="1.0"?>\n<doc docid="1"><talkid>1</talkid><title>{name}</title>\n'
+    for number in range(1, count + 1):
+        text += f'<seg id="{number}"> {language} Q&amp;A {number} of {name}: it’s so. </seg>\n'
+    return text + "</doc>\n"
 
 
 def release(**changes):
@@ -95,16 +93,13 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
     manifest = prepare(recipe("fairseq"), output, downloads, workers=2)
     _, _, kept = training_files()
     # fairseq: awk 'NR%23==0' of the cleaned text is for validation.
-    valid = [kept[22], kept[45]]
-    train = [pair for number, pair in enumerate(kept) if number not in (22, 45)]
-    for side, language in enumerate(("de", "en")):
-        assert lines(output / f"raw/train.{language}") == [pair[side] for pair in train]
-        assert lines(output / f"raw/valid.{language}") == [pair[side] for pair in valid]
-        # The test sets in the order of fairseq's script, text untouched.
+    train = [pair for number, pair in enumerate(kept, 1) if number % 23]
+    assert pairs_of(output, "train") == train
+    assert pairs_of(output, "valid") == [kept[22], kept[45]]
+    # The test sets in the order of fairseq's script, text untouched.
+    for language in ("de", "en"):
         assert lines(output / f"raw/test.{language}") == [
-            f"{language} Q&A {number} of {name}: it’s so."
-            for name in ("dev2010", "dev2012", "tst2010", "tst2011", "tst2012")
-            for number in (1, 2, 3)
+            f"{language} Q&A {number} of {name}: it’s so." for name in SETS for number in (1, 2, 3)
         ]
     # What the model sees is tokenised and lower-cased, with ASCII apostrophes in the test set.
     test = lines(output / "tokenised/test.en")
@@ -121,10 +116,9 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
     assert not (output / "work").exists()
 
     # The archive may go when all is made; another one makes everything again, if accepted.
-    path, said = downloads / "de-en.tgz", []
+    path = downloads / "de-en.tgz"
     path.unlink()
-    assert prepare(recipe("fairseq"), output, downloads, say=said.append) == manifest
-    assert not said
+    assert remade(recipe("fairseq"), output, downloads) == []
     changed = {"IWSLT14.TED.tst2012.de-en.de.xml": segments("changed", "de")}
     path.write_bytes(release(**changed))
     with pytest.raises(UserError, match="is not what it was"):

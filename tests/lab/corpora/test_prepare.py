@@ -34,8 +34,8 @@ def test_pair_of_files_is_split(prepared):
     split = [pairs_of(prepared, part) for part in ("train", "valid", "test")]
     assert [len(found) for found in split] == [270, 15, 15]  # 5 % are held out
     assert sorted(sum(split, [])) == sorted(PAIRS)
-    for found in split:  # in the order of the text
-        assert [ORDER[pair] for pair in found] == sorted(ORDER[pair] for pair in found)
+    for found in split:
+        assert found == sorted(found, key=ORDER.get)  # in the order of the text
 
 
 def test_result_is_what_fairseq_takes(prepared):
@@ -76,9 +76,7 @@ def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
 
 
 def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
-    # Each source sentence four times: twice the same, once with another translation, once
-    # with spaces around it.
-    pairs = sentences(100)
+    pairs = sentences(100)  # twice, with another translation, and with spaces around
     text = pairs + pairs + [(de, f"{en}!") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
     manifest = made(write(tmp_path / "text", "x", text), tmp_path / "out")
     split = {part: pairs_of(tmp_path / "out", part) for part in ("train", "valid", "test")}
@@ -112,8 +110,8 @@ def test_sizes_of_what_is_split_off(no_preprocess, tmp_path):
 def test_pairs_takes_the_same_ones_and_no_other_test_set(no_preprocess, text, tmp_path):
     chosen = {}
     for count in (20, 40):
-        corpus = own_corpus(recipe(), text, pairs=count)
-        manifest = prepare(corpus, tmp_path / f"out{count}", workers=1)
+        corpus = own_corpus(recipe(), text)
+        manifest = prepare(with_options(corpus, pairs=count), tmp_path / f"out{count}", workers=1)
         assert manifest.counts == {"train": count, "valid": 15, "test": 15}
         chosen[count] = [ORDER[pair] for pair in pairs_of(tmp_path / f"out{count}", "train")]
         assert chosen[count] == sorted(chosen[count])
@@ -171,7 +169,6 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
     latin = b"Haus\n" * 6 + "Straße\n".encode("latin-1") + b"Haus\n" * 33
     ten = b"one\n" * 10
     for files, said in (
-        ({"valid.en": ten + b"more\n"}, r"valid.de has 10 lines, but .*valid.en has 11"),
         ({"valid.en": b"one\ntwo\n"}, r"valid.de has 10 lines, but .*valid.en has 2"),
         ({"train.de": latin}, r"train.de, line 7: not UTF-8 \(byte 0xdf\)"),
         ({"test.en.gz": gzip.compress(ten)[:-9], "test.en": None}, "test.en.gz is damaged or cut"),
@@ -240,8 +237,8 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.tokenizer == {"ja": "mecab", "en": "moses"}
     assert corpus.lowercase and corpus.subwords.size == 10000
     assert corpus.expect == {} and corpus.valid_every is None
-    without = own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), folder)
-    assert without.tokenizer == {"ja": "none", "en": "none"}
+    corpus = own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), folder)
+    assert corpus.tokenizer == {"ja": "none", "en": "none"}
 
 
 def test_subwords_are_as_many_as_asked_for_and_lose_nothing(no_preprocess, tmp_path):
@@ -361,13 +358,10 @@ def test_all_faults_of_a_recipe_at_once():
 
 
 def test_cleaning():
+    """Beside what the recipes of IWSLT show."""
     for source, target, expected in (
-        ("a", "b c", "length ratio"),
-        ("a a", "b b b", None),  # 1.5 is not above 1.5
-        ("a a a", "b b", None),
-        ("", "b", "empty side"),
-        ("a " * 5, "b " * 5, None),
-        ("a " * 6, "b " * 5, "too many tokens"),
+        ("a a a", "b", "length ratio"),
+        ("a a a", "b b", None),  # 1.5 is not above 1.5
         ("a" * 1000, "b", None),
         ("a" * 1001, "b", "a token too long"),
     ):

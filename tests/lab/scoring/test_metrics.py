@@ -82,15 +82,10 @@ def test_compounds_are_split_as_by_perl():
     if shutil.which("perl"):
         letters = "aab---öé\u00a0 "
         lines = ["".join(random.choices(letters, k=random.randrange(20))) for _ in range(500)]
-        done = subprocess.run(
-            ["perl", "-ple", r"s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g"],
-            input="".join(f"{line}\n" for line in lines).encode(),
-            capture_output=True,
-            check=True,
-            env={},
-        )
-        theirs = done.stdout.decode().split("\n")[:-1]
-        assert [split_compounds(line) for line in lines] == theirs
+        command = ["perl", "-ple", r"s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g"]
+        text = "".join(f"{line}\n" for line in lines).encode()
+        theirs = subprocess.run(command, input=text, capture_output=True, check=True, env={}).stdout
+        assert [split_compounds(line) for line in lines] == theirs.decode().split("\n")[:-1]
 
 
 def test_compound_split_bleu_by_hand():

@@ -42,15 +42,10 @@ def write(name, lines):
 
 def write_generated(lines, order=None):
     """``out.txt``: what fairseq-generate prints for these hypotheses."""
-    output = []
-    for number in order or range(len(lines)):
-        output += [
-            f"S-{number}\tsource H-0",
-            f"T-{number}\ttarget",
-            f"H-{number}\t-0.5\t{lines[number]}",
-            f"D-{number}\t-0.5\tother text",
-            f"P-{number}\t-0.5 -0.5",
-        ]
+    output = [
+        f"S-{n}\tsource H-0\nT-{n}\ttarget\nH-{n}\t-0.5\t{lines[n]}\nD-{n}\t-0.5\tx\nP-{n}\t-1"
+        for n in order or range(len(lines))
+    ]
     write("out.txt", [*output, "Generate test with beam=5: BLEU4 = 1.23"])
 
 
@@ -66,7 +61,7 @@ def folder(tmp_path, monkeypatch):
 def score(*arguments, lang="en", reference="ref.txt"):
     flags = ["--reference", reference, "--target-lang", lang, "--json", "score.json"]
     main(["score", *flags, *arguments])
-    return json.loads(Path("score.json").read_text(encoding="utf-8"))
+    return json.loads(Path("score.json").read_text())
 
 
 def bleu(*arguments, **settings):
@@ -244,12 +239,12 @@ def test_languages_without_spaces_are_segmented_by_sacrebleu(capsys):
         assert "no tokenised BLEU" in capsys.readouterr().out
 
 
-def test_refusals(folder):
+def test_refusals():
     write("three.txt", HYPOTHESES[:3])
     write("long.txt", ["x"] * 9)
     write("empty.txt", [])
-    (folder / "latin.txt").write_bytes("one\ncaf\xe9\n".encode("latin-1"))
-    (folder / "folder").mkdir()
+    Path("latin.txt").write_bytes(b"one\ncaf\xe9\n")
+    Path("folder").mkdir()
     write_generated(HYPOTHESES)
     write("killed.txt", ["S-0\tx"])
     write("cut.txt", ["H-0\t-0.1\tx", "H-1"])
@@ -286,17 +281,13 @@ def test_refusals(folder):
                 "KyTea model nowhere is not a file",
             ),
             ("--hypotheses nowhere.txt", "nowhere.txt cannot be read: No such file"),
-            (f"{text} --reference nowhere.txt", "nowhere.txt cannot be read"),
             (f"{text} --reference folder", "folder cannot be read: Is a directory"),
             (f"{text} --reference empty.txt", "empty.txt is empty"),
-            ("--hypotheses empty.txt", "empty.txt is empty"),
             ("--hypotheses latin.txt", "latin.txt, line 2: not UTF-8 .byte 0xe9"),
             ("--hypotheses three.txt", "three.txt has 3 lines, the reference ref.txt has 4"),
             (f"{text} --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
             (f"{text} --hypotheses-out ./hyp.txt", "is one of the inputs"),
             (f"{text} --json x --hypotheses-out x", "--json writes there too"),
-            (f"{text} --json nowhere/x", "there is no directory nowhere"),
-            (f"{text} --json folder", "--json folder is a directory"),
         ],
         *command,
     )

@@ -9,17 +9,9 @@ from refusals import check_refusals
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare
-from fairseq_hybrid_attn.lab.text.test_sets import read_test_sets, slices
+from fairseq_hybrid_attn.lab.text.test_sets import read_test_sets
 
 NEWS, TALKS, REST = sentences(7, seed=1), sentences(4, seed=2), sentences(5, seed=3)
-
-
-def test_slices():
-    assert slices({}, 9) == {"": slice(0, 9)}
-    news, rest = slice(0, 3), slice(3, 9)
-    assert slices({"news": 3, "talks": 6}, 9) == {"": slice(0, 9), ".news": news, ".talks": rest}
-    # Where one has the plain name, the others are further ones.
-    assert slices({"news": 3, "test": 6}, 9) == {"": rest, ".news": news}
 
 
 def test_files_that_do_not_fit(tmp_path):
@@ -28,9 +20,10 @@ def test_files_that_do_not_fit(tmp_path):
         read_test_sets(tmp_path / "sets", 9)
 
     wrong = ('{"news": 9, "talks": 0}', '{"news": "9"}', "[9]", "{}")
-    check_refusals([(content, "name sets and numbers") for content in wrong], read)
-    check_refusals([("news", "cannot be read")], read)
-    check_refusals([('{"news": 3, "talks": 5}', "8 sentences, the test text 9")], read)
+    refusals = [(content, "name sets and numbers") for content in wrong]
+    refusals += [("news", "cannot be read")]
+    refusals += [('{"news": 3, "talks": 5}', "8 sentences, the test text 9")]
+    check_refusals(refusals, read)
     with pytest.raises(UserError, match="does not exist"):
         read_test_sets(tmp_path / "none", 9)
 
@@ -39,6 +32,7 @@ def test_your_text_has_the_plain_set_first_and_the_others_by_name(tmp_path, no_p
     folder = parts(tmp_path / "text")
     corpus = own_corpus(recipe(), folder)
     assert not corpus.has_named_tests
+    assert load_corpus("ldc.en-zh", CONFIGS).has_named_tests  # as in the alignment paper
     one = tmp_path / "one"
     assert prepare(corpus, one, workers=1).tests == {} and not (one / "raw/tests.json").exists()
 
@@ -71,33 +65,26 @@ def test_an_incomplete_set_is_refused(tmp_path, no_preprocess):
         own_corpus(recipe(), folder)
 
 
-def test_the_alignment_papers_second_test_set():
-    corpus = load_corpus("ldc.en-zh", CONFIGS)
-    assert corpus.has_named_tests
-    assert list(corpus.options["files"]) == ["train", "valid", "test", "test.thu"]
-
-
-def test_scores_of_a_set_are_those_of_its_sentences_alone(tmp_path, capsys):
+def test_scores_of_a_set_are_those_of_its_sentences_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     references = [en for _, en in (*REST, *NEWS)]
-    generated = [line.replace("dog", "cat") for line in references]
+    pairs = [(line.replace("dog", "cat"), line) for line in references]
     count = len(REST)
 
     def score(part=slice(None), sets=None):
-        for name, lines in (("hyp", generated), ("ref", references)):
-            (tmp_path / name).write_text("".join(f"{line}\n" for line in lines[part]))
-        flags = ["--hypotheses", tmp_path / "hyp", "--reference", tmp_path / "ref"]
-        flags += ["--target-lang", "en", "--json", tmp_path / "json"]
+        write(tmp_path, "x", pairs[part])
+        flags = "--hypotheses x.de --reference x.en --target-lang en --json json"
         if sets:
             (tmp_path / "sets").write_text(json.dumps(sets))
-            flags += ["--test-sets", tmp_path / "sets"]
-        main(["score", *map(str, flags)])
+            flags += " --test-sets sets"
+        main(["score", *flags.split()])
         return json.loads((tmp_path / "json").read_text())["scores"]
 
     first, second = score(slice(0, count)), score(slice(count, None))
     together = score()
     capsys.readouterr()
-    found = score(sets={"test": count, "news": len(NEWS)})
-    assert found == first | {f"{name}.news": entry for name, entry in second.items()}
+    found = score(sets={"news": count, "test": len(NEWS)})
+    assert found == second | {f"{name}.news": entry for name, entry in first.items()}
     assert found["bleu"] != found["bleu.news"]
     printed = capsys.readouterr().out.splitlines()
     assert printed[1].startswith("BLEU = ") and printed[5].startswith("news: BLEU = ")

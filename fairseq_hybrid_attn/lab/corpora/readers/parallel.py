@@ -63,10 +63,9 @@ def write(writer: ParallelWriter, pair: tuple[str, str]) -> None:
 
 
 def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[str, int]:
-    """Split a pair of files, always in the same way; return how many pairs are not used, and why.
+    """Split a pair of files by a hash of source; return how many pairs are not used, and why.
 
-    Which sentences are held out is decided by a hash of the source sentence.  A source
-    sentence is in one part alone; test and valid have its first translation, and training
+    A source sentence is in one part alone; test and valid have its first translation, and training
     text has no pair twice.
     """
     dropped: Counter = Counter()
@@ -106,7 +105,6 @@ def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[
 
 
 def size(corpus: Corpus, part: str, sentences: int) -> int:
-    """Return how many sentences to hold out for a part."""
     wanted = corpus.options.get(part)
     if wanted is None:
         return max(1, min(LARGEST, int(sentences * SHARE)))

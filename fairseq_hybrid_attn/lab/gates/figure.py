@@ -17,16 +17,13 @@ def draw(models: list[ModelGates], theme: str = "light") -> style.Figure:
         drawings.append(_by_tag)
     if len({model.window for model in models if model.window}) > 1:
         drawings.append(_by_window)
-    with style.theme(theme, texts=_texts(models)) as colours:
+    texts = [model.name for model in models] + [row["tag"] for m in models for row in m.tag_rows]
+    with style.theme(theme, texts=texts) as colours:
         figure = style.new_figure(5.2, 3.4 * len(drawings))
         grid = figure.subplots(len(drawings), squeeze=False)
         for axes, drawing in zip(grid[:, 0], drawings, strict=True):
             drawing(axes, models, colours)
     return figure
-
-
-def _texts(models: list[ModelGates]) -> list[str]:
-    return [model.name for model in models] + [row["tag"] for m in models for row in m.tag_rows]
 
 
 def _named(models: list[ModelGates], model: ModelGates, place: tuple) -> str:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..inference.attentions import CROSS, DECODER, Attentions, Observed
+from ..inference.attentions import CROSS, DECODER, Attentions, Layer, Observed
 from ..inference.means import RunningMean
 from ..inference.sentences import Sentences
 from ..maps.measure import Map, maps_of
@@ -90,34 +90,62 @@ def divergences(weights: np.ndarray) -> np.ndarray:
     return found
 
 
-class Difference:
-    """How much the heads of a layer differ, over many sentences.
+class HeadsOfLayer:
+    """Where the heads of a layer look and how much they differ, over many sentences.
 
     ``divergences [l * h, l * h]`` of each two heads are summed over the queries, as are, of each
     branch, ``overlaps [l]``: sum_a sum_b sum_j w^a_ij w^b_ij.
     """
 
-    def __init__(self, branches: int, heads: int):
-        self.shape = branches, heads
+    def __init__(self, kind: str, layer: Layer):
+        self.kind, self.number = kind, layer.number
+        self.shape = len(layer.heads), len(layer.heads[0])
+        self.units = [
+            {"branch": branch, "head": head, "pattern": word}
+            for branch, words in zip(layer.branches, layer.heads, strict=True)
+            for head, word in enumerate(words, start=1)
+        ]
+        self.means: list[dict[str, RunningMean]] = [defaultdict(RunningMean) for _ in self.units]
         self.queries = 0
-        self.divergences = np.zeros((branches * heads, branches * heads))
-        self.overlaps = np.zeros(branches)
+        self.divergences = np.zeros((len(self.units), len(self.units)))
+        self.overlaps = np.zeros(len(layer.heads))
 
-    def add(self, weights: np.ndarray) -> None:
-        """Add a sentence, ``[l, h, n, m]``."""
+    def add(self, weights: np.ndarray, allowed: np.ndarray) -> None:
+        """Add a sentence, ``[l, h, n, m]`` each."""
+        for name, values in measures(self.kind, weights, allowed).items():
+            of_units = values.reshape(len(self.units), -1)
+            for means, numbers in zip(self.means, of_units, strict=True):
+                means[name].add(numbers[~np.isnan(numbers)])
         weights = weights.astype(np.float64)
         self.queries += weights.shape[-2]
         self.divergences += divergences(weights.reshape(-1, *weights.shape[-2:]))
         self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
 
-    def as_dict(self) -> dict:
-        """Means over the queries; None where there are no two to compare."""
+    def rows(self) -> list[dict]:
+        """A record for each head: what it is, and its ``MEASURES``; None where there is none."""
+        return [
+            {
+                **{"kind": self.kind, "layer": self.number, **unit},
+                "queries": means["entropy"].count,
+                **{name: means[name].mean for name in MEASURES},
+            }
+            for unit, means in zip(self.units, self.means, strict=True)
+        ]
+
+    def difference(self) -> dict:
+        """How much its heads differ, means over the queries; None where no two can be compared.
+
+        ``units`` are the rows and columns of ``divergences``.
+        """
         l, h = self.shape  # noqa: E741
         mean = self.divergences / max(self.queries, 1)
         pairs = mean.reshape(l, h, l, h)
         within = [pairs[b, i, b, j] for b in range(l) for i in range(h) for j in range(i)]
         across = [pairs[a, i, b, i] for a in range(l) for b in range(a) for i in range(h)]
         return {
+            "kind": self.kind,
+            "layer": self.number,
+            "units": self.units,
             "queries": self.queries,
             "divergence_of_heads": float(np.mean(within)) if within else None,
             "divergence_of_branches": float(np.mean(across)) if across else None,
@@ -130,23 +158,15 @@ class Heads:
     """Where the heads of a model look, over many sentences."""
 
     def __init__(self):
-        self._layers: dict[tuple[str, int], object] = {}
-        self._measures: dict[tuple[str, int, int, int, str], RunningMean] = defaultdict(RunningMean)
-        self._differences: dict[tuple[str, int], Difference] = {}
+        self.layers: dict[tuple[str, int], HeadsOfLayer] = {}
 
     def add(self, one: Map) -> None:
+        """Add the map of a sentence."""
         for layer, weights, allowed in zip(one.layers, one.weights, one.allowed, strict=True):
-            key = (one.kind, layer.number)
-            self._layers[key] = layer
-            found = measures(one.kind, weights, allowed)
-            for branch, heads in enumerate(layer.heads):
-                for head in range(len(heads)):
-                    for name, values in found.items():
-                        numbers = values[branch, head]
-                        self._measures[(*key, branch, head, name)].add(numbers[~np.isnan(numbers)])
-            if key not in self._differences:
-                self._differences[key] = Difference(*weights.shape[:2])
-            self._differences[key].add(weights)
+            key = one.kind, layer.number
+            if key not in self.layers:
+                self.layers[key] = HeadsOfLayer(one.kind, layer)
+            self.layers[key].add(weights, allowed)
 
     def use(
         self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
@@ -164,43 +184,14 @@ class Heads:
 
         return add
 
-    def of_model(self, name: str, description: str) -> ModelHeads:
-        return ModelHeads(name, description, self.rows(), self.differences())
-
     def rows(self) -> list[dict]:
-        """A record for each head: what it is, and its ``MEASURES``; None where there is none."""
-        return [
-            {
-                "kind": kind,
-                "layer": number,
-                "branch": layer.branches[branch],
-                "head": head + 1,
-                "pattern": word,
-                "queries": self._measures[kind, number, branch, head, "entropy"].count,
-                **{
-                    name: self._measures[kind, number, branch, head, name].mean for name in MEASURES
-                },
-            }
-            for (kind, number), layer in self._layers.items()
-            for branch, words in enumerate(layer.heads)
-            for head, word in enumerate(words)
-        ]
+        """The records of all heads."""
+        return [row for layer in self.layers.values() for row in layer.rows()]
 
-    def differences(self) -> list[dict]:
-        """A record for each layer; ``units`` names the rows and columns of ``divergences``."""
-        return [
-            {
-                "kind": kind,
-                "layer": number,
-                "units": [
-                    {"branch": branch, "head": head + 1, "pattern": word}
-                    for branch, words in zip(layer.branches, layer.heads, strict=True)
-                    for head, word in enumerate(words)
-                ],
-                **self._differences[kind, number].as_dict(),
-            }
-            for (kind, number), layer in self._layers.items()
-        ]
+    def of_model(self, name: str, description: str) -> ModelHeads:
+        """All numbers of the model, for JSON, tables and figures."""
+        layers = [layer.difference() for layer in self.layers.values()]
+        return ModelHeads(name, description, self.rows(), layers)
 
 
 def by_pattern(rows: list[dict]) -> list[dict]:

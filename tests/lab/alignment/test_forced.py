@@ -43,8 +43,8 @@ def sentences(count, seed=0, longest=9):
     return [" ".join(words) for words in source], [" ".join(words) for words in target]
 
 
-def align(model, source, target, *, subwords="none", left=True, **settings):
-    text = Sentences.of_text(task_of(left_pad_source=left), source, target)
+def align(model, source, target, *, subwords="none", **settings):
+    text = Sentences.of_text(task_of(), source, target)
     return list(Aligner(model, subwords, **settings).align(text))
 
 

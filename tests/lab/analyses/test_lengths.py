@@ -4,7 +4,6 @@ import csv
 import json
 import random
 import sys
-from importlib.util import find_spec
 
 import pytest
 from refusals import check_command_refusals
@@ -127,23 +126,18 @@ def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, monkeypatch, ca
 
 
 CHINESE = "我 喜欢 这 本 书 。|今天 天气 很 好 ， 我们 去 公园 。|他 在 看 报纸 。".split("|")
-JAPANESE = "私は本を読みます。|今日は天気がとても良いです。|猫が好きです。".split("|")
 
 
 def test_targets_without_spaces_are_in_sacrebleus_words(folder):
-    tokenisers = {"zh": ("zh", CHINESE)}
-    if find_spec("MeCab") and find_spec("ipadic"):
-        tokenisers["ja"] = ("ja-mecab", JAPANESE)
-    for lang, (tok, lines) in tokenisers.items():
-        wrong = [lines[0], lines[1][:-4] + lines[2][-3:], lines[2]]
-        for name, text in {"src": ["a b c", "a b c d", "a b"], "ref": lines, "good": wrong}.items():
-            write(folder / name, text)
-        files = ["--source", "src", "--reference", "ref", "--target-lang", lang]
-        found = lengths("--bounds", "3", files=files, systems=SYSTEMS[:2])
-        assert f"|tok:{tok}" in found["signature"]
-        first, second = (group["scores"]["good"]["value"] for group in found["groups"])
-        expected = BLEU(tokenize=tok).corpus_score(wrong[1:2], [lines[1:2]]).score
-        assert (first, second) == pytest.approx((100, expected)) and 0 < expected < 100
+    wrong = [CHINESE[0], CHINESE[1][:-4] + CHINESE[2][-3:], CHINESE[2]]
+    for name, text in {"src": ["a b c", "a b c d", "a b"], "ref": CHINESE, "good": wrong}.items():
+        write(folder / name, text)
+    files = "--source src --reference ref --target-lang zh".split()
+    found = lengths("--bounds", "3", files=files, systems=SYSTEMS[:2])
+    assert "|tok:zh" in found["signature"]
+    first, second = (group["scores"]["good"]["value"] for group in found["groups"])
+    expected = BLEU(tokenize="zh").corpus_score(wrong[1:2], [CHINESE[1:2]]).score
+    assert (first, second) == pytest.approx((100, expected)) and 0 < expected < 100
 
 
 def test_one_sentence_has_a_score_and_no_interval():

@@ -12,6 +12,7 @@ from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.probing.generate import LENGTHS, Wanted, bigram_shift, usable
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
 
+OPTIONS = "--sizes 400 50 60 --words 8 --first-rank 41".split()
 VOCABULARY = [a + b + c for a in "bdfgklmnpr" for b in ("a", "e", "o") for c in ("st", "nd", "x")]
 
 
@@ -33,8 +34,7 @@ def text(count=4000, seed=0):
 def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     (folder / "text").write_text("\n".join(text()) + "\n")
-    options = "--sizes 400 50 60 --words 8 --first-rank 41".split()
-    main(["probing-data", str(folder / "text"), "--output", str(folder / "out"), *options])
+    main(["probing-data", str(folder / "text"), "--output", str(folder / "out"), *OPTIONS])
     return folder
 
 
@@ -124,8 +124,7 @@ def test_what_is_not_inverted():
 
 
 def test_the_same_seed_gives_the_same_files(generated, tmp_path):
-    common = ["probing-data", str(generated / "text")]
-    common += "--sizes 400 50 60 --words 8 --first-rank 41".split()
+    common = ["probing-data", str(generated / "text"), *OPTIONS]
     main([*common, "--output", str(tmp_path / "again")])
     main([*common, "--output", str(tmp_path / "other"), "--seed", "2"])
     for file in sorted((generated / "out").iterdir()):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_means_are_those_of_the_modules_gates(name):
     """Sentence by sentence, position by position, as the attention itself records them."""
     model = build_tiny(name)
     gates = observed(model)
-    expected = {}
+    expected = defaultdict(list)
     for source, target in zip(SOURCES, TARGETS, strict=True):
         with record_attention(model) as records, torch.no_grad():
             model(**sample([source], [target])["net_input"])
@@ -100,14 +101,13 @@ def test_means_are_those_of_the_modules_gates(name):
             kind, layer = module.split(".")[0], int(module.split(".")[2]) + 1
             if name.startswith("gate"):
                 values = record.gates[:, 0]
-                expected.setdefault((kind, layer, "local", None), []).extend(values.mean(-1))
+                expected[kind, layer, "local", None] += values.mean(-1)
                 for head in range(values.shape[-1] if values.shape[-1] > 1 else 0):
-                    key = (kind, layer, "local", head + 1)
-                    expected.setdefault(key, []).extend(values[:, head])
+                    expected[kind, layer, "local", head + 1] += values[:, head]
             else:
                 words = ("global", "fw", "bw", "l5") if kind == ENCODER else ("fw", "l5")
                 for branch, values in zip(words, record.gates[:, :, 0], strict=True):
-                    expected.setdefault((kind, layer, branch, None), []).extend(values.mean(-1))
+                    expected[kind, layer, branch, None] += values.mean(-1)
     rows = gates.of_model("m").rows
     assert len(rows) == len(expected)
     for row in rows:

@@ -99,7 +99,7 @@ def test_differences_are_means_over_pairs(name, kind):
     heads, maps = Heads(), maps_of(name)
     for one in maps:
         heads.add(one[kind])
-    for found in heads.differences():
+    for found in heads.of_model("m", "").layers:
         weights = [one[kind].weights[found["layer"] - 1] for one in maps]  # [l, h, n, m]
         branches, h = map(range, weights[0].shape[:2])
         queries = sum(w.shape[2] for w in weights)

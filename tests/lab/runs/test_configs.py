@@ -14,176 +14,85 @@ import pytest
 import yaml
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from refusals import check_refusals
 from rows import CELLS, CONFIGS, FULL, RUNS, TABLES, build, flags, parsed, settings
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.configuration.settings import KEYS, load_profile
+from fairseq_hybrid_attn.lab.configuration.settings import KEYS, load_profile, load_raw
 from fairseq_hybrid_attn.lab.configuration.tables import load_table, table_names
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.files.yaml_files import merge
 from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
 
-# --- settings -------------------------------------------------------------------------------
+#: What the papers say of their systems: of tables, of rows or of columns, where the most exact name
+#: counts.  One number stands for encoder and decoder.  The peak of the learning rate is told as the
+#: factor before width^-0.5 * min(step^-0.5, step * warmup^-1.5).
+PAPERS = yaml.safe_load("""
+Vaswani et al. 2017, which all follow: &vaswani
+  {layers: 6, width: 512, ffn: 2048, heads: 8,
+  dropout: [0.1, 0, 0],  # of residual connections, attention weights, activations
+  betas: [0.9, 0.98], eps: 1.0e-9, weight decay: 0, clipping: 0,
+  schedule: inverse_sqrt, warm-up: 4000, peak: 1,
+  loss: [label_smoothed_cross_entropy, 0.1], epochs: 0}
 
+hysan: &hysan {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
+  tied: all, updates: 100000, evaluated: [update, 1000, 5]}
+hysan/table1: &small {<<: *hysan, layers: 2, width: 256, ffn: 1024, heads: 4, tokens: 4096,
+  corpus: iwslt14.de-en.hysan, score: tokenised_bleu}
+hysan/table2a: *small
+hysan/figure4: *small
+hysan/figure5: *small
+hysan/table2b: &base {<<: *hysan, tokens: 32768,  # 8 * 4096
+  corpus: wmt14.en-de.hysan, score: compound_split_bleu}
+hysan/table3/transformer_base: *base
+hysan/table3/hysan_base: *base
+hysan/table2c: &big {<<: *base, width: 1024, ffn: 4096, heads: 16, dropout: [0.3, 0, 0],
+  updates: 300000, evaluated: [update, 1000, 20]}
+hysan/table3/transformer_big: *big
+hysan/table3/hysan_big: *big
+hysan/table4: {<<: *big, tied: decoder, corpus: wmt17.zh-en, score: bleu}
 
-def peak(width, warmup, factor=1.0):
-    """Of factor * width^-0.5 * min(step^-0.5, step * warmup^-1.5): its value at step = warmup."""
-    return pytest.approx(factor * width**-0.5 * warmup**-0.5, rel=1e-5)
+hybrid_gate: &xu {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
+  tied: none, dropout: [0.1, 0.1, 0.1], weight decay: 1.0e-7, tokens: 25000, updates: 100000,
+  evaluated: [best bleu, 2000, 1], corpus: wmt14.en-de.hybrid_gate, score: nist_bleu}
+hybrid_gate/table2: {<<: *xu, corpus: wat17.ja-en.hybrid_gate}
 
+mma: &mma {<<: *vaswani, task: translation, penalty: 1, beam: 5, tokens: 4096, updates: 0,
+  longest: [0, 200]}  # fairseq's default
+mma/table1/ja-en: &wat {<<: *mma, tied: none, epochs: 20, evaluated: [best loss, 5000, 1],
+  corpus: wat17.ja-en.mma, score: wat_bleu}
+mma/table1/en-ja: {<<: *wat, corpus: wat17.en-ja.mma}
+mma/table3/ja-en: *wat
+mma/figure3: *wat
+mma/table2: &iwslt {<<: *mma, tied: decoder, ffn: 1024, heads: 4, dropout: [0.3, 0, 0],
+  weight decay: 1.0e-4, epochs: 45, evaluated: [best loss, 1000, 1],
+  corpus: iwslt14.de-en.mma, score: tokenised_bleu}
+mma/table3/de-en: *iwslt
+mma/table4: *iwslt
+mma/table5: *iwslt
+mma/figure2: *iwslt
 
-# Vaswani et al. 2017, which all follow: base size, optimiser, schedule, label smoothing.
-VASWANI = {
-    "layers": (6, 6),
-    "width": (512, 512),
-    "ffn": (2048, 2048),
-    "heads": (8, 8),
-    "dropout": (0.1, 0.0, 0.0),  # of residual connections, attention weights, activations
-    "betas": (0.9, 0.98),
-    "eps": 1e-9,
-    "weight decay": 0.0,
-    "clipping": 0.0,
-    "schedule": "inverse_sqrt",
-    "warm-up": 4000,
-    "peak": peak(512, 4000),
-    "loss": ("label_smoothed_cross_entropy", 0.1),
-    "epochs": 0,
-}
-GNMT_06 = {"task": "translation_gnmt", "penalty": 0.6, "longest": (1, 49)}
-HYSAN = VASWANI | GNMT_06 | {"beam": 4, "tied": "all", "evaluated": ("update", 1000, 5)}
-SMALL = HYSAN | {
-    "layers": (2, 2),
-    "width": (256, 256),
-    "ffn": (1024, 1024),
-    "heads": (4, 4),
-    "peak": peak(256, 4000),
-    "tokens": 4096,
-    "updates": 100_000,
-    "corpus": "iwslt14.de-en.hysan",
-    "score": "tokenised_bleu",
-}
-BASE = HYSAN | {
-    "tokens": 8 * 4096,
-    "updates": 100_000,
-    "corpus": "wmt14.en-de.hysan",
-    "score": "compound_split_bleu",
-}
-BIG = BASE | {
-    "width": (1024, 1024),
-    "ffn": (4096, 4096),
-    "heads": (16, 16),
-    "dropout": (0.3, 0.0, 0.0),
-    "peak": peak(1024, 4000),
-    "updates": 300_000,
-    "evaluated": ("update", 1000, 20),
-}
-ZH_EN = BIG | {"tied": "decoder", "corpus": "wmt17.zh-en", "score": "bleu"}
-XU = (
-    VASWANI
-    | GNMT_06
-    | {
-        "beam": 4,
-        "tied": "none",
-        "dropout": (0.1, 0.1, 0.1),
-        "weight decay": 1e-7,
-        "tokens": 25_000,
-        "updates": 100_000,
-        "evaluated": ("best bleu", 2000, 1),
-        "corpus": "wmt14.en-de.hybrid_gate",
-        "score": "nist_bleu",
-    }
-)
-MMA = VASWANI | {
-    "task": "translation",
-    "penalty": 1,
-    "longest": (0, 200),  # fairseq's default
-    "beam": 5,
-    "tokens": 4096,
-    "updates": 0,
-}
-MMA_WAT = MMA | {
-    "tied": "none",
-    "epochs": 20,
-    "evaluated": ("best loss", 5000, 1),
-    "corpus": "wat17.ja-en.mma",
-    "score": "wat_bleu",
-}
-MMA_IWSLT = MMA | {
-    "tied": "decoder",
-    "ffn": (1024, 1024),
-    "heads": (4, 4),
-    "dropout": (0.3, 0.0, 0.0),
-    "weight decay": 1e-4,
-    "epochs": 45,
-    "evaluated": ("best loss", 1000, 1),
-    "corpus": "iwslt14.de-en.mma",
-    "score": "tokenised_bleu",
-}
-MA = VASWANI | {
-    "task": "translation",
-    "penalty": "none",
-    "longest": (0, 200),
-    "beam": 5,
-    "tied": "none",
-    "betas": (0.9, 0.998),
-    "warm-up": 8000,
-    "peak": peak(512, 8000, factor=2),
-    "tokens": 8 * 4096,
-    "updates": 50_000,
-    "evaluated": ("best loss", 1000, 1),
-    "corpus": "ldc.en-zh",
-    "score": "bleu",
-}
-RNN = MA | {
-    "layers": (2, 2),
-    "ffn": (None, None),
-    "heads": (None, None),
-    "dropout": (0.3, None, None),
-    "clipping": 5.0,
-}
-
-SUPERVISED = {"loss": ("label_smoothed_cross_entropy_with_supervised_attention", 0.1)}
-
-#: Of tables, of rows or of columns; the most exact name counts.
-PAPERS = {
-    "hysan/table1": SMALL,
-    "hysan/table2a": SMALL,
-    "hysan/table2b": BASE,
-    "hysan/table2c": BIG,
-    "hysan/table3/transformer_base": BASE,
-    "hysan/table3/hysan_base": BASE,
-    "hysan/table3/transformer_big": BIG,
-    "hysan/table3/hysan_big": BIG,
-    "hysan/table4": ZH_EN,
-    "hysan/figure4": SMALL,
-    "hysan/figure5": SMALL,
-    "hybrid_gate": XU,
-    "hybrid_gate/table2": XU | {"corpus": "wat17.ja-en.hybrid_gate"},
-    "mma/table1/en-ja": MMA_WAT | {"corpus": "wat17.en-ja.mma"},
-    "mma/table1/ja-en": MMA_WAT,
-    "mma/table2": MMA_IWSLT,
-    "mma/table3/de-en": MMA_IWSLT,
-    "mma/table3/ja-en": MMA_WAT,
-    "mma/table4": MMA_IWSLT,
-    "mma/table5": MMA_IWSLT,
-    "mma/figure2": MMA_IWSLT,
-    "mma/figure3": MMA_WAT,
-    "alignment": MA,
-    "alignment/table1/rnn_nmt": RNN,
-    "alignment/table4/rnn_nmt_supervised": RNN | SUPERVISED,
-    "alignment/table4/transformer_supervised": MA | SUPERVISED,
-    "alignment/figure1/rnn_nmt": RNN,
-    "alignment/figure2/rnn_nmt": RNN,
-    **{f"alignment/table3/heads{h}_last": MA | {"heads": (h, h)} for h in (1, 2, 4, 16)},
-}
+alignment: &ma {<<: *vaswani, task: translation, penalty: none, longest: [0, 200], beam: 5,
+  tied: none, betas: [0.9, 0.998], warm-up: 8000, peak: 2, tokens: 32768, updates: 50000,
+  evaluated: [best loss, 1000, 1], corpus: ldc.en-zh, score: bleu}
+alignment/table1/rnn_nmt: &rnn {<<: *ma, layers: 2, ffn: null, heads: null,
+  dropout: [0.3, null, null], clipping: 5}
+alignment/figure1/rnn_nmt: *rnn
+alignment/figure2/rnn_nmt: *rnn
+alignment/table3/heads1_last: {<<: *ma, heads: 1}
+alignment/table3/heads2_last: {<<: *ma, heads: 2}
+alignment/table3/heads4_last: {<<: *ma, heads: 4}
+alignment/table3/heads16_last: {<<: *ma, heads: 16}
+alignment/table4/rnn_nmt_supervised: {<<: *rnn,
+  loss: &supervised [label_smoothed_cross_entropy_with_supervised_attention, 0.1]}
+alignment/table4/transformer_supervised: {<<: *ma, loss: *supervised}
+""")
 
 
 def said_in_paper(name):
     paper, table, row, column = name.split("/")
-    for key in (row, column, None):
-        key = f"{paper}/{table}" + (f"/{key}" if key else "")
-        if key in PAPERS:
-            return PAPERS[key]
-    return PAPERS[paper]
+    keys = (f"{paper}/{table}/{row}", f"{paper}/{table}/{column}", f"{paper}/{table}", paper)
+    return next(PAPERS[key] for key in keys if key in PAPERS)
 
 
 @cache
@@ -196,27 +105,20 @@ def decoding(words):
 def seen_by_fairseq(cell):
     chosen = cell.settings(FULL)
     cfg = parsed(flags(chosen))
-    generate = dict(chosen.generate)
-    task = "translation_gnmt" if "gnmt-lenpen" in generate else "translation"
-    generating = decoding(tuple(flags_of({"task": task} | generate)))
+    task = "translation_gnmt" if "gnmt-lenpen" in chosen.generate else "translation"
+    generating = decoding(tuple(flags_of({"task": task, **chosen.generate})))
 
     def both(name):
         """Of encoder and decoder; the decoder's size follows the encoder's if it has none."""
         encoder = getattr(cfg.model, f"encoder_{name}", None)
         decoder = getattr(cfg.model, f"decoder_{name}", None)
-        return encoder, encoder if decoder is None else decoder
-
-    def dropout(name):
-        return getattr(cfg.model, name, None)
+        return encoder if decoder in (None, encoder) else [encoder, decoder]
 
     shared = getattr(cfg.model, "share_all_embeddings", False)
     decoder_shared = getattr(cfg.model, "share_decoder_input_output_embed", False)
-    best = chosen.checkpoints.unit == "best"
-    if best and cfg.checkpoint.best_checkpoint_metric == "bleu":
-        assert cfg.checkpoint.maximize_best_checkpoint_metric and cfg.task.eval_bleu
-    else:
-        assert not cfg.checkpoint.maximize_best_checkpoint_metric and not cfg.task.eval_bleu
-    unit = f"best {cfg.checkpoint.best_checkpoint_metric}" if best else chosen.checkpoints.unit
+    metric, unit = cfg.checkpoint.best_checkpoint_metric, chosen.checkpoints.unit
+    by_bleu = unit == "best" and metric == "bleu"
+    assert by_bleu == cfg.checkpoint.maximize_best_checkpoint_metric == bool(cfg.task.eval_bleu)
     penalty = generating.generation.lenpen
     if task == "translation_gnmt":
         penalty = generating.task.gnmt_lenpen
@@ -225,178 +127,120 @@ def seen_by_fairseq(cell):
     (lr,) = cfg.optimization.lr
     assert cfg.optimizer._name == "adam" and not cfg.optimizer.use_old_adam
     assert cfg.lr_scheduler.warmup_init_lr < 0  # from 0
+    dropouts = ("dropout", "attention_dropout", "activation_dropout")
     return {
         "layers": both("layers"),
         "width": both("embed_dim"),
         "ffn": both("ffn_embed_dim"),
         "heads": both("attention_heads"),
-        "dropout": tuple(map(dropout, ("dropout", "attention_dropout", "activation_dropout"))),
+        "dropout": [getattr(cfg.model, name, None) for name in dropouts],
         "tied": "all" if shared else "decoder" if decoder_shared else "none",
-        "betas": tuple(map(float, cfg.optimizer.adam_betas.strip("()").split(","))),
+        "betas": yaml.safe_load(cfg.optimizer.adam_betas.replace("(", "[").replace(")", "]")),
         "eps": cfg.optimizer.adam_eps,
         "weight decay": cfg.optimizer.weight_decay,
         "clipping": cfg.optimization.clip_norm,
         "schedule": cfg.lr_scheduler._name,
         "warm-up": cfg.lr_scheduler.warmup_updates,
-        "peak": lr,
-        "loss": (cfg.criterion._name, cfg.criterion.label_smoothing),
+        "peak": round(lr * (both("embed_dim") * cfg.lr_scheduler.warmup_updates) ** 0.5, 5),
+        "loss": [cfg.criterion._name, cfg.criterion.label_smoothing],
         "epochs": cfg.optimization.max_epoch,
         "updates": cfg.optimization.max_update,
         "tokens": chosen.batch.tokens,
-        "evaluated": (unit, chosen.checkpoints.every, chosen.checkpoints.average),
+        "evaluated": [
+            f"best {metric}" if unit == "best" else unit,
+            *(chosen.checkpoints.every, chosen.checkpoints.average),
+        ],
         "corpus": chosen.corpus,
         "score": cell.owner.column.score,
         "task": generating.task._name,
         "beam": generating.generation.beam,
         "penalty": penalty,
-        "longest": (generating.generation.max_len_a, generating.generation.max_len_b),
+        "longest": [generating.generation.max_len_a, generating.generation.max_len_b],
     }
 
 
 def test_settings_are_the_papers():
+    assert FULL.is_full
     for name, cell in CELLS.items():
         if not cell.row.cited:
             assert {"cell": name, **seen_by_fairseq(cell)} == {"cell": name, **said_in_paper(name)}
 
 
-def test_checkpoints_are_chosen_with_the_beam_and_limit_of_decoding():
-    for name in [name for name in RUNS if name.startswith("hybrid_gate/")]:
-        gnmt = settings(name).generate
-        chosen = yaml.safe_load(settings(name).train["eval-bleu-args"])
-        assert chosen == {
-            "beam": gnmt["beam"],
-            "lenpen": gnmt["gnmt-lenpen"],
-            "max_len_a": gnmt["max-len-a"],
-            "max_len_b": gnmt["max-len-b"],
-        }
-
-
-def test_scores_are_those_that_the_recipes_compute():
+def test_settings_of_a_run_agree_with_each_other_and_with_its_corpus():
     for name, cell in RUNS.items():
-        corpus = load_corpus(settings(name).corpus, CONFIGS)
+        chosen = settings(name)
+        corpus = load_corpus(chosen.corpus, CONFIGS)
         assert cell.column.score in corpus.scores, name
-
-
-def test_embeddings_are_shared_between_languages_only_where_the_vocabulary_is():
-    for name in RUNS:
-        if "share-all-embeddings" in settings(name).train:
-            assert load_corpus(settings(name).corpus, CONFIGS).subwords.joint, name
-
-
-ARCHITECTURES = {settings(name).train["arch"]: name for name in RUNS}
+        assert corpus.subwords.joint or "share-all-embeddings" not in chosen.train, name
+        if name.startswith("hybrid_gate/"):  # checkpoints are chosen as they are evaluated
+            said = {key.replace("-", "_"): value for key, value in chosen.generate.items()}
+            said["lenpen"] = said.pop("gnmt_lenpen")
+            assert yaml.safe_load(chosen.train["eval-bleu-args"]) == said, name
 
 
 def test_every_architecture_can_be_built_small():
-    for arch in ARCHITECTURES:
-        build(flags(CELLS[ARCHITECTURES[arch]].settings(load_profile("small", CONFIGS))))
+    small = load_profile("small", CONFIGS)
+    for name in {settings(name).train["arch"]: name for name in RUNS}.values():
+        build(flags(CELLS[name].settings(small)))
 
 
-# --- the papers' numbers ----------------------------------------------------------------------
-
-# Rows, numbers that the paper reports in them, and the sum of these.
-COUNTS = {
-    "hysan/table1": (19, 38, 1097.01),
-    "hysan/table2a": (4, 4, 127.75),
-    "hysan/table2b": (4, 4, 110.30),
-    "hysan/table2c": (4, 4, 114.10),
-    "hysan/table3": (10, 10, 264.60),
-    "hysan/table4": (5, 5, 122.87),
-    "hysan/figure4": (2, 0, 0),
-    "hysan/figure5": (1, 0, 0),
-    "hybrid_gate/table1": (7, 7, 196.30),
-    "hybrid_gate/table2": (3, 3, 84.99),
-    "hybrid_gate/table3": (3, 9, 651.18),
-    "hybrid_gate/table4": (3, 30, 2173.00),
-    "hybrid_gate/figure2": (5, 0, 0),
-    "hybrid_gate/figure3": (1, 0, 0),
-    "hybrid_gate/figure4": (1, 0, 0),
-    "mma/table1": (2, 4, 115.37),
-    "mma/table2": (7, 7, 242.95),
-    "mma/table3": (2, 4, 87.84),
-    "mma/table4": (5, 5, 174.88),
-    "mma/table5": (4, 4, 141.29),
-    "mma/figure2": (2, 0, 0),
-    "mma/figure3": (1, 0, 0),
-    "alignment/table1": (2, 6, 134.10),
-    "alignment/table2": (8, 8, 248.10),
-    "alignment/table3": (6, 18, 496.18),
-    "alignment/table4": (3, 7, 141.02),
-    "alignment/table5": (2, 6, 158.65),
-    "alignment/table6": (5, 15, 404.13),
-    "alignment/figure1": (2, 0, 0),
-    "alignment/figure2": (2, 0, 0),
-}
-
-# Baselines and best rows, copied from the papers.
-REPORTED = {
-    "hysan/table1/base": {"bleu": 31.27, "nopos": 15.56},
-    "hysan/table1/b3": {"bleu": 31.92, "nopos": 27.67},
-    "hysan/table1/c5": {"bleu": 32.16, "nopos": 30.68},
-    "hysan/table1/d4": {"bleu": 31.49, "nopos": 15.70},
-    "hysan/table1/e1": {"bleu": 32.28, "nopos": 30.69},
-    "hysan/table1/e2": {"bleu": 32.29, "nopos": 30.72},
-    "hysan/table2a/baseline": {"bleu": 31.27},
-    "hysan/table2a/gated_sum": {"bleu": 32.28},
-    "hysan/table2b/baseline": {"bleu": 27.3},
-    "hysan/table2b/gated_sum": {"bleu": 27.9},
-    "hysan/table2c/baseline": {"bleu": 28.4},
-    "hysan/table2c/sum": {"bleu": 28.2},
-    "hysan/table2c/gated_sum": {"bleu": 28.8},
-    "hysan/table3/convs2s_ensemble": {"bleu": 26.36},
-    "hysan/table3/hysan_big": {"bleu": 28.8},
-    "hysan/table4/transformer_big": {"bleu": 24.20},
-    "hysan/table4/hysan_big": {"bleu": 25.27},
-    "hysan/table4/sogou_nmt": {"bleu": 26.40},
-    "hybrid_gate/table1/transformer": {"bleu": 27.67},
-    "hybrid_gate/table1/hybrid_gate": {"bleu": 28.31},
-    "hybrid_gate/table2/transformer": {"bleu": 28.10},
-    "hybrid_gate/table2/hybrid_gate": {"bleu": 28.66},
-    "hybrid_gate/table3/local_pattern": {"surface": 77.15, "syntactic": 66.00, "semantic": 74.74},
-    "hybrid_gate/table4/hybrid_gate": {
-        "SeLn": 89.9,
-        "WC": 62.6,
-        "TDep": 44.9,
-        "ToCo": 78.4,
-        "BShif": 73.5,
-        "Tense": 88.5,
-        "SubN": 87.0,
-        "ObjN": 85.4,
-        "SoMo": 52.1,
-        "CoIn": 62.8,
-    },
-    "mma/table1/transformer": {"en-ja": 33.58, "ja-en": 23.24},
-    "mma/table1/transformer_mma": {"en-ja": 34.39, "ja-en": 24.16},
-    "mma/table2/transformer": {"de-en": 34.46},
-    "mma/table2/transformer_mma": {"de-en": 35.41},
-    "mma/table3/transformer_nopos": {"de-en": 16.55, "ja-en": 12.83},
-    "mma/table3/transformer_mma_nopos": {"de-en": 34.66, "ja-en": 23.80},
-    "mma/table4/mma": {"de-en": 35.41},
-    "mma/table5/w1": {"de-en": 35.41},
-    "alignment/table1/rnn_nmt": {"aer": 18.9, "nist02": 22.11, "thu": 11.21},
-    "alignment/table1/transformer": {"aer": 28.2, "nist02": 25.50, "thu": 28.18},
-    "alignment/table2/head7": {"aer": 28.2},
-    "alignment/table3/heads1_last": {"aer": 31.3, "nist02": 23.35, "thu": 28.30},
-    "alignment/table3/heads8_average": {"aer": 32.3, "nist02": 25.50, "thu": 28.18},
-    "alignment/table4/rnn_nmt_supervised": {"aer": 17.1, "nist02": 22.21, "thu": 11.72},
-    "alignment/table4/giza": {"aer": 19.3},
-    "alignment/table5/forward_encoding_mask": {"aer": 25.1, "nist02": 26.66, "thu": 27.49},
-    "alignment/table6/decoder_lstm2": {"aer": 25.2, "nist02": 26.33, "thu": 28.00},
-}
+#: Of each table: how many rows and numbers it has, the sum of the numbers, and the baselines and
+#: best rows, copied from the papers.
+NUMBERS = yaml.safe_load("""
+hysan/table1: {all: [19, 38, 1097.01],
+  base: {bleu: 31.27, nopos: 15.56}, b3: {bleu: 31.92, nopos: 27.67},
+  c5: {bleu: 32.16, nopos: 30.68}, d4: {bleu: 31.49, nopos: 15.70},
+  e1: {bleu: 32.28, nopos: 30.69}, e2: {bleu: 32.29, nopos: 30.72}}
+hysan/table2a: {all: [4, 4, 127.75], baseline: {bleu: 31.27}, gated_sum: {bleu: 32.28}}
+hysan/table2b: {all: [4, 4, 110.30], baseline: {bleu: 27.3}, gated_sum: {bleu: 27.9}}
+hysan/table2c: {all: [4, 4, 114.10],
+  baseline: {bleu: 28.4}, sum: {bleu: 28.2}, gated_sum: {bleu: 28.8}}
+hysan/table3: {all: [10, 10, 264.60], convs2s_ensemble: {bleu: 26.36}, hysan_big: {bleu: 28.8}}
+hysan/table4: {all: [5, 5, 122.87],
+  transformer_big: {bleu: 24.20}, hysan_big: {bleu: 25.27}, sogou_nmt: {bleu: 26.40}}
+hysan/figure4: {all: [2, 0, 0]}
+hysan/figure5: {all: [1, 0, 0]}
+hybrid_gate/table1: {all: [7, 7, 196.30], transformer: {bleu: 27.67}, hybrid_gate: {bleu: 28.31}}
+hybrid_gate/table2: {all: [3, 3, 84.99], transformer: {bleu: 28.10}, hybrid_gate: {bleu: 28.66}}
+hybrid_gate/table3: {all: [3, 9, 651.18],
+  local_pattern: {surface: 77.15, syntactic: 66.00, semantic: 74.74}}
+hybrid_gate/table4: {all: [3, 30, 2173.00],
+  hybrid_gate: {SeLn: 89.9, WC: 62.6, TDep: 44.9, ToCo: 78.4, BShif: 73.5, Tense: 88.5,
+    SubN: 87.0, ObjN: 85.4, SoMo: 52.1, CoIn: 62.8}}
+hybrid_gate/figure2: {all: [5, 0, 0]}
+hybrid_gate/figure3: {all: [1, 0, 0]}
+hybrid_gate/figure4: {all: [1, 0, 0]}
+mma/table1: {all: [2, 4, 115.37],
+  transformer: {en-ja: 33.58, ja-en: 23.24}, transformer_mma: {en-ja: 34.39, ja-en: 24.16}}
+mma/table2: {all: [7, 7, 242.95], transformer: {de-en: 34.46}, transformer_mma: {de-en: 35.41}}
+mma/table3: {all: [2, 4, 87.84], transformer_nopos: {de-en: 16.55, ja-en: 12.83},
+  transformer_mma_nopos: {de-en: 34.66, ja-en: 23.80}}
+mma/table4: {all: [5, 5, 174.88], mma: {de-en: 35.41}}
+mma/table5: {all: [4, 4, 141.29], w1: {de-en: 35.41}}
+mma/figure2: {all: [2, 0, 0]}
+mma/figure3: {all: [1, 0, 0]}
+alignment/table1: {all: [2, 6, 134.10], rnn_nmt: {aer: 18.9, nist02: 22.11, thu: 11.21},
+  transformer: {aer: 28.2, nist02: 25.50, thu: 28.18}}
+alignment/table2: {all: [8, 8, 248.10], head7: {aer: 28.2}}
+alignment/table3: {all: [6, 18, 496.18], heads1_last: {aer: 31.3, nist02: 23.35, thu: 28.30},
+  heads8_average: {aer: 32.3, nist02: 25.50, thu: 28.18}}
+alignment/table4: {all: [3, 7, 141.02], rnn_nmt_supervised: {aer: 17.1, nist02: 22.21, thu: 11.72},
+  giza: {aer: 19.3}}
+alignment/table5: {all: [2, 6, 158.65],
+  forward_encoding_mask: {aer: 25.1, nist02: 26.66, thu: 27.49}}
+alignment/table6: {all: [5, 15, 404.13], decoder_lstm2: {aer: 25.2, nist02: 26.33, thu: 28.00}}
+alignment/figure1: {all: [2, 0, 0]}
+alignment/figure2: {all: [2, 0, 0]}
+""")
 
 
-def test_all_numbers_are_there():
-    counted = {}
+def test_numbers_are_the_papers():
+    assert NUMBERS.keys() == TABLES.keys()
     for name, table in TABLES.items():
         numbers = [number for row in table.rows for number in row.paper.values()]
-        counted[name] = (len(table.rows), len(numbers), round(sum(numbers), 2))
-    assert counted == COUNTS
-    assert sum(numbers for _, numbers, _ in COUNTS.values()) == 198
-
-
-def test_reported_numbers():
-    for name in REPORTED:
-        table, _, row = name.rpartition("/")
-        assert TABLES[table].row(row).paper == REPORTED[name], name
+        counted = {"all": [len(table.rows), len(numbers), round(sum(numbers), 2)]}
+        counted |= {row.name: row.paper for row in table.rows}
+        assert {key: counted[key] for key in NUMBERS[name]} == NUMBERS[name], name
 
 
 def test_cited_systems():
@@ -413,168 +257,111 @@ def test_cited_systems():
     }
 
 
-# --- what is planned --------------------------------------------------------------------------
-
-
 def test_what_this_version_cannot_measure_is_planned_by_name():
-    planned = {}
-    for name, cell in CELLS.items():
-        if not cell.row.cited and cell.planned:
-            planned.setdefault("/".join(name.split("/")[:2]), set()).add(cell.planned)
-    maps = {"pictures, which `fairseq-hybrid maps` makes of the run's model"}
-    probing = {"`fairseq-hybrid probe` measures it on the run's model, given files of SentEval"}
-    assert planned == {
-        "hysan/figure5": maps,
-        "hybrid_gate/table3": probing,
-        "hybrid_gate/table4": probing,
-        "hybrid_gate/figure2": {"BLEU of the development set, a mean over the best 5 checkpoints"},
-        "mma/figure3": maps,
-        "alignment/figure1": maps,
+    maps = "pictures, which `fairseq-hybrid maps` makes of the run's model"
+    probing = "`fairseq-hybrid probe` measures it on the run's model, given files of SentEval"
+    assert {
+        (name.rsplit("/", 2)[0], cell.planned)
+        for name, cell in CELLS.items()
+        if not cell.row.cited and cell.planned
+    } == {
+        *((table, maps) for table in ("hysan/figure5", "mma/figure3", "alignment/figure1")),
+        *((table, probing) for table in ("hybrid_gate/table3", "hybrid_gate/table4")),
+        ("hybrid_gate/figure2", "BLEU of the development set, a mean over the best 5 checkpoints"),
     }
 
 
-# --- each thing once --------------------------------------------------------------------------
-
-#: Rows that are a system of another table.
-SAME = {
-    "hysan/table2a/baseline": "hysan/table1/base",
-    "hysan/table2a/gated_sum": "hysan/table1/e1",
-    "hysan/table3/transformer_base": "hysan/table2b/baseline",
-    "hysan/table3/hysan_base": "hysan/table2b/gated_sum",
-    "hysan/table3/transformer_big": "hysan/table2c/baseline",
-    "hysan/table3/hysan_big": "hysan/table2c/gated_sum",
-    "hysan/figure4/transformer": "hysan/table1/base",
-    "hysan/figure4/hysan": "hysan/table1/e1",
-    "hysan/figure5/hysan": "hysan/table1/e1",
-    **{
-        f"hybrid_gate/{table}/{row}": f"hybrid_gate/table1/{row}"
-        for table in ("table3", "table4")
-        for row in ("transformer", "local_pattern", "hybrid_gate")
-    },
-    "hybrid_gate/figure2/window3": "hybrid_gate/table1/hybrid_gate",
-    "hybrid_gate/figure4/hybrid_gate": "hybrid_gate/table1/hybrid_gate",
-    "mma/table4/transformer": "mma/table2/transformer",
-    "mma/table4/mma": "mma/table2/transformer_mma",
-    "mma/table5/w1": "mma/table2/transformer_mma",
-    "mma/figure2/transformer": "mma/table2/transformer",
-    "mma/figure2/transformer_mma": "mma/table2/transformer_mma",
-    "mma/figure3/transformer_mma": "mma/table1/transformer_mma",
-    **{f"alignment/table2/head{h}": "alignment/table1/transformer" for h in range(8)},
-    "alignment/table3/heads8_last": "alignment/table1/transformer",
-    "alignment/table3/heads8_average": "alignment/table1/transformer",
-    **{
-        f"alignment/{figure}/{row}": f"alignment/table1/{row}"
-        for figure in ("figure1", "figure2")
-        for row in ("rnn_nmt", "transformer")
-    },
-}
+#: Systems that stand in several tables: where they are trained, and where else they stand.
+SAME = yaml.safe_load("""
+hysan/table1/base: table2a/baseline figure4/transformer
+hysan/table1/e1: table2a/gated_sum figure4/hysan figure5/hysan
+hysan/table2b/baseline: table3/transformer_base
+hysan/table2b/gated_sum: table3/hysan_base
+hysan/table2c/baseline: table3/transformer_big
+hysan/table2c/gated_sum: table3/hysan_big
+hybrid_gate/table1/transformer: table3/transformer table4/transformer
+hybrid_gate/table1/local_pattern: table3/local_pattern table4/local_pattern
+hybrid_gate/table1/hybrid_gate:
+  table3/hybrid_gate table4/hybrid_gate figure2/window3 figure4/hybrid_gate
+mma/table1/transformer_mma: figure3/transformer_mma
+mma/table2/transformer: table4/transformer figure2/transformer
+mma/table2/transformer_mma: table4/mma table5/w1 figure2/transformer_mma
+alignment/table1/rnn_nmt: figure1/rnn_nmt figure2/rnn_nmt
+alignment/table1/transformer: table2/head0 table2/head1 table2/head2 table2/head3 table2/head4
+  table2/head5 table2/head6 table2/head7 table3/heads8_last table3/heads8_average
+  figure1/transformer figure2/transformer
+""")
 
 
-def test_rows_of_other_tables():
-    same = {
+def test_a_system_of_several_tables_is_trained_once():
+    trained = {
+        f"{system.split('/')[0]}/{row}": system for system in SAME for row in SAME[system].split()
+    }
+    assert trained == {
         f"{name}/{r.name}": r.run for name, table in TABLES.items() for r in table.rows if r.run
     }
-    assert same == SAME
     for name, cell in CELLS.items():
         row = name.rpartition("/")[0]
-        assert cell.run_name.rpartition("/")[0] == SAME.get(row, row)
-
-
-def test_nopos_attention_maps_are_of_the_model_without_positions():
+        assert cell.run_name.rpartition("/")[0] == trained.get(row, row)
+    # Maps without positions are of the model that was trained without them.
     assert CELLS["hysan/figure5/hysan/nopos_maps"].run_name == "hysan/table1/e1/nopos"
     assert CELLS["hysan/figure5/hysan/maps"].run_name == "hysan/table1/e1/bleu"
+    assert len({settings(name).digest for name in RUNS}) == len(RUNS) == 96
 
 
-def test_nothing_is_trained_twice():
-    digests = Counter(settings(name).digest for name in RUNS)
-    assert len(digests) == len(RUNS) == 96
+def items(mapping, before=()):
+    """Keys and values of nested mappings: (("train", "lr"), "1")."""
+    found = set()
+    for key, value in mapping.items():
+        nested = isinstance(value, dict)
+        found |= items(value, (*before, key)) if nested else {((*before, key), str(value))}
+    return found
 
 
 def test_the_files_say_nothing_that_their_table_could_say():
     for name in TABLES:
         said = yaml.safe_load((CONFIGS / f"{name}.yaml").read_text())["rows"].values()
-        said = [dict(items({k: row[k] for k in ("extends", *KEYS) if k in row})) for row in said]
-        if len(said) > 1:
-            common = set.intersection(*(set(row.items()) for row in said))
-            assert not common, f"{name}: {common}"
+        said = [items({k: row[k] for k in ("extends", *KEYS) if k in row}) for row in said]
+        assert len(said) == 1 or not set.intersection(*said), name
 
 
 def test_no_layer_repeats_what_lies_below_it():
-    for path in sorted(CONFIGS / f"{name}.yaml" for name in table_names(CONFIGS)):
-        content = yaml.safe_load(path.read_text())
-        below = inherited(content)
-        repeated = set(items(below)) & set(items(content)) - {("extends", content.get("extends"))}
-        assert not repeated, f"{path}: {repeated}"
-    for path in sorted((CONFIGS / "settings").glob("*.yaml")):
-        content = yaml.safe_load(path.read_text())
-        repeated = set(items(inherited(content))) & set(items(content))
-        assert not repeated, f"{path}: {repeated}"
-
-
-def items(mapping, before=()):
-    """Keys and values of nested mappings: (("train", "lr"), "1")."""
-    for key, value in mapping.items():
-        if isinstance(value, dict):
-            yield from items(value, (*before, key))
-        elif key in (*KEYS, "extends") or before:
-            yield (*before, key), str(value)
-
-
-def inherited(content):
-    """What the files that ``extends`` names say together."""
-    if "extends" not in content:
-        return {}
-    base = yaml.safe_load((CONFIGS / "settings" / f"{content['extends']}.yaml").read_text())
-    base = merge(inherited(base), base)
-    base.pop("extends", None)
-    return base
+    tables = [CONFIGS / f"{name}.yaml" for name in table_names(CONFIGS)]
+    for path in [*tables, *(CONFIGS / "settings").glob("*.yaml")]:
+        raw = load_raw(yaml.safe_load(path.read_text()), CONFIGS, str(path))
+        assert not items(raw.shared) & items(raw.own), path
 
 
 def test_every_setting_of_the_files_is_used():
-    extended = set()
-    for path in CONFIGS.rglob("*.yaml"):
-        if path.parent.name != "corpora":
-            extended |= set(names_extended(yaml.safe_load(path.read_text()) or {}))
+    extended = {
+        name
+        for path in CONFIGS.rglob("*.yaml")
+        for name in re.findall(r"\bextends: (\w+)", path.read_text())
+    }
     assert extended == {path.stem for path in (CONFIGS / "settings").glob("*.yaml")}
-
-
-def names_extended(mapping):
-    for key, value in mapping.items():
-        if key == "extends":
-            yield value
-        elif isinstance(value, dict):
-            yield from names_extended(value)
-
-
-def test_a_table_begins_with_its_command():
-    for name in TABLES:
-        first = (CONFIGS / f"{name}.yaml").read_text().split("\n")[0]
-        assert first == f"# scripts/reproduce.sh {name}", name
 
 
 DOCS = CONFIGS.parent / "docs" / "papers"
 
 
 def test_a_page_has_every_table_of_its_paper_with_its_number_of_runs():
-    for paper in sorted({name.split("/")[0] for name in TABLES}):
-        told = {}
+    own = Counter(name.rsplit("/", 2)[0] for name in RUNS)
+    told = {}
+    for paper in {name.split("/")[0] for name in TABLES}:
         for line in (DOCS / f"{paper}.md").read_text().split("\n"):
-            if re.match(r"\| `", line):
+            if line.startswith("| `"):
                 first, _, runs = line.split("|")[1:4]
-                names = re.findall(r"(?:table|figure)\w+", first)
-                told.update(dict.fromkeys(names, numbers(runs)))
-        own = Counter(name.split("/")[1] for name in RUNS if name.startswith(f"{paper}/"))
-        assert told == {
-            n.split("/")[1]: own[n.split("/")[1]] for n in TABLES if n.startswith(f"{paper}/")
-        }
+                # In "3 of 4", the former counts.
+                count = sum(map(int, re.findall(r"(?<!of )\b\d+\b", runs)))
+                for table in re.findall(r"(?:table|figure)\w+", first):
+                    told[f"{paper}/{table}"] = count
+    assert told == {name: own[name] for name in TABLES}
 
 
-def numbers(text):
-    """The sum of the numbers in a text, but for those of "3 of 4"."""
-    return sum(map(int, re.findall(r"(?<!of )\b\d+\b", text)))
-
-
-def test_commands_of_the_pages_name_tables_and_rows_that_exist():
+def test_commands_of_files_and_pages_name_tables_and_rows_that_exist():
+    for name in TABLES:
+        first = (CONFIGS / f"{name}.yaml").read_text().split("\n")[0]
+        assert first == f"# scripts/reproduce.sh {name}", name
     commands = [
         line.split("#")[0].split()[1:]
         for page in [*DOCS.glob("*.md"), CONFIGS / "README.md"]
@@ -586,12 +373,6 @@ def test_commands_of_the_pages_name_tables_and_rows_that_exist():
         for row in itertools.takewhile(lambda word: not word.startswith("--"), arguments):
             TABLES[table].row(row)
 
-
-def test_full_changes_nothing():
-    assert FULL.is_full and FULL.summary
-
-
-# --- mistakes ---------------------------------------------------------------------------------
 
 GOOD = {
     "settings/base.yaml": {
@@ -649,6 +430,12 @@ WRONG = [
     (base(train={"max-update": None}), "p/t/", "max-update"),
     (rows(b={"checkpoints": {"unit": "hour"}}), "p/t/b", "checkpoints", "unit"),
     (rows(b={"batch": {"tokens": 0}}), "p/t/b", "batch: tokens", "0"),
+    (rows(b={"aligner": "giza"}), "p/t/b", "aligner: giza; use eflomal"),
+    (base(checkpoints={"average": 3}), "p/t/a", "more than there will be by 10"),
+    (base(checkpoints={"unit": "best", "curve": 3}), "p/t/a", "not among"),  # 10 / 3
+    (base(checkpoints={"unit": "best", "curve": 10}), "p/t/a", "not among"),  # each 1
+    (base(checkpoints={"unit": "epoch", "curve": 2}), "p/t/a", "curve wants updates"),
+    (base(checkpoints={"curve": 0}), "p/t/a", "checkpoints: curve: 0 is not a whole number above"),
 ]
 
 
@@ -671,17 +458,14 @@ def resolve_all(configs):
 
 
 def test_the_example_without_mistakes(tmp_path):
-    write(tmp_path, GOOD)
-    resolved = resolve_all(tmp_path)
-    assert sorted(resolved) == ["p/t/a/bleu", "p/t/b/bleu"]
-    assert resolved["p/t/a/bleu"].train == {"arch": "transformer", "max-update": 10}
-    assert resolved["p/t/b/bleu"].train["dropout"] == 0.2
-
-
-def test_null_and_false_take_a_flag_away_and_zero_does_not(tmp_path):
-    train = {"arch": None, "dropout": 0, "fp16": False, "max-update": 7}
-    write(tmp_path, merge(GOOD, rows(b={"train": train})))
-    assert resolve_all(tmp_path)["p/t/b/bleu"].train == {"dropout": 0, "max-update": 7}
+    """In it, null and false take a flag away, and zero does not."""
+    without = {"arch": None, "fp16": False, "dropout": 0}
+    write(tmp_path, merge(GOOD, rows(c={"train": without})))
+    assert {name: found.train for name, found in resolve_all(tmp_path).items()} == {
+        "p/t/a/bleu": {"arch": "transformer", "max-update": 10},
+        "p/t/b/bleu": {"arch": "transformer", "max-update": 10, "dropout": 0.2},
+        "p/t/c/bleu": {"max-update": 10, "dropout": 0},
+    }
 
 
 def test_mistakes_are_told_by_file_and_key(tmp_path):
@@ -693,29 +477,24 @@ def test_mistakes_are_told_by_file_and_key(tmp_path):
             assert text in str(error.value), changes
 
 
-def test_files_that_are_not_yaml_and_names_that_stand_twice_are_told(tmp_path):
-    write(tmp_path, GOOD)
+def test_files_of_another_form_and_unknown_names_are_told(tmp_path):
+    # A folder is the form of before; beside a table, a row of yours would be ignored silently.
+    write(tmp_path, {**GOOD, "p/old/table.yaml": {}, "p/new/mine.yaml": {}, "p/new.yaml": {}})
+    check_refusals(
+        [
+            ("p/old", r"under rows: in .*p/old\.yaml"),
+            ("p/new", r"under rows: in .*p/new\.yaml"),
+            ("p/x", "p/t"),
+        ],
+        lambda name: load_table(name, tmp_path),
+    )
+    check_refusals([("fool", "full")], lambda name: load_profile(name, tmp_path))
     path = tmp_path / "p/t.yaml"
-    whole = path.read_text()
-    path.write_text("train: [unclosed\n")
-    with pytest.raises(UserError, match=r"p/t\.yaml is not YAML"):
-        resolve_all(tmp_path)
-    path.write_text(whole + "  a: {}\n")  # rows come last
-    with pytest.raises(UserError, match=r"p/t\.yaml .*a is there twice"):
-        resolve_all(tmp_path)
-
-
-def test_a_table_in_the_form_of_before_is_told_the_new_one(tmp_path):
-    """Also where a row of yours has stayed behind, which would be ignored silently."""
-    write(tmp_path, {**GOOD, "p/old/table.yaml": {}, "p/t/mine.yaml": {}})
-    for name in ("old", "t"):
-        with pytest.raises(UserError, match=rf"under rows: in .*p/{name}\.yaml"):
-            load_table(f"p/{name}", tmp_path)
-
-
-def test_unknown_profiles_and_tables_are_told_with_the_known_ones(tmp_path):
-    write(tmp_path, GOOD)
-    with pytest.raises(UserError, match="full"):
-        load_profile("fool", tmp_path)
-    with pytest.raises(UserError, match="p/t"):
-        load_table("p/x", tmp_path)
+    rows_last = path.read_text()
+    check_refusals(
+        [
+            ("train: [unclosed\n", r"p/t\.yaml is not YAML"),
+            (rows_last + "  a: {}\n", r"p/t\.yaml .*a is there twice"),
+        ],
+        lambda text: path.write_text(text) and load_table("p/t", tmp_path),
+    )

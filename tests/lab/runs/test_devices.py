@@ -1,8 +1,7 @@
 """An update's batch is one number, whatever shares it out."""
 
-import pytest
+from refusals import check_refusals
 
-from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import Batch
 from fairseq_hybrid_attn.lab.runs.devices import (
     Devices,
@@ -23,6 +22,8 @@ def test_shares_of_a_batch():
         (25000, 8192, 2, (6250, 2)),
         (25000, 4096, 4, (3125, 2)),
         (1000, 300, 3, (166, 2)),
+        (4096, 8192, 8, (512, 1)),
+        (400, 8192, 2, (200, 1)),  # toys may be shared out further
     ]:
         assert share_out(Batch(tokens, per_device), world) == expected, tokens
 
@@ -36,26 +37,22 @@ def test_shares_make_the_batch_within_one_token_a_share():
                 assert tokens - world * times < at_once * times * world <= tokens
 
 
-def test_so_many_devices_that_a_sentence_would_not_fit_are_refused():
-    assert share_out(Batch(4096), 8) == (512, 1)
-    with pytest.raises(UserError, match="8 devices at most"):
-        share_out(Batch(4096), 9)
-    assert share_out(Batch(400), 2) == (200, 1)  # toys are let pass
-
-
-def test_half_precision_is_refused_on_cpu():
-    with pytest.raises(UserError, match="fp32 only"):
-        slots("cpu", 1, None, 1, "fp16")
-
-
-def test_gpus_that_are_not_there_are_refused():
-    with pytest.raises(UserError, match="1000 GPUs"):
-        slots("cuda", 1000, None, 1, "auto")
-
-
 def test_jobs_limits_the_slots():
     assert len(slots("cpu", 1, 1, 1, "auto")) == 1
     assert slots("cpu", 1, 1000, 1, "auto") == slots("cpu", 1, None, 1, "auto")
+
+
+def test_devices_that_are_refused():
+    check_refusals(
+        [
+            (lambda: share_out(Batch(4096), 9), "8 devices at most"),  # else no sentence would fit
+            (lambda: slots("cpu", 1, None, 1, "fp16"), "fp32 only"),
+            (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
+            (lambda: of_environment({"WORLD_SIZE": "two"}, "cpu", "auto"), "WORLD_SIZE"),
+            (lambda: of_environment({"WORLD_SIZE": "2"}, "cpu", "auto"), "WORLD_SIZE"),
+        ],
+        lambda ask: ask(),
+    )
 
 
 def test_world_of_torchrun_and_slurm():
@@ -67,12 +64,6 @@ def test_world_of_torchrun_and_slurm():
     ]:
         devices = of_environment(variables, "cpu", "auto")
         assert (devices and devices.world) == world, variables
-
-
-def test_half_a_launchers_environment_is_refused():
-    for variables in [{"WORLD_SIZE": "two"}, {"WORLD_SIZE": "2"}]:
-        with pytest.raises(UserError, match="WORLD_SIZE"):
-            of_environment(variables, "cpu", "auto")
 
 
 def test_runs_do_not_take_themselves_for_a_launchers_processes():

@@ -77,7 +77,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    """Parse a command's name; the help lists all commands."""
     width = max(map(len, COMMANDS))
     lines = [
         line

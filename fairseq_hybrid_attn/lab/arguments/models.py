@@ -27,10 +27,7 @@ _TOO_LONG = "longer than the model takes"
 def add_model(
     parser: argparse.ArgumentParser, *, several: bool = False, required: bool = True
 ) -> None:
-    """Declare data, one model or a list of them, and the device.
-
-    Not ``required``: the command may find data and models in another way.
-    """
+    """Declare data, models and the device; all ``required`` unless there is another way."""
     parser.add_argument(
         "data",
         type=Path,
@@ -73,7 +70,6 @@ def add_sentences(parser: argparse.ArgumentParser, *, required: bool = True) -> 
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Declare which of the sentences to look at."""
     parser.add_argument(
         "--sentences", default="all", metavar="LIST", help="which, from 1, such as 1-500; all"
     )
@@ -86,7 +82,6 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_kinds(parser: argparse.ArgumentParser) -> None:
-    """Declare which kinds of attention to look at."""
     parser.add_argument(
         "--kinds",
         nargs="+",
@@ -97,7 +92,6 @@ def add_kinds(parser: argparse.ArgumentParser) -> None:
 
 
 def check_one(args: argparse.Namespace) -> None:
-    """Refuse arguments of one model that do not go together."""
     if (args.source is None) != (args.target is None):
         raise UserError("give both of --source and --target, or none for a part of DATA")
     if args.source and args.gen_subset:
@@ -107,7 +101,6 @@ def check_one(args: argparse.Namespace) -> None:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse arguments of several models that do not go together."""
     check_one(args)
     if args.names and len(args.names) != len(args.path):
         raise UserError(
@@ -161,13 +154,11 @@ class Loaded:
         return [number for number in among if not (source[number] and target[number])]
 
     def refuse(self, numbers: list[int], what: str, way_out: str) -> NoReturn:
-        """Refuse to look at sentences (from 0)."""
         raise UserError(
             f"--path {self.path}: {len(numbers):,} sentences are {what}: {some(numbers)}; {way_out}"
         )
 
     def refuse_too_long(self, numbers: list[int], way_out: str) -> None:
-        """Refuse sentences that are too long, if there are any."""
         if numbers:
             self.refuse(numbers, _TOO_LONG, way_out)
 
@@ -189,7 +180,6 @@ def load_one(args: argparse.Namespace, path: Path | None = None) -> tuple[nn.Mod
 
 
 def load(args: argparse.Namespace) -> Iterator[Loaded]:
-    """Load the models, one at a time."""
     names = args.names or names_of(args.path)
     for number, (name, path) in enumerate(zip(names, args.path, strict=True)):
         model, task = load_one(args, path)
@@ -227,7 +217,6 @@ def device(args: argparse.Namespace) -> str:
 
 
 def note(message: str) -> None:
-    """Print a note beside the results."""
     print(f"note: {message}", file=sys.stderr)
 
 
@@ -245,10 +234,7 @@ def attentions_of(loaded: Loaded, kinds: list[str]) -> Attentions:
 
 
 def check_seen(loaded: Loaded, seen: bool) -> None:
-    """Refuse a model that has shown no attention.
-
-    Whether a decoder without attention modules returns any is known only once it has run.
-    """
+    """Refuse a decoder that has no attention modules and, as it has run, returns no attention."""
     if not seen:
         raise UserError(
             f"--path {loaded.path}: its {type(loaded.model.decoder).__name__} has no attention "
@@ -297,10 +283,7 @@ def look(
     numbers: list[int],
     use: Callable[[int, Observed], object],
 ) -> list:
-    """Look at sentences (from 0), with a progress bar.
-
-    Return what ``use`` makes of each; see :func:`~..inference.attentions.watch`.
-    """
+    """What ``use`` makes of each of the sentences (from 0); see ``inference.attentions.watch``."""
     count = len(loaded.sentences)
     with tqdm(total=count, unit=" sentences", file=sys.stderr, mininterval=1.0) as bar:
         found = watch(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--figure``, ``--theme``, ``--json`` and ``--csv``."""
     group = parser.add_argument_group("what to write")
     add_figure(group)
     group.add_argument("--json", type=Path, metavar="FILE", help="the data")
@@ -43,18 +42,13 @@ def check(
     inputs: Iterable[Path | None],
     others: Mapping[str, Path | None] | None = None,
 ) -> None:
-    """Check, before the work, that all files can be written.
-
-    ``inputs`` are the files that the command reads, and ``others`` further files that it writes,
-    by flag; None is skipped.
-    """
+    """Check, before the work, that all files can be written: these, and ``others`` by flag."""
     named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv, **(others or {})}
     check_outputs(named, inputs)
     check_figure(args)
 
 
 def check_figure(args: argparse.Namespace) -> None:
-    """Check that the figure can be drawn, and that a theme has a figure."""
     if args.figure:
         style.check_figure(args.figure)
     elif args.theme:
@@ -64,10 +58,7 @@ def check_figure(args: argparse.Namespace) -> None:
 def write(
     args: argparse.Namespace, data: dict, records: list[dict], draw: Callable[[str], Figure]
 ) -> None:
-    """Write what is asked for: data as JSON, records (all with the same keys) as CSV, the figure.
-
-    ``draw`` draws the figure in a theme.
-    """
+    """Write what is asked for: data as JSON, records as CSV, the figure in its theme."""
     if args.json:
         write_json(args.json, data)
     if args.csv:
@@ -77,7 +68,6 @@ def write(
 
 
 def make_folder(flag: str, path: Path) -> None:
-    """Make a folder, unless it exists."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

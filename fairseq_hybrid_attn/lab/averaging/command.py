@@ -32,7 +32,6 @@ _NUMBERED = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument(
         "inputs", nargs="+", type=Path, metavar="FILE|DIR", help="checkpoints, or their directory"
     )
@@ -52,7 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Average the chosen checkpoints."""
     paths = chosen_files(args)
     check_inputs(paths)
     check_outputs({"--output": args.output}, paths)
@@ -65,7 +63,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def chosen_files(args: argparse.Namespace) -> list[Path]:
-    """Return the checkpoints that the arguments choose."""
     counts = {"--last-updates": args.last_updates, "--last-epochs": args.last_epochs}
     flags = [flag for flag, count in counts.items() if count is not None]
     if len(flags) > 1:
@@ -86,7 +83,7 @@ def chosen_files(args: argparse.Namespace) -> list[Path]:
 
 
 def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> list[Path]:
-    """Return the last checkpoints up to a number of updates (or epoch), oldest first."""
+    """The last checkpoints up to a number of updates (or epoch), oldest first."""
     if count < 1:
         raise UserError(f"{flag} {count}: use 1 or more")
     if not directory.is_dir():
@@ -118,7 +115,6 @@ def check_inputs(paths: list[Path]) -> None:
 
 
 def write_checkpoint(state: dict, path: Path) -> None:
-    """Write a checkpoint, whole or not at all."""
     with atomic_write(path) as file:
         try:
             torch.save(state, file)

@@ -15,11 +15,9 @@ _SHOWN = 3  # differences that an error message names
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict:
-    """Average the weights of checkpoints of one model.
+    """The checkpoint with the most updates (the last of equals), with the averages of all weights.
 
-    Returns:
-        the checkpoint with the most updates (the last one of equals), with the averaged weights
-        and without the optimizer's state.  ``extra_state["averaged_checkpoints"]`` names the files.
+    The optimizer's state is left out; ``extra_state["averaged_checkpoints"]`` names the files.
     """
     mean = MeanWeights()
     newest = None

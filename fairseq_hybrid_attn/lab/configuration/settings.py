@@ -29,65 +29,40 @@ DERIVED = {
 
 @dataclass(frozen=True)
 class Batch:
-    """The size of a batch, in tokens of the longer side, padding included (as fairseq counts).
+    """The size of a batch, in tokens of the longer side, padding included (as fairseq counts)."""
 
-    Attributes:
-        tokens: of a whole update, over all devices and accumulated batches.
-        per_device: at most so many at once on one device; what its memory takes.
-    """
-
-    tokens: int
-    per_device: int = 8192
+    tokens: int  # of a whole update, over all devices and accumulated batches
+    per_device: int = 8192  # at most so many at once on one device; what its memory takes
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Which checkpoints are kept, and which of them make the model that is evaluated.
+    """Which checkpoints are kept, and which of them make the model that is evaluated."""
 
-    Attributes:
-        unit: ``update`` or ``epoch``: what ``every`` and ``average`` count; ``best`` evaluates
-            the one with the best score on the validation set.
-        every: updates between two checkpoints (and validations); epochs for unit ``epoch``.
-        average: the weights of so many last checkpoints are averaged; 1 for unit ``best``.
-        curve: so many checkpoints, evenly over the training, are kept and evaluated as well; 0
-            for none.
-        curve_on: the set that they translate: ``test`` or ``valid``.
-    """
-
-    unit: str
-    every: int
-    average: int = 1
-    curve: int = 0
-    curve_on: str = "test"
+    unit: str  # update, epoch, or best: the one with the best score on the validation set
+    every: int  # updates between two checkpoints (and validations); epochs for unit epoch
+    average: int = 1  # the weights of so many last checkpoints are averaged; 1 for unit best
+    curve: int = 0  # so many, evenly over the training, are kept and evaluated as well
+    curve_on: str = "test"  # the set that these translate: test or valid
 
 
 @dataclass(frozen=True)
 class Settings:
     """Everything that decides a system's numbers, but for seed, data and devices.
 
-    Attributes:
-        corpus: name of a recipe in ``configs/corpora``.
-        train: flags of fairseq-train without dashes; True for a bare flag.
-        batch: size of an update.
-        checkpoints: what is kept and evaluated.
-        generate: flags of fairseq-generate without dashes, and ``gnmt-lenpen``.
-        align: flags of ``fairseq-hybrid align`` without dashes; empty if no alignment is measured.
-        gates: flags of ``fairseq-hybrid gates`` without dashes; empty if they are not measured.
-        aligner: a statistical word aligner that is measured in place of a model, if any.
-        pairs: at most so many training pairs of your text; None for all.
-        subword_size: replaces the recipe's for your text; None leaves it.
+    Flags of programs are without dashes, True for a bare flag; no flags: this is not measured.
     """
 
-    corpus: str
-    train: dict
+    corpus: str  # the name of a recipe in configs/corpora
+    train: dict  # flags of fairseq-train
     batch: Batch
     checkpoints: Checkpoints
-    generate: dict
-    pairs: int | None = None
-    subword_size: int | None = None
-    align: dict = field(default_factory=dict)
-    gates: dict = field(default_factory=dict)
-    aligner: str | None = None
+    generate: dict  # flags of fairseq-generate, and gnmt-lenpen
+    pairs: int | None = None  # at most so many training pairs of your text; None for all
+    subword_size: int | None = None  # replaces the recipe's for your text; None leaves it
+    align: dict = field(default_factory=dict)  # flags of fairseq-hybrid align
+    gates: dict = field(default_factory=dict)  # flags of fairseq-hybrid gates
+    aligner: str | None = None  # a statistical word aligner, measured in place of a model
 
     @property
     def curve_interval(self) -> int:
@@ -101,12 +76,10 @@ class Settings:
         return "load-alignments" in self.train
 
     def as_dict(self) -> dict:
-        """Plain data, for JSON."""
         return asdict(self)
 
     @property
     def digest(self) -> str:
-        """Equal for equal settings."""
         return digest(self.as_dict())
 
 
@@ -115,25 +88,20 @@ KEYS = (
     *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
     *("align", "gates", "aligner"),
 )
-#: Those whose values are mappings.
-MAPPINGS = ("train", "batch", "checkpoints", "generate", "align", "gates")
+#: Those whose values are flags of programs, and all whose values are mappings.
+FLAGS = ("train", "generate", "align", "gates")
+MAPPINGS = (*FLAGS, "batch", "checkpoints")
 #: Word aligners that can be measured in place of a model.
 ALIGNERS = ("eflomal",)
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A scale at which tables are run.
+    """A scale at which tables are run."""
 
-    Attributes:
-        name: ``full`` is the papers' own.
-        summary: one line for display.
-        settings: laid over every row's.
-    """
-
-    name: str
-    summary: str
-    settings: dict = field(default_factory=dict)
+    name: str  # "full" is the papers' own
+    summary: str  # one line for display
+    settings: dict = field(default_factory=dict)  # laid over every row's
 
     @property
     def is_full(self) -> bool:
@@ -156,30 +124,18 @@ def load_profile(name: str, configs: Path) -> Profile:
 
 @dataclass(frozen=True)
 class RawSettings:
-    """Raw settings of a mapping.
+    """Raw settings of a mapping."""
 
-    Attributes:
-        shared: of the files in ``configs/settings`` that its ``extends`` names.
-        own: its own keys, which go on top.
-    """
-
-    shared: dict = field(default_factory=dict)
-    own: dict = field(default_factory=dict)
+    shared: dict  # of the files in configs/settings that its "extends" names
+    own: dict  # its own keys, which go on top
 
     @property
     def merged(self) -> dict:
-        """All of them."""
         return merge(self.shared, self.own)
 
 
 def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
-    """The raw settings of a mapping.
-
-    Args:
-        content: keys of :data:`KEYS`, and ``extends``: names in ``configs/settings``.
-        configs: the folder of configurations.
-        where: for messages.
-    """
+    """The raw settings of a mapping with :data:`KEYS` and ``extends``; ``where``: for messages."""
     check_mappings(content, MAPPINGS, where)
     names = content.get("extends") or []
     shared: dict = {}
@@ -193,7 +149,6 @@ def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
 
 
 def resolve(raw: dict, where: str) -> Settings:
-    """Check raw settings and make them :class:`Settings`."""
     missing = [k for k in ("corpus", "train", "batch", "checkpoints", "generate") if k not in raw]
     if missing:
         raise UserError(f"{where}: no {', '.join(missing)}")
@@ -205,16 +160,10 @@ def resolve(raw: dict, where: str) -> Settings:
     known = ("unit", "every", "average", "curve", "curve-on")
     check_keys(checkpoints, known, f"{where}: checkpoints")
     settings = Settings(
-        corpus=raw["corpus"],
-        train=_flags(raw["train"]),
+        **{key: _flags(value) for key, value in raw.items() if key in FLAGS},
+        **_fields({key: raw[key] for key in KEYS if key in raw and key not in MAPPINGS}),
         batch=Batch(**_fields(batch)),
         checkpoints=Checkpoints(**_fields(checkpoints)),
-        generate=_flags(raw["generate"]),
-        pairs=raw.get("pairs"),
-        subword_size=raw.get("subword-size"),
-        align=_flags(raw.get("align", {})),
-        gates=_flags(raw.get("gates", {})),
-        aligner=raw.get("aligner"),
     )
     if settings.aligner not in (None, *ALIGNERS):
         raise UserError(f"{where}: aligner: {settings.aligner}; use {', '.join(ALIGNERS)}")
@@ -275,5 +224,4 @@ def _fields(mapping: dict) -> dict:
 def _flags(flags: dict) -> dict:
     """Flags with their values; those that were set to null or false are taken away."""
     # "is", since 0 == False, and a dropout of 0 must not become the default.
-    kept = {name: value for name, value in flags.items() if value is not None}
-    return {name: value for name, value in kept.items() if value is not False}
+    return {key: value for key, value in flags.items() if value is not None and value is not False}

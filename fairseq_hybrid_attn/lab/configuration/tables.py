@@ -30,54 +30,34 @@ NOT_TABLES = ("corpora", "profiles", "settings")
 class Column:
     """A column of numbers.
 
-    Attributes:
-        name: its key in the table's file, and in the names of runs.
-        title: for display.
-        score: which of a run's scores it shows (``bleu``, ``tokenised_bleu``, ...).
-        curve: it shows the score of each checkpoint of the curve.
-        group: it shows the score of test sentences whose source has so many words, if any.
-        cut: it shows the score of translations cut to the length of their reference.  This is
-            not a score of a system, which does not know the reference; it shows what
-            translations cost that do not end.
-        run: the column whose runs it measures too; its own name if it has its own runs.
-        planned: what is missing to measure it, if anything.
-        raw: settings on top of those of all its rows.
+    ``cut``: it shows the score of translations cut to the length of their reference.  This is not a
+    score of a system, which does not know the reference; it shows what translations cost that do
+    not end.
     """
 
-    name: str
-    title: str
-    score: str
-    curve: bool
-    group: Group | None
+    name: str  # its key in the table's file, and in the names of runs
+    title: str  # for display
+    score: str  # which of a run's scores it shows: bleu, tokenised_bleu, ...
+    curve: bool  # it shows the score of each checkpoint of the curve
+    group: Group | None  # it shows the score of test sentences whose source has so many words
     cut: bool
-    run: str
-    planned: str | None
-    raw: RawSettings
+    run: str  # the column whose runs it measures too; its own name if it has its own runs
+    planned: str | None  # what is missing to measure it, if anything
+    raw: RawSettings  # on top of those of all its rows
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a system, and what the paper reports of it.
+    """A row: a system, and what the paper reports of it."""
 
-    Attributes:
-        name: as in the paper's table.
-        system: for display.
-        paper: reported numbers by column.
-        scores: by column, which of a run's scores stands there instead of the column's.
-        run: the row (paper/table/row) whose run serves, if this is the same system.
-        cited: a system that the paper quotes from others; it is not run.
-        planned: what is missing to run it, if anything.
-        raw: its own settings.
-    """
-
-    name: str
-    system: str
-    paper: dict[str, float]
-    scores: dict[str, str]
-    run: str | None
-    cited: bool
-    planned: str | None
-    raw: RawSettings
+    name: str  # as in the paper's table
+    system: str  # for display
+    paper: dict[str, float]  # reported numbers by column
+    scores: dict[str, str]  # by column, which of a run's scores stands there, if another one
+    run: str | None  # the row (paper/table/row) whose run serves, if this is the same system
+    cited: bool  # a system that the paper quotes from others; it is not run
+    planned: str | None  # what is missing to run it, if anything
+    raw: RawSettings  # its own
 
 
 @dataclass(frozen=True)
@@ -92,34 +72,25 @@ class Claim:
 class Table:
     """A table (or figure) of a paper.
 
-    Attributes:
-        name: ``paper/table``.
-        title: for display.
-        baseline: the row that others are compared with, if any: its name, or paper/table/row
-            of another table with columns of the same names.
-        transposed: printed with a line a column, for many columns of few rows.
-        notes: differences from the paper, for display.
-        raw: settings that all its rows share.
-        configs: the folder it was read from.
+    ``baseline``: the row that others are compared with, if any: its name, or paper/table/row of
+    another table with columns of the same names.
     """
 
-    name: str
-    title: str
+    name: str  # paper/table
+    title: str  # for display
     baseline: str | None
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    transposed: bool
-    notes: str
+    transposed: bool  # printed with a line a column, for many columns of few rows
+    notes: str  # differences from the paper, for display
     claims: tuple[Claim, ...]
-    raw: RawSettings
-    configs: Path
+    raw: RawSettings  # that all its rows share
+    configs: Path  # the folder it was read from
 
     def row(self, name: str) -> Row:
-        """The row of that name."""
         return self._named("row", self.rows, name)
 
     def column(self, name: str) -> Column:
-        """The column of that name."""
         return self._named("column", self.columns, name)
 
     def _named(self, kind: str, items: tuple, name: str):
@@ -130,7 +101,6 @@ class Table:
         raise UserError(f"{self.name} has no {kind} {name}; its {kind}s are: {known}")
 
     def baseline_cell(self, column: Column) -> Cell | None:
-        """What the numbers of a column are compared with."""
         if self.baseline is None:
             return None
         table, _, row = self.baseline.rpartition("/")
@@ -140,11 +110,7 @@ class Table:
         return Cell(other, other.row(row), other.column(column.name))
 
     def cells(self) -> list[Cell]:
-        """All cells that have a place in the table, row by row.
-
-        A row has a cell in a column if the paper reports a number there, or if it reports
-        none of the row at all (a row of yours).
-        """
+        """Row by row, the cells of numbers that the paper reports; all of a row that has none."""
         return [
             Cell(self, row, column)
             for row in self.rows
@@ -163,7 +129,6 @@ class Cell:
 
     @property
     def paper(self) -> float | None:
-        """The number that the paper reports."""
         return self.row.paper.get(self.column.name)
 
     @property
@@ -205,10 +170,9 @@ class Cell:
         return f"{owner.table.name}/{owner.row.name}/{owner.column.name}"
 
     def settings(self, profile: Profile) -> Settings:
-        """The settings of its run.
+        """The settings of its run: the table's, with those of row, column and profile on top.
 
-        From below: the table's, what row and column extend, the profile, and what row and
-        column say themselves.  The table is about these, so no profile scales them away.
+        What row and column say themselves is what the table is about: no profile scales it away.
         """
         owner = self.owner
         row, column = owner.row.raw, owner.column.raw
@@ -219,7 +183,6 @@ class Cell:
 
 
 def table_file(name: str, configs: Path) -> Path:
-    """The file of a table (``paper/table``)."""
     return configs / f"{name}.yaml"
 
 
@@ -233,7 +196,6 @@ def table_names(configs: Path) -> list[str]:
 
 
 def load_table(name: str, configs: Path) -> Table:
-    """Read ``configs/<paper>/<table>.yaml``."""
     path = table_file(name, configs)
     if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
         raise UserError(
@@ -272,7 +234,6 @@ def load_table(name: str, configs: Path) -> Table:
 
 
 def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]:
-    """Name, content and place of each row or column."""
     if not isinstance(content[key], dict):
         raise UserError(f"{path}: {key}: use a mapping from names to settings")
     entries = []
@@ -288,7 +249,6 @@ def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]
 
 
 def _check(table: Table, path: Path) -> None:
-    """Check what columns, rows and baseline must have in common."""
     if table.transposed and any(column.curve for column in table.columns):
         raise UserError(f"{path}: transposed: a curve has a line a checkpoint, not a line a column")
     for column in table.columns:

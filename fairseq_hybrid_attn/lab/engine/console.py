@@ -13,13 +13,11 @@ class Console:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def say(self, *lines: str) -> None:
-        """Print lines together."""
         with self.lock:
             print(*lines, sep="\n", flush=True)
 
 
 def progress_line(record: dict, updates: object) -> str:
-    """A record of the training's log, for display."""
     done, speed = int(record["num_updates"]), float(record["ups"])
     line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
     line += f", loss {float(record['loss']):.3f}"
@@ -29,7 +27,6 @@ def progress_line(record: dict, updates: object) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds, for display."""
     seconds = round(seconds)
     if seconds >= 3600:
         return f"{seconds // 3600} h {seconds % 3600 // 60} min"

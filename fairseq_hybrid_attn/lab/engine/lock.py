@@ -17,16 +17,9 @@ def locked(
 ) -> Iterator[int]:
     """Hold a lock; wait while another process, perhaps on another node, holds it.
 
-    Programs do not inherit the lock, unless they are given the descriptor; then it is held
-    until they have ended as well.
-
-    Args:
-        path: a file for the lock; stays.
-        say: is told if there is another process.
-        while_waiting: called every second; may raise, which ends the waiting.
-
-    Yields:
-        the descriptor of the lock.
+    Programs that are given the descriptor, which this yields, inherit the lock and hold it until
+    they have ended as well.  ``say`` is told if there is another process; ``while_waiting`` is
+    called every second, and ends the waiting if it raises.  The file of the lock stays.
     """
     with _open(path) as file:
         if not _take(file):

@@ -37,7 +37,6 @@ class ProgramFailed(UserError):
 
 
 def default_workers() -> int:
-    """How many processes can work at the same time."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -96,11 +95,7 @@ def in_order(function: Callable, tasks: Iterator, workers: int) -> Iterator:
 
 
 def in_child(function: Callable, *arguments: object) -> object:
-    """Call a function in a process of its own, so that Ctrl-C ends even work in C++.
-
-    Raises:
-        Exception: whatever the function raises.
-    """
+    """Call a function in a process of its own, so that Ctrl-C ends even work in C++."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_call, args=(sender, function, arguments))
     try:
@@ -137,15 +132,9 @@ def run_program(
 ) -> None:
     """Run a program of :data:`MODULES` to its end, its output appended to a log.
 
-    The program and its own processes end with us.  If we are killed, a program that was
-    given a lock stays, and holds the lock.
-
-    Args:
-        lock: file descriptor for the program to inherit.
-        while_running: called first, and every second; may raise, which ends the program.
-
-    Raises:
-        ProgramFailed: if it ends with an error.
+    The program and its own processes end with us.  If we are killed, a program that inherits a
+    lock (a file descriptor) stays, and holds the lock.  ``while_running`` is called first, and
+    every second; if it raises, the program is ended.
     """
     while_running()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -192,10 +181,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def stop_at_signals() -> None:
-    """Make ``kill``, a cluster's notice and a closed terminal end our programs with us.
-
-    As Ctrl-C does.  Under nohup, a closed terminal is ignored.
-    """
+    """Make ``kill``, a cluster's notice and (without nohup) a closed terminal act as Ctrl-C."""
 
     def stop(number, frame):
         raise KeyboardInterrupt

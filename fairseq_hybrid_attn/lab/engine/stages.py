@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
@@ -33,35 +33,26 @@ Say = Callable[[str], None]
 class Stage:
     """One step of the work.
 
-    Args:
-        name: of the stamp.
-        title: for display, as in "tokenising".
-        makes: paths within the output folder.
-        key: digest of everything that the result depends on.
-        make: is given the folder in which to make ``makes``; returns facts about the result, as
-            plain data.
-        needs: the stages whose paths it reads.
-        in_place: ``make`` works in the output folder; else in a partial one, in which
-            ``makes`` are empty folders.
+    ``make`` is given the folder in which to make ``makes``: the output folder if ``in_place``, else
+    a partial one, in which they are empty folders.  It returns facts about the result, as plain
+    data.
     """
 
-    name: str
-    title: str
-    makes: tuple[str, ...]
-    key: str
+    name: str  # of the stamp
+    title: str  # for display, as in "tokenising"
+    makes: tuple[str, ...]  # paths within the output folder
+    key: str  # digest of everything that the result depends on
     make: Callable[[Path], dict | None]
-    needs: Sequence[Stage] = field(default=())
+    needs: Sequence[Stage] = ()  # whose paths it reads
     in_place: bool = False
 
 
 class Workshop:
     """Runs stages in an output folder.
 
-    Args:
-        output: the folder.
-        say: is told of each stage that is made, and why if again.
-        whole: a file that says that everything is there; removed before anything is made.
-        timed: ``say`` is told when a stage is done, and its time; else when it begins.
+    ``say`` is told of each stage that is made, and why if again: when it begins or, if ``timed``,
+    when it is done, with its time.  ``whole`` is a file that says that everything is there; it is
+    removed before anything is made.
     """
 
     def __init__(self, output: Path, say: Say, whole: Path | None = None, timed: bool = False):
@@ -93,7 +84,6 @@ class Workshop:
         return None
 
     def is_outdated(self, stage: Stage) -> bool:
-        """Whether a stage has to be made."""
         return self.why_stale(stage) is not None
 
     def stamp(self, name: str) -> dict | None:
@@ -125,7 +115,6 @@ class Workshop:
             shutil.rmtree(self.output / folder, ignore_errors=True)
 
     def remove_if_empty(self, folder: str) -> None:
-        """Remove a folder that is empty now."""
         with contextlib.suppress(OSError):
             (self.output / folder).rmdir()
 

@@ -10,7 +10,7 @@ from ...errors import UserError
 
 
 def sha256(path: Path) -> str:
-    """Return the sha256 of a file, in hexadecimal."""
+    """The sha256 of a file, in hexadecimal."""
     try:
         with open(path, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -19,6 +19,6 @@ def sha256(path: Path) -> str:
 
 
 def digest(data: object) -> str:
-    """Return the sha256 of plain data, in hexadecimal."""
+    """The sha256 of plain data, in hexadecimal."""
     text = json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -12,20 +12,16 @@ from tabulate import tabulate
 
 @dataclass(frozen=True)
 class Grid:
-    """Headings and rows of a table.
+    """Headings and rows of a table, whose cells are texts, numbers, or None for an empty one.
 
-    Attributes:
-        headings: of the columns.
-        rows: cells: texts, numbers, or None for an empty one.
-        left: how many columns, from the first, are aligned left and the others right; None:
-            columns of numbers are aligned right.
-        digits: of a displayed float after the point; CSV keeps all.
+    ``left``: how many columns, from the first, are aligned left and the others right; None: columns
+    of numbers are aligned right.
     """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[object]]
     left: int | None = None
-    digits: int = 3
+    digits: int = 3  # of a displayed float after the point; CSV keeps all
 
     @classmethod
     def of(cls, records: Sequence[Mapping], columns: Mapping[str, str] | None = None) -> Grid:
@@ -35,28 +31,23 @@ class Grid:
         return cls(list(columns), [[one[key] for key in columns.values()] for one in records])
 
     def is_right(self, column: int) -> bool:
-        """Whether a column is aligned right."""
         if self.left is not None:
             return column >= self.left
         cells = [row[column] for row in self.rows if row[column] is not None]
         return bool(cells) and all(isinstance(cell, (int, float)) for cell in cells)
 
     def shown(self, cell: object) -> str:
-        """A cell as it is displayed."""
         if cell is None:
             return ""
         return f"{cell:.{self.digits}f}" if isinstance(cell, float) else str(cell)
 
     def terminal(self) -> str:
-        """The table in plain text."""
         return self._tabulated("simple", str)
 
     def markdown(self) -> str:
-        """The table in GitHub's Markdown."""
         return self._tabulated("github", lambda cell: cell.replace("|", r"\|"))
 
     def csv(self) -> str:
-        """The table as CSV, with its headings."""
         return csv_of([self.headings, *self.rows])
 
     def _tabulated(self, form: str, escape) -> str:

@@ -23,10 +23,7 @@ DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 def decoded(stream: Iterable[bytes], place: object, first: int = 1) -> Iterator[str]:
     """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
-    Args:
-        stream: the lines, such as a binary file.
-        place: where they are, for messages.
-        first: the number of the first of them.
+    For messages, ``place`` is where they are, and ``first`` the number of the first of them.
     """
     for number, line in enumerate(stream, first):
         try:
@@ -61,7 +58,6 @@ def read_lines(path: Path) -> list[str]:
 
 
 def count_lines(path: Path) -> int:
-    """Return how many lines a file has."""
     with open(path, "rb") as file:
         return sum(1 for _ in file)
 
@@ -87,26 +83,17 @@ def require_equal(counts: dict[str, int], advice: str = "") -> None:
         )
 
 
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[TextIO]:
-    """Open a text file to write."""
-    with open(path, "w", encoding="utf-8", newline="\n") as file:
-        yield file
+def writing(path: Path) -> TextIO:
+    return open(path, "w", encoding="utf-8", newline="\n")
 
 
 def write_lines(path: Path, content: Iterable[str]) -> None:
-    """Write a text file, line by line."""
     with writing(path) as file:
         file.writelines(f"{line}\n" for line in content)
 
 
 class ParallelWriter:
-    """The files of a parallel text, open to write: line n of each belongs together.
-
-    Attributes:
-        files: the open files.
-        count: how many rows :meth:`write` has written.
-    """
+    """The files of a parallel text, open to write: line n of each belongs together."""
 
     def __init__(self, *paths: Path):
         self.paths, self.count = paths, 0
@@ -121,7 +108,6 @@ class ParallelWriter:
         self._stack.__exit__(*details)
 
     def write(self, row: Sequence[str]) -> None:
-        """Write a line to each of the files."""
         for file, line in zip(self.files, row, strict=True):
             file.write(f"{line}\n")
         self.count += 1

@@ -13,11 +13,9 @@ from ...errors import UserError
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
-    """Check before the work that its results can be written and overwrite nothing that is read.
+    """Check before the work that results, by their flags, can be written over nothing that is read.
 
-    Args:
-        outputs: the files to write, by their flags; None is skipped.
-        inputs: the files that the command reads; None is skipped.
+    None, of a flag that is not given, is skipped on both sides.
     """
     taken = {file_identity(path): f"{path} is one of the inputs" for path in inputs if path}
     for flag, path in outputs.items():
@@ -44,11 +42,7 @@ def file_identity(path: Path) -> tuple:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name when complete, or not at all.
-
-    Whatever goes wrong, Ctrl-C included, an older file of that name stays unchanged and
-    nothing else is left behind.
-    """
+    """Write a file that appears under its name when complete; else an older one stays as it is."""
     # In the same directory, since a file cannot be renamed across file systems.
     # Under a random name: in containers, many processes have the same number.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

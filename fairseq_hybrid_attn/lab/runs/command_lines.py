@@ -33,37 +33,23 @@ WHOLE_SET = {"required-batch-size-multiple": 1}
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """What commands must know of a prepared corpus.
-
-    Attributes:
-        folder: where it was prepared.
-        subwords: ``subword-nmt``, ``sentencepiece`` or ``none``.
-        tokenizer: of the target, as ``fairseq-hybrid score`` names it.
-        lowercase: the model sees lower-cased text.
-        scores: which scores are computed.
-        gold: it has hand-aligned sentences.
-        named_tests: its test text consists of several sets.
-    """
+    """What commands must know of a prepared corpus."""
 
     folder: Path
     source: str
     target: str
-    subwords: str
-    tokenizer: str
-    lowercase: bool
+    subwords: str  # subword-nmt, sentencepiece or none
+    tokenizer: str  # of the target, as `fairseq-hybrid score` names it
+    lowercase: bool  # the model sees lower-cased text
     scores: tuple[str, ...]
-    gold: bool = False
-    named_tests: bool = False
+    gold: bool = False  # it has hand-aligned sentences
+    named_tests: bool = False  # its test text consists of several sets
 
-    @property
-    def binary(self) -> Path:
-        """What fairseq-preprocess made."""
-        return self.folder / "bin"
-
-    @property
-    def aligned(self) -> Path:
-        """The same with word alignments of the training text."""
-        return self.folder / "aligned"
+    binary = property(lambda self: self.folder / "bin")
+    #: The same with word alignments of the training text.
+    aligned = property(lambda self: self.folder / "aligned")
+    #: The tokenised source sentences of the test set.
+    source_words = property(lambda self: self.folder / "tokenised" / f"test.{self.source}")
 
     def gold_file(self, name: str) -> Path:
         """A file of the hand-aligned sentences (see ``corpora/gold.py``)."""
@@ -72,11 +58,6 @@ class PreparedCorpus:
     def reference(self, subset: str = "test") -> Path:
         """The untouched translations of a set."""
         return self.folder / "raw" / f"{subset}.{self.target}"
-
-    @property
-    def source_words(self) -> Path:
-        """The tokenised source sentences of the test set."""
-        return self.folder / "tokenised" / f"test.{self.source}"
 
     @property
     def test_sets(self) -> Path | None:
@@ -107,7 +88,6 @@ class RunFolder:
     lock = property(lambda self: self.path / ".lock")
 
     def generated(self, subset: str = "test") -> Path:
-        """The output of fairseq-generate."""
         return self.translation / f"generate-{subset}.txt"
 
     def point(self, updates: int) -> RunFolder:
@@ -115,7 +95,6 @@ class RunFolder:
         return RunFolder(self.path / "curve" / str(updates))
 
     def log(self, step: str) -> Path:
-        """The log of a step."""
         return self.path / "logs" / f"{step}.log"
 
 
@@ -146,10 +125,7 @@ class RunCommands:
         ]
 
     def average(self, saved: int | None = None) -> list[str]:
-        """fairseq-hybrid average: the model that is evaluated, from the checkpoints.
-
-        ``saved``: how many there are, if the training may have been too short for all.
-        """
+        """fairseq-hybrid average, of all that were ``saved`` if there may be too few of them."""
         checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
         count = checkpoints.average if saved is None else min(saved, checkpoints.average)
         if checkpoints.unit == "best":

@@ -20,31 +20,21 @@ CPU_TUNING = {
     "GOMP_SPINCOUNT": "1000",
 }
 
-
 #: Tokens that a device must take at once, or a long sentence could stop the training.
 SMALLEST_SHARE = 512
 
 
 @dataclass(frozen=True)
 class Devices:
-    """The devices of one run.
+    """The devices of one run."""
 
-    Attributes:
-        kind: ``cpu`` or ``cuda``.
-        world: processes that train together, on all nodes; a GPU each.
-        visible: the GPUs of this node that the run uses; empty leaves all visible.
-        threads: threads of a process on CPU.
-        precision: ``fp32``, ``fp16`` or ``bf16``.
-    """
-
-    kind: str
-    world: int = 1
-    visible: tuple[int, ...] = ()
-    threads: int = 1
-    precision: str = "fp32"
+    kind: str  # cpu or cuda
+    world: int = 1  # processes that train together, on all nodes; a GPU each
+    visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
+    threads: int = 1  # of a process on CPU
+    precision: str = "fp32"  # or fp16, bf16
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
-        """The environment of the run's programs."""
         environment = dict(base)
         if self.kind == "cpu":
             environment |= {"OMP_NUM_THREADS": str(self.threads), **CPU_TUNING}
@@ -63,12 +53,9 @@ class Devices:
 
 
 def share_out(batch: Batch, world: int) -> tuple[int, int]:
-    """How an update's tokens are computed on ``world`` devices.
+    """Tokens of a device at once (``--max-tokens``), and how many such batches make an update.
 
-    Returns:
-        tokens of a device at once (``--max-tokens``), and how many such batches it accumulates
-        for an update (``--update-freq``); their product with ``world`` is the update's size,
-        but for rounding down to whole tokens.
+    The product of both with ``world`` is the update's size, rounded down to whole tokens.
     """
     update_freq = math.ceil(batch.tokens / (world * batch.per_device))
     share = batch.tokens // (world * update_freq)
@@ -88,16 +75,11 @@ def slots(
     precision: str,
     pretend: bool = False,
 ) -> list[Devices]:
-    """Places where runs can be at work side by side.
+    """Places where runs can be at work side by side, at most ``jobs`` of them.
 
-    Args:
-        kind: ``auto`` (GPUs if there are any), ``cpu`` or ``cuda``.
-        per_run: GPUs for each run.
-        jobs: at most so many runs at a time; None for as many as there is room for.
-        threads: for each run on CPU.
-        precision: ``auto``, ``fp32``, ``fp16`` or ``bf16``; auto is single precision on CPU and
-            half on GPUs, bf16 where they have it.
-        pretend: for a plan made elsewhere: assume that the GPUs are there.
+    ``threads`` are those of a run on CPU.  Kind ``auto`` takes GPUs if there are any; precision
+    ``auto`` is fp32 on CPU and half on GPUs, bf16 where they have it.  To ``pretend`` is to assume
+    that the GPUs are there, for a plan made elsewhere.
     """
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" or (kind == "auto" and count == 0):
@@ -128,11 +110,7 @@ def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_environment(environment: Mapping[str, str], kind: str, precision: str) -> Devices | None:
-    """The devices of a process that torchrun or SLURM has started, one process a device.
-
-    Returns:
-        None if neither has.
-    """
+    """The devices of a process that torchrun or SLURM has started, one a device, if one has."""
     for variable, rank in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
         world = environment.get(variable) or "1"
         if not world.isdecimal():
@@ -152,7 +130,6 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
 
 
 def cuda_count() -> int:
-    """GPUs that torch can use."""
     import torch  # here, since it takes seconds and a plan for CPU can do without
 
     return torch.cuda.device_count()

@@ -23,7 +23,6 @@ SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
 
 
 def describe(plan: Plan, slots: list[Devices]) -> str:
-    """All of it, for display."""
     table, place, runs = plan.table, plan.workspace, plan.runs
     lines = [
         f"{table.name}: {table.title}",

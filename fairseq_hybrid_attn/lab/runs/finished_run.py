@@ -24,15 +24,11 @@ class FinishedRun:
 
     @property
     def has_curves(self) -> bool:
-        """Whether there are its log or scores of its checkpoints."""
         return self.folder.log("train").exists() or self.folder.curve.exists()
 
 
 def finished_run(path: Path) -> FinishedRun:
-    """A run by its folder, ``…/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN``.
-
-    Its corpus is looked up from there, so that a workspace may have been moved.
-    """
+    """A run by its folder; its corpus is looked up from there, as a workspace may be moved."""
     folder = RunFolder(path.resolve())
     result = read_result(folder.result)
     if result is None:

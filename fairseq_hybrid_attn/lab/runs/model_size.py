@@ -7,15 +7,13 @@ import warnings
 from types import SimpleNamespace
 
 from ..corpora import read_manifest
+from ..files.text import count_lines
 from .command_lines import flags
 from .workspace import Run
 
 
 def parameter_count(run: Run) -> int:
-    """The number of parameters, shared ones counted once.
-
-    The vocabulary is that of the prepared corpus, or of the size that its recipe asks for.
-    """
+    """The number of parameters, shared ones counted once."""
     import torch
     from fairseq import options
     from fairseq.data import Dictionary
@@ -41,12 +39,12 @@ def parameter_count(run: Run) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def _vocabulary(run: Run) -> tuple[int, int]:
-    folder = run.corpus_folder / "bin"
-    corpus = run.prepared_corpus
+def _vocabulary(run: Run) -> tuple[int, ...]:
+    """The sizes of both vocabularies; unless the corpus is prepared, what its recipe asks for."""
     if read_manifest(run.corpus_folder) is None:
         return (run.recipe.subwords.size,) * 2
+    corpus = run.prepared_corpus
     return tuple(
-        len((folder / f"dict.{language}.txt").read_text(encoding="utf-8").split("\n")) + 3
+        count_lines(corpus.binary / f"dict.{language}.txt") + 4
         for language in (corpus.source, corpus.target)
     )

@@ -29,10 +29,7 @@ PARTS = {
 
 
 def identity(run: Run) -> dict:
-    """What decides a run's numbers, as digests.
-
-    Settings, corpus (its recipe, your text, and what came of them once prepared) and code.
-    """
+    """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from."""
     manifest = read_manifest(run.corpus_folder)
     aligned = manifest and run.settings.needs_alignments
     return {
@@ -60,7 +57,6 @@ def has_former_digest(made_with: dict) -> bool:
 
 
 def make_result(run: Run, devices: Devices) -> dict:
-    """The result of a run whose steps are done."""
     folder = run.folder
     trained, begun_with = read_json(folder.trained), read_begun(folder.begun)["identity"]
     manifest = read_manifest(run.corpus_folder)
@@ -74,13 +70,8 @@ def make_result(run: Run, devices: Devices) -> dict:
     paper, table, row, column = run.cell.run_name.split("/")
     return {
         "name": run.name,
-        "paper": paper,
-        "table": table,
-        "row": row,
-        "column": column,
-        "seed": run.seed,
-        "profile": run.workspace.profile.name,
-        "label": run.workspace.label,
+        **{"paper": paper, "table": table, "row": row, "column": column, "seed": run.seed},
+        **{"profile": run.workspace.profile.name, "label": run.workspace.label},
         "identity": begun_with,
         "corpus": {
             "name": manifest.corpus,
@@ -113,7 +104,6 @@ def make_result(run: Run, devices: Devices) -> dict:
 
 
 def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
-    """The run's commands by step."""
     commands = run.commands(devices)
     if run.settings.aligner:
         return {"align": commands.align_training(), "error rate": commands.aer()}
@@ -156,10 +146,7 @@ def read_begun(path: Path) -> dict | None:
 
 
 def training_summary(folder: RunFolder) -> dict:
-    """How far a training came, from its last checkpoint.
-
-    ``training_seconds`` is fairseq's own count, over all its interruptions.
-    """
+    """How far a training came, from its last checkpoint."""
     path = folder.checkpoints / "checkpoint_last.pt"
     if not path.is_file():
         raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
@@ -169,6 +156,6 @@ def training_summary(folder: RunFolder) -> dict:
     return {
         "updates": state["optimizer_history"][-1]["num_updates"],
         "epoch": max(1, where["epoch"] - ended),
-        # A tensor where several processes trained.
+        # fairseq's own count, over all interruptions; a tensor where several processes trained.
         "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
     }

@@ -26,10 +26,7 @@ def begin(run: Run, world: int) -> None:
 
 
 def check_begun(run: Run, world: int) -> None:
-    """Check that a run that was begun is resumed as it was begun, on ``world`` processes.
-
-    Its settings and data must be the same; its code may have changed, as the result will tell.
-    """
+    """Check that a run is resumed as it was begun; its code may differ, as the result will tell."""
     folder = run.folder
     made = products(folder)  # looked for first: another process may be at its beginning
     begun = read_begun(folder.begun)
@@ -82,13 +79,10 @@ def forget(run: Run) -> None:
 
 
 def repair(checkpoints: Path) -> list[Path]:
-    """Remove checkpoints that a kill has cut off, and make checkpoint_last.pt a whole one.
+    """Remove checkpoints that a kill has cut off, which are returned, and mend checkpoint_last.pt.
 
     fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
     meanwhile, it leaves half a file under that name.
-
-    Returns:
-        what was removed.
     """
     for temporary in checkpoints.glob("*.tmp"):
         temporary.unlink()

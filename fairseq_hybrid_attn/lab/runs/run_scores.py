@@ -53,21 +53,15 @@ def valid_losses(log: Path) -> dict[int, dict]:
 
 @dataclass(frozen=True)
 class Rate:
-    """An alignment error rate in per cent, and how it was computed.
+    """An alignment error rate, and how it was computed."""
 
-    ``sentences`` holds the counts of each sentence, if they were kept.
-    """
-
-    value: float
+    value: float  # in per cent
     signature: str
-    sentences: list[Counts] | None
+    sentences: list[Counts] | None  # the counts of each sentence, if they were kept
 
 
 def read_rates(path: Path) -> dict[str, Rate]:
-    """The error rates in what ``align`` or ``aer`` wrote with ``--json``, by name.
-
-    Undefined rates are left out.  Without a file there are none.
-    """
+    """The defined error rates in what ``align`` or ``aer`` wrote with ``--json``, by name."""
     report = read_json(path)
     if report is None:
         return {}
@@ -108,10 +102,7 @@ def _counts(entry: dict) -> list[Counts] | None:
 
 
 def read_gates(path: Path) -> dict[str, dict]:
-    """Value and signature of each mean in what ``gates`` wrote with ``--json``, by name.
-
-    Means of single heads are left out.  Without a file there are none.
-    """
+    """The means in what ``gates`` wrote with ``--json``, by name, but for those of single heads."""
     report = read_json(path)
     if report is None:
         return {}

@@ -32,12 +32,7 @@ class Stopped(Exception):
 
 
 class RunInProgress:
-    """A run at work on its devices.
-
-    Args:
-        stopped: set when the user stops the runs.
-        keep_checkpoints: leave the checkpoints when the result is written.
-    """
+    """A run at work on its devices, until ``stopped`` is set."""
 
     def __init__(
         self,
@@ -58,11 +53,7 @@ class RunInProgress:
         self.shown_record: dict | None = None
 
     def complete(self) -> None:
-        """Do all stages that are not done.
-
-        Raises:
-            Stopped: if the user has stopped the runs.
-        """
+        """Do all stages that are not done; raise Stopped if the user stops the runs."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with self.locked() as self.lock:
             begin(self.run, self.devices.world)
@@ -75,7 +66,6 @@ class RunInProgress:
         return locked(self.folder.lock, self._say, self._raise_if_stopped)
 
     def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
-        """Do the stages of a folder that are not done."""
         shop = Workshop(folder.path, lambda line: self._say(what + line), timed=True)
         shop.clear()
         shop.adopt(stages)
@@ -118,7 +108,6 @@ class RunInProgress:
         return stages
 
     def commands(self, folder: RunFolder | None = None) -> RunCommands:
-        """Its command lines."""
         return self.run.commands(self.devices, folder)
 
     def stage(self, name: str, makes: list[Path], make, *needs: Stage, in_place=True) -> Stage:
@@ -148,10 +137,7 @@ class RunInProgress:
         write_json(self.folder.trained, {**facts, **where})
 
     def is_trained(self) -> bool:
-        """Whether all updates are made, if a kill kept us from noting it.
-
-        Asked again, fairseq-train makes an update before it looks how many there are.
-        """
+        """Whether all updates are made; fairseq-train would make one more before it looks."""
         last = self.folder.checkpoints / "checkpoint_last.pt"
         updates = self.run.settings.train.get("max-update")
         if updates is None or not last.exists():
@@ -159,7 +145,6 @@ class RunInProgress:
         return training_summary(self.folder)["updates"] >= int(updates)
 
     def train_command(self) -> list[str]:
-        """fairseq-train as it is run here."""
         return [*self.commands().train(self.run.seed), *self.launch_flags]
 
     def train_here(self, log: str = "train") -> None:
@@ -215,7 +200,6 @@ class RunInProgress:
         self.write_trained(updates=0, epoch=0, training_seconds=seconds)
 
     def write_result(self, _) -> None:
-        """Write the result file; the checkpoints have served."""
         result = make_result(self.run, self.devices)
         if self.folder.checkpoints.exists() and not self.keep_checkpoints:
             try:

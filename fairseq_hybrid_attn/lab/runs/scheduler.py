@@ -24,13 +24,9 @@ class Outcome:
 def run_all(
     runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
 ) -> list[Outcome]:
-    """Do runs in this order, side by side, one on each slot; a failed one does not stop others.
+    """Do runs in this order, one on each slot; return how each ended, in the order of their ends.
 
-    Returns:
-        how each ended, in the order of their ends.
-
-    Raises:
-        KeyboardInterrupt: if the user stops them; their programs are ended first.
+    A failed one does not stop the others.  Ctrl-C ends their programs before it is raised.
     """
     waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
     for run in runs:

@@ -16,8 +16,6 @@ _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
 class State(Enum):
-    """How far a run is."""
-
     DONE = "done"
     STALE = "stale"
     BEGUN = "begun"
@@ -36,7 +34,6 @@ class Status:
 
 
 def status(run: Run) -> Status:
-    """How far a run is."""
     folder = run.folder
     result = read_result(folder.result)
     made_with = result or read_begun(folder.begun)

@@ -17,15 +17,10 @@ from .devices import Devices
 
 @dataclass(frozen=True)
 class OwnText:
-    """Your text in place of the papers' corpora.
+    """Your text in place of the papers' corpora."""
 
-    Attributes:
-        folder: with train, valid and test files, or one pair of files.
-        source_lang: None takes the papers' direction (see ``prepare``); so for the target.
-    """
-
-    folder: Path
-    source_lang: str | None = None
+    folder: Path  # with train, valid and test files, or one pair of files
+    source_lang: str | None = None  # None takes the papers' direction; so for the target
     target_lang: str | None = None
 
 
@@ -40,11 +35,7 @@ class Workspace:
 
     @property
     def label(self) -> str:
-        """Names scale and text.
-
-        Texts in folders of the same name share a label; a run knows of which of them it was
-        made (see ``results.identity``).
-        """
+        """Names scale and text; which of several texts of one name, ``results.identity`` knows."""
         return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
 
     @property
@@ -62,11 +53,9 @@ class Workspace:
         return with_options(corpus, settings.pairs, settings.subword_size)
 
     def corpus_folder(self, settings: Settings) -> Path:
-        """Where the corpus of these settings is, or will be, prepared."""
         return corpus_folder(self.root, self.label, settings.corpus)
 
     def run(self, cell: Cell, seed: int) -> Run:
-        """The run that gives a cell's number."""
         return Run(self, cell.owner, seed)
 
 
@@ -85,12 +74,10 @@ class Run:
 
     @cached_property
     def settings(self) -> Settings:
-        """Its settings, at the workspace's scale."""
         return self.cell.settings(self.workspace.profile)
 
     @cached_property
     def recipe(self) -> Corpus:
-        """The recipe of its corpus."""
         return self.workspace.recipe(self.settings)
 
     @property
@@ -102,12 +89,10 @@ class Run:
 
     @property
     def corpus_folder(self) -> Path:
-        """Where its corpus is prepared."""
         return self.workspace.corpus_folder(self.settings)
 
     @property
     def prepared_corpus(self) -> PreparedCorpus:
-        """What its commands must know of the corpus."""
         recipe = self.recipe
         return PreparedCorpus(
             folder=self.corpus_folder,
@@ -128,7 +113,6 @@ class Run:
 
     @property
     def folder(self) -> RunFolder:
-        """Where it is made."""
         return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)
 
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:

@@ -20,12 +20,10 @@ from .workspace_flags import add_workspace, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_workspace(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the index."""
     place = workspace(args)
     folder = place.root / "runs"
     found = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
@@ -51,7 +49,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def state(place: Workspace, label: str, name: list[str], result: dict | None) -> str:
-    """A run's state in words."""
     if label != place.label:
         return "has a result" if result else "unfinished"
     paper, table, row, column, seed = name

@@ -39,7 +39,6 @@ _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
     parser.add_argument("checkpoints", type=Path, metavar="FOLDER", help="with the checkpoints")
     parser.add_argument("--gen-subset", default="valid", metavar="NAME", help="default: valid")
@@ -94,7 +93,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
-    """The checkpoints of a folder by their updates."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
     found = numbered_checkpoints(folder)
@@ -163,7 +161,6 @@ def _state(path: Path) -> list[int]:
 
 
 def generate_command(args: argparse.Namespace, path: Path) -> list[str]:
-    """fairseq-generate with a checkpoint."""
     return [
         *("fairseq-generate", str(args.data.resolve())),
         *flags(user_dir=USER_DIR, path=path.resolve(), gen_subset=args.gen_subset),

@@ -21,7 +21,6 @@ from .workspace_flags import add_devices, add_workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_row(parser)
     parser.add_argument("--settings", action="store_true", help="print the settings as YAML")
     add_workspace(parser)
@@ -32,14 +31,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def preparing(args: argparse.Namespace) -> str:
-    """The command that prepares the corpus of what was asked for."""
     table, _, row = args.row.rpartition("/")
     names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
     return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print."""
     found = the_run(args)
     if args.settings:
         print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")

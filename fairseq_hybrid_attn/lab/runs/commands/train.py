@@ -30,7 +30,6 @@ from .workspace_flags import add_devices, add_workspace, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_row(parser)
     add_workspace(parser)
     add_devices(parser)
@@ -40,7 +39,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_row(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments that name one run."""
     parser.add_argument("row", metavar="PAPER/TABLE/ROW")
     parser.add_argument("--column", metavar="NAME", help="needed where the table has several")
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
@@ -80,7 +78,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def the_run(args: argparse.Namespace) -> Run:
-    """The run that the arguments name."""
     place = workspace(args)
     name, _, row = args.row.rpartition("/")
     table = load_table(name, place.configs)
@@ -100,10 +97,7 @@ def rank_of(environment: Mapping[str, str]) -> int:
 
 
 def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
-    """How the processes of a run find each other.
-
-    On GPUs, fairseq finds it out from torchrun's and SLURM's variables; on CPU it must be told.
-    """
+    """How processes find each other, where fairseq cannot tell from torchrun or SLURM."""
     if devices.world == 1:
         return []
     if devices.kind == "cuda":

@@ -14,7 +14,6 @@ CONFIGS = Path(__file__).resolve().parents[4] / "configs"
 
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of the folder, the scale and the text."""
     group = parser.add_argument_group("where, at which scale, on which text")
     group.add_argument(
         "--output",
@@ -48,7 +47,6 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
 
 
 def workspace(args: argparse.Namespace) -> Workspace:
-    """The workspace that the arguments name."""
     if not args.configs.is_dir():
         raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
     own = None
@@ -67,7 +65,6 @@ def workspace(args: argparse.Namespace) -> Workspace:
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags of devices."""
     group = parser.add_argument_group("devices")
     group.add_argument(
         "--device",
@@ -84,7 +81,6 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seeds(parser: argparse.ArgumentParser) -> None:
-    """Declare --seeds."""
     parser.add_argument(
         "--seeds",
         type=seeds,

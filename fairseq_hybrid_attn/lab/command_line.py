@@ -92,7 +92,3 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
     return parser
-
-
-if __name__ == "__main__":
-    main()

@@ -157,39 +157,35 @@ def resolve(raw: dict, where: str) -> Settings:
             raise UserError(f"{where}: train: {flag} follows from {instead}; leave it out")
     batch, checkpoints = raw["batch"], raw["checkpoints"]
     check_keys(batch, ("tokens", "per-device"), f"{where}: batch")
-    known = ("unit", "every", "average", "curve", "curve-on")
-    check_keys(checkpoints, known, f"{where}: checkpoints")
+    counts = ("every", "average", "curve")
+    check_keys(checkpoints, ("unit", *counts, "curve-on"), f"{where}: checkpoints")
+    if raw.get("aligner") not in (None, *ALIGNERS):
+        raise UserError(f"{where}: aligner: {raw['aligner']}; use {', '.join(ALIGNERS)}")
+    if checkpoints.get("unit") not in ("update", "epoch", "best"):
+        raise UserError(f"{where}: checkpoints: unit: use update, epoch or best")
+    given = {"every": None, **checkpoints}
+    for name, number in {
+        **{f"batch: {key}": number for key, number in {"tokens": None, **batch}.items()},
+        **{f"checkpoints: {key}": given[key] for key in counts if key in given},
+        **{key: raw[key] for key in ("pairs", "subword-size") if raw.get(key) is not None},
+    }.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise UserError(f"{where}: {name}: {number} is not a whole number above 0")
     settings = Settings(
         **{key: _flags(value) for key, value in raw.items() if key in FLAGS},
         **_fields({key: raw[key] for key in KEYS if key in raw and key not in MAPPINGS}),
         batch=Batch(**_fields(batch)),
         checkpoints=Checkpoints(**_fields(checkpoints)),
     )
-    if settings.aligner not in (None, *ALIGNERS):
-        raise UserError(f"{where}: aligner: {settings.aligner}; use {', '.join(ALIGNERS)}")
-    if settings.checkpoints.unit not in ("update", "epoch", "best"):
-        raise UserError(f"{where}: checkpoints: unit: use update, epoch or best")
-    for name, number in {
-        "batch: tokens": settings.batch.tokens,
-        "batch: per-device": settings.batch.per_device,
-        "checkpoints: every": settings.checkpoints.every,
-        "checkpoints: average": settings.checkpoints.average,
-        **({"checkpoints: curve": settings.checkpoints.curve} if "curve" in checkpoints else {}),
-        **({"pairs": settings.pairs} if settings.pairs is not None else {}),
-        **({"subword-size": settings.subword_size} if settings.subword_size is not None else {}),
-    }.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise UserError(f"{where}: {name}: {number} is not a whole number above 0")
-    if settings.checkpoints.unit == "best" and settings.checkpoints.average != 1:
+    made = settings.checkpoints
+    unit, every, average = made.unit, made.every, made.average
+    if unit == "best" and average != 1:
         raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
-    numbered = settings.checkpoints.every * settings.checkpoints.average
-    last = settings.train.get(
-        {"update": "max-update", "epoch": "max-epoch"}.get(settings.checkpoints.unit, "")
-    )
-    if last is not None and int(last) < numbered:
+    last = settings.train.get({"update": "max-update", "epoch": "max-epoch"}.get(unit))
+    if last is not None and int(last) < every * average:
         raise UserError(
-            f"{where}: {settings.checkpoints.average} checkpoints {settings.checkpoints.every} "
-            f"{settings.checkpoints.unit}s apart are more than there will be by {last}"
+            f"{where}: {average} checkpoints {every} {unit}s apart are more than there will be by "
+            f"{last}"
         )
     if not {"max-update", "max-epoch"} & settings.train.keys():
         raise UserError(f"{where}: train: give max-update or max-epoch")

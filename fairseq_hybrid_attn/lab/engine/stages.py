@@ -1,12 +1,8 @@
 """Making files and folders step by step, each whole or not at all, and only what has changed.
 
-A stage makes one path or several.  Folders are made in a partial folder and moved to their
-places when whole.  Programs that resume their work, or write whole files themselves, work in
-place.  Then the stage's stamp is written.  Without its stamp nothing counts, so that a killed
-run resumes with the first stage that has none.
-
-The stamp keeps the stage's key, a digest of all that its result depends on, and checksums of
-what it was made of and of every file that it made.
+What a stage makes counts once its stamp is written, so that a killed run resumes with the first
+stage that has none.  A stamp keeps the stage's key, a digest of all that its result depends on, and
+checksums of what it was made of and of every file that it made.
 """
 
 from __future__ import annotations

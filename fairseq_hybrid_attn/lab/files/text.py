@@ -92,20 +92,16 @@ def write_lines(path: Path, content: Iterable[str]) -> None:
         file.writelines(f"{line}\n" for line in content)
 
 
-class ParallelWriter:
+class ParallelWriter(contextlib.ExitStack):
     """The files of a parallel text, open to write: line n of each belongs together."""
 
     def __init__(self, *paths: Path):
+        super().__init__()
         self.paths, self.count = paths, 0
 
     def __enter__(self) -> ParallelWriter:
-        with contextlib.ExitStack() as stack:
-            self.files = [stack.enter_context(writing(path)) for path in self.paths]
-            self._stack = stack.pop_all()
+        self.files = [self.enter_context(writing(path)) for path in self.paths]
         return self
-
-    def __exit__(self, *details) -> None:
-        self._stack.__exit__(*details)
 
     def write(self, row: Sequence[str]) -> None:
         for file, line in zip(self.files, row, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import textwrap
 
@@ -76,7 +77,9 @@ def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
         state = status(run)
         key = (run.settings.corpus, *_sizing(run))
         if key not in sizes:
-            sizes[key] = _parameters(run)
+            sizes[key] = None
+            with contextlib.suppress(UserError):
+                sizes[key] = parameter_count(run)
         largest = max(largest, _disk(run, sizes[key]))
         line = f"   {run.name}: {state}"
         if state.state is State.DONE:
@@ -131,13 +134,6 @@ def _tokens(run: Run) -> float:
             epochs = int(settings.train["max-epoch"])
             numbers.append(epochs * counts["train"] * TOKENS_A_SENTENCE)
     return min(numbers, default=math.nan)
-
-
-def _parameters(run: Run) -> int | None:
-    try:
-        return parameter_count(run)
-    except UserError:
-        return None
 
 
 def _sizing(run: Run) -> tuple:

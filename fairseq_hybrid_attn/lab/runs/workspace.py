@@ -52,9 +52,6 @@ class Workspace:
         corpus = own_corpus(corpus, own.folder, own.source_lang, own.target_lang)
         return with_options(corpus, settings.pairs, settings.subword_size)
 
-    def corpus_folder(self, settings: Settings) -> Path:
-        return corpus_folder(self.root, self.label, settings.corpus)
-
     def run(self, cell: Cell, seed: int) -> Run:
         return Run(self, cell.owner, seed)
 
@@ -89,7 +86,7 @@ class Run:
 
     @property
     def corpus_folder(self) -> Path:
-        return self.workspace.corpus_folder(self.settings)
+        return corpus_folder(self.workspace.root, self.workspace.label, self.settings.corpus)
 
     @property
     def prepared_corpus(self) -> PreparedCorpus:

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections import Counter
 from functools import cache
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,6 +15,7 @@ from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from refusals import check_refusals
 from rows import CELLS, CONFIGS, FULL, RUNS, TABLES, build, flags, parsed, settings
+from workspaces import FILES, SETTINGS, write_configs
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import KEYS, load_profile, load_raw
@@ -374,78 +374,52 @@ def test_commands_of_files_and_pages_name_tables_and_rows_that_exist():
             TABLES[table].row(row)
 
 
-GOOD = {
-    "settings/base.yaml": {
-        "corpus": "own",
-        "train": {"arch": "transformer", "max-update": 10},
-        "batch": {"tokens": 100},
-        "checkpoints": {"unit": "update", "every": 5},
-        "generate": {"beam": 4},
-    },
-    "p/t.yaml": {
-        "title": "T",
-        "extends": "base",
-        "columns": {"bleu": {}},
-        "rows": {"a": {"paper": {"bleu": 1.0}}, "b": {"train": {"dropout": 0.2}}},
-    },
-}
-
-
 def rows(**rows):
-    return {"p/t.yaml": {"rows": rows}}
+    return {"toy/table1.yaml": {"rows": rows}}
 
 
 def table(**content):
-    return {"p/t.yaml": content}
+    return {"toy/table1.yaml": content}
 
 
 def base(**content):
-    return {"settings/base.yaml": content}
+    return {"settings/toy.yaml": content}
 
 
-#: What each mistake changes, and what its message names.
+#: What each mistake changes in small configurations, and what its message names.
 WRONG = [
-    (table(titel="T"), "p/t.yaml", "titel"),
-    (rows(b={"trian": {}}), "p/t.yaml: rows: b", "trian"),
-    (table(columns={"bleu": {"scor": "bleu"}}), "p/t.yaml: columns: bleu", "scor"),
-    (base(tain={}), "base.yaml", "tain"),
-    (rows(b={"batch": {"token": 5}}), "p/t/b", "batch", "token"),
-    (table(extends="no"), "p/t.yaml", "no.yaml"),
-    (rows(b={"extends": "no"}), "p/t.yaml: rows: b", "no.yaml"),
-    (rows(a={"run": "p/other/a"}), "p/t.yaml: rows: a", "p/other"),
-    (rows(a={"run": "p/t/c"}), "p/t", "no row c"),
-    (table(baseline="c"), "p/t", "no row c"),
-    (table(columns={"bleu": {"run": "aer"}}), "p/t", "no column aer"),
-    (rows(b={"run": "p/t/a"}), "p/t.yaml: rows: b", "p/t/a"),
-    (rows(a={"paper": {"ter": 1.0}}), "p/t.yaml: rows: a", "ter"),
-    (rows(b={"train": {"seed": 1}}), "p/t/b", "seed", "--seeds"),
-    (base(train={"max-tokens": 9}), "p/t/", "max-tokens", "batch"),
-    (rows(b="a text"), "p/t.yaml: rows: b", "a mapping from keys"),
-    (rows(b={"train": None}), "p/t.yaml: rows: b: train", "a mapping from keys"),
-    (rows(b={"batch": 5}), "p/t.yaml: rows: b: batch", "a mapping from keys"),
-    (rows(b={"paper": None}), "p/t.yaml: rows: b: paper", "a mapping from keys"),
-    (rows(**{"..": {}}), "p/t.yaml: rows: ..", "use a name"),
-    (rows(**{"b/c": {}}), "p/t.yaml: rows: b/c", "without a slash"),
-    ({"p/t.yaml": {"rows": ["a", "b"]}}, "p/t.yaml: rows", "a mapping from names"),
-    (base(train={"max-update": None}), "p/t/", "max-update"),
-    (rows(b={"checkpoints": {"unit": "hour"}}), "p/t/b", "checkpoints", "unit"),
-    (rows(b={"batch": {"tokens": 0}}), "p/t/b", "batch: tokens", "0"),
-    (rows(b={"aligner": "giza"}), "p/t/b", "aligner: giza; use eflomal"),
-    (base(checkpoints={"average": 3}), "p/t/a", "more than there will be by 10"),
-    (base(checkpoints={"unit": "best", "curve": 3}), "p/t/a", "not among"),  # 10 / 3
-    (base(checkpoints={"unit": "best", "curve": 10}), "p/t/a", "not among"),  # each 1
-    (base(checkpoints={"unit": "epoch", "curve": 2}), "p/t/a", "curve wants updates"),
-    (base(checkpoints={"curve": 0}), "p/t/a", "checkpoints: curve: 0 is not a whole number above"),
+    (table(titel="T"), "toy/table1.yaml", "titel"),
+    (rows(mixed={"trian": {}}), "toy/table1.yaml: rows: mixed", "trian"),
+    (table(columns={"bleu": {"scor": "bleu"}}), "toy/table1.yaml: columns: bleu", "scor"),
+    (base(tain={}), "settings/toy.yaml", "tain"),
+    (rows(mixed={"batch": {"token": 5}}), "toy/table1/mixed", "batch", "token"),
+    (table(extends="no"), "toy/table1.yaml", "no.yaml"),
+    (rows(mixed={"extends": "no"}), "toy/table1.yaml: rows: mixed", "no.yaml"),
+    (rows(same={"run": "toy/other/a"}), "toy/table1.yaml: rows: same", "toy/other"),
+    (rows(same={"run": "toy/table1/c"}), "toy/table1", "no row c"),
+    (table(baseline="c"), "toy/table1", "no row c"),
+    (table(columns={"bleu": {"run": "ter"}}), "toy/table1", "no column ter"),
+    (rows(mixed={"run": "toy/table1/plain"}), "rows: mixed", "toy/table1/plain"),
+    (rows(plain={"paper": {"ter": 1.0}}), "toy/table1.yaml: rows: plain", "ter"),
+    (rows(mixed={"train": {"seed": 1}}), "toy/table1/mixed", "seed", "--seeds"),
+    (base(train={"max-tokens": 9}), "toy/table1/", "max-tokens", "batch"),
+    (rows(mixed="a text"), "toy/table1.yaml: rows: mixed", "a mapping from keys"),
+    (rows(mixed={"train": None}), "rows: mixed: train", "a mapping from keys"),
+    (rows(mixed={"batch": 5}), "rows: mixed: batch", "a mapping from keys"),
+    (rows(mixed={"paper": None}), "rows: mixed: paper", "a mapping from keys"),
+    (rows(**{"..": {}}), "toy/table1.yaml: rows: ..", "use a name"),
+    (rows(**{"b/c": {}}), "toy/table1.yaml: rows: b/c", "without a slash"),
+    (table(rows=["a", "b"]), "toy/table1.yaml: rows", "a mapping from names"),
+    (base(train={"max-update": None}), "toy/table1/", "max-update"),
+    (rows(mixed={"checkpoints": {"unit": "hour"}}), "toy/table1/mixed", "checkpoints", "unit"),
+    (rows(mixed={"batch": {"tokens": 0}}), "toy/table1/mixed", "batch: tokens", "0"),
+    (rows(mixed={"aligner": "giza"}), "toy/table1/mixed", "aligner: giza; use eflomal"),
+    (base(checkpoints={"average": 7}), "toy/table1/", "more than there will be by 150"),
+    (base(checkpoints={"curve": 4}), "toy/table1/", "not among"),  # 150 / 4
+    (base(checkpoints={"curve": 10}), "toy/table1/", "not among"),  # each 15, and saved each 25
+    (base(checkpoints={"unit": "epoch", "curve": 2}), "toy/table1/", "curve wants updates"),
+    (base(checkpoints={"curve": 0}), "checkpoints: curve: 0 is not a whole number above 0"),
 ]
-
-
-def write(folder: Path, files):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml.safe_dump(content, sort_keys=False))
-    (folder / "profiles").mkdir()
-    (folder / "profiles" / "full.yaml").write_text("summary: all\n")
 
 
 def resolve_all(configs):
@@ -457,20 +431,21 @@ def resolve_all(configs):
     }
 
 
-def test_the_example_without_mistakes(tmp_path):
-    """In it, null and false take a flag away, and zero does not."""
-    without = {"arch": None, "fp16": False, "dropout": 0}
-    write(tmp_path, merge(GOOD, rows(c={"train": without})))
-    assert {name: found.train for name, found in resolve_all(tmp_path).items()} == {
-        "p/t/a/bleu": {"arch": "transformer", "max-update": 10},
-        "p/t/b/bleu": {"arch": "transformer", "max-update": 10, "dropout": 0.2},
-        "p/t/c/bleu": {"max-update": 10, "dropout": 0},
-    }
+def test_a_row_adds_to_its_tables_settings_and_takes_away(tmp_path):
+    """Null and false take a flag away, and zero does not."""
+    changed = {"arch": None, "share-all-embeddings": False, "dropout": 0, "clip-norm": 1}
+    write_configs(tmp_path, **merge(FILES, rows(mixed={"train": changed})))
+    train = {"head-patterns": "global,local,forward,backward", "dropout": 0, "clip-norm": 1}
+    train = {**SETTINGS["train"], **train}
+    del train["arch"], train["share-all-embeddings"]
+    resolved = resolve_all(tmp_path)
+    assert resolved["toy/table1/plain/bleu"].train == SETTINGS["train"]
+    assert resolved["toy/table1/mixed/bleu"].train == train
 
 
 def test_mistakes_are_told_by_file_and_key(tmp_path):
     for number, (changes, *told) in enumerate(WRONG):
-        write(tmp_path / str(number), merge(GOOD, changes))
+        write_configs(tmp_path / str(number), **merge(FILES, changes))
         with pytest.raises(UserError) as error:
             resolve_all(tmp_path / str(number))
         for text in told:
@@ -479,22 +454,23 @@ def test_mistakes_are_told_by_file_and_key(tmp_path):
 
 def test_files_of_another_form_and_unknown_names_are_told(tmp_path):
     # A folder is the form of before; beside a table, a row of yours would be ignored silently.
-    write(tmp_path, {**GOOD, "p/old/table.yaml": {}, "p/new/mine.yaml": {}, "p/new.yaml": {}})
+    former = {"toy/old/table.yaml": {}, "toy/new/mine.yaml": {}, "toy/new.yaml": {}}
+    write_configs(tmp_path, **former)
     check_refusals(
         [
-            ("p/old", r"under rows: in .*p/old\.yaml"),
-            ("p/new", r"under rows: in .*p/new\.yaml"),
-            ("p/x", "p/t"),
+            ("toy/old", r"under rows: in .*toy/old\.yaml"),
+            ("toy/new", r"under rows: in .*toy/new\.yaml"),
+            ("toy/x", "toy/table1"),
         ],
         lambda name: load_table(name, tmp_path),
     )
     check_refusals([("fool", "full")], lambda name: load_profile(name, tmp_path))
-    path = tmp_path / "p/t.yaml"
+    path = tmp_path / "toy/table1.yaml"
     rows_last = path.read_text()
     check_refusals(
         [
-            ("train: [unclosed\n", r"p/t\.yaml is not YAML"),
-            (rows_last + "  a: {}\n", r"p/t\.yaml .*a is there twice"),
+            ("train: [unclosed\n", r"toy/table1\.yaml is not YAML"),
+            (rows_last + "  plain: {}\n", r"toy/table1\.yaml .*plain is there twice"),
         ],
-        lambda text: path.write_text(text) and load_table("p/t", tmp_path),
+        lambda text: path.write_text(text) and load_table("toy/table1", tmp_path),
     )

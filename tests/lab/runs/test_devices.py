@@ -12,29 +12,17 @@ from fairseq_hybrid_attn.lab.runs.devices import (
 )
 
 
-def test_shares_of_a_batch():
-    for tokens, per_device, world, expected in [
-        (4096, 8192, 1, (4096, 1)),
-        (32768, 8192, 1, (8192, 4)),
-        (32768, 8192, 8, (4096, 1)),
-        (32768, 8192, 16, (2048, 1)),
-        (25000, 8192, 1, (6250, 4)),
-        (25000, 8192, 2, (6250, 2)),
-        (25000, 4096, 4, (3125, 2)),
-        (1000, 300, 3, (166, 2)),
-        (4096, 8192, 8, (512, 1)),
-        (400, 8192, 2, (200, 1)),  # toys may be shared out further
-    ]:
-        assert share_out(Batch(tokens, per_device), world) == expected, tokens
-
-
-def test_shares_make_the_batch_within_one_token_a_share():
+def test_shares_make_the_batch_in_as_few_parts_as_fit_a_device():
     for tokens in (1000, 4096, 25000, 32768):
         for per_device in (512, 1024, 8192):
             for world in range(1, 1 + tokens // 512):
                 at_once, times = share_out(Batch(tokens, per_device), world)
                 assert at_once <= per_device
+                assert (times - 1) * world * per_device < tokens
                 assert tokens - world * times < at_once * times * world <= tokens
+    assert share_out(Batch(25000), 2) == (6250, 2)
+    assert share_out(Batch(4096), 8) == (512, 1)
+    assert share_out(Batch(400), 2) == (200, 1)  # toys may be shared out further
 
 
 def test_jobs_limits_the_slots():

@@ -20,13 +20,6 @@ def run(tmp_path):
     return found
 
 
-def test_a_run_that_was_begun_is_gone_on_with(run):
-    begin(run, 1)
-    run.folder.model.write_text("weights")
-    begin(run, 1)
-    check_begun(run, 1)
-
-
 @pytest.mark.parametrize("left", ["model.pt", "gates.json", "curve/500/score.json", "result.json"])
 def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(left, run):
     """An old measurement would be joined with a new training's."""
@@ -43,13 +36,17 @@ def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(left, run):
         assert status(run).state is State.NOT_BEGUN
 
 
-def test_logs_of_other_processes_may_be_there_before_a_run_is_begun(run):
+def test_a_run_that_was_begun_is_gone_on_with(run):
+    """Logs of its other processes may be there before."""
     for name in ("logs/train-rank1.log", "tensorboard/x", ".lock", ".begun.json.1234.tmp"):
         path = run.folder.path / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
     assert status(run).state is State.NOT_BEGUN
     begin(run, 1)
+    run.folder.model.write_text("weights")
+    begin(run, 1)
+    check_begun(run, 1)
 
 
 def test_a_run_that_is_forgotten_by_half_is_no_result_and_no_beginning(run, monkeypatch):
@@ -99,12 +96,7 @@ def test_a_place_for_checkpoints_may_be_a_link(run, tmp_path):
 def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
     """At the end of an epoch, fairseq's checkpoint names the next one."""
     run.folder.checkpoints.mkdir()
-    state = {
-        "optimizer_history": [{"num_updates": 12}],
-        "extra_state": {
-            "train_iterator": {"epoch": 3, **within},
-            "previous_training_time": 1.0,
-        },
-    }
+    extra = {"train_iterator": {"epoch": 3, **within}, "previous_training_time": 1.0}
+    state = {"optimizer_history": [{"num_updates": 12}], "extra_state": extra}
     torch.save(state, run.folder.checkpoints / "checkpoint_last.pt")
     assert training_summary(run.folder)["epoch"] == epoch

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 from cli import command, environment, run
+from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
+
+from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 
 #: Without dropout, whose masks depend on the process.
 DRY = {
@@ -53,16 +55,13 @@ def test_two_processes_train_what_one_does(place):
         timeout=300,
     )
     states = [
-        torch.load(path / "checkpoints/checkpoint_last.pt", map_location="cpu", weights_only=True)
+        read_checkpoint(path / "checkpoints/checkpoint_last.pt")
         for path in (folder / "alone", made)
     ]
-    updates = [state["optimizer_history"][-1]["num_updates"] for state in states]
-    assert updates == [20, 20]
+    assert [updates(state) for state in states] == [20, 20]
     alone, together = (state["model"] for state in states)
-    for name, weight in alone.items():
-        torch.testing.assert_close(together[name], weight, atol=2e-4, rtol=0)
-    moved = max((together[n] - torch.zeros_like(w)).abs().max() for n, w in alone.items())
-    assert moved > 0.01
+    torch.testing.assert_close(dict(together), dict(alone), atol=2e-4, rtol=0)
+    assert max(weight.abs().max() for weight in together.values()) > 0.01
 
     # What was trained together is evaluated alone.
     done = run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where, cwd=folder)
@@ -72,49 +71,35 @@ def test_two_processes_train_what_one_does(place):
 
 def test_show_prints_commands_that_a_shell_can_run(place):
     folder, where = place
-    shown = run(
-        *("fairseq-hybrid", "show", "toy/table1/mixed", "--column", "bleu", *where), cwd=folder
-    ).stdout
+    row = ("show", "toy/table1/mixed", "--column", "bleu")
+    shown = run("fairseq-hybrid", *row, *where, cwd=folder).stdout
     echo = "fairseq-train() { printf '%s\\n' \"$@\"; }\n"
-    words = subprocess.run(
-        [
-            "bash",
-            "-c",
-            echo + shown.split("fairseq-hybrid average")[0],
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split("\n")
+    program = echo + shown.split("fairseq-hybrid average")[0]
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    words = done.stdout.split("\n")
     for flag, value in SETTINGS["train"].items():
         at = words.index(f"--{flag}")
         wanted = "global,local,forward,backward" if flag == "head-patterns" else str(value)
         assert value is True or words[at + 1] == wanted
-
-
-def test_show_for_several_devices_keeps_the_batch(place):
-    folder, where = place
-    row = ("toy/table1/mixed", "--column", "bleu", "--devices", "3")
-    shown = run("fairseq-hybrid", "show", *row, *where[:-2], cwd=folder).stdout
+    # On several devices, the batch stays what it is.
+    shown = run("fairseq-hybrid", *row, "--devices", "3", *where[:-2], cwd=folder).stdout
     assert "--max-tokens 100" in shown and "--update-freq 1" in shown
     assert "--distributed-world-size 3" in shown and "--cpu" not in shown
-
-
-def test_a_row_that_is_no_run_is_refused(place):
-    for row, said in [
-        ("toy/table1/others", "cited by the paper"),
-        ("toy/table1/later", "an LSTM on top"),
-        ("mixed", "no such table"),
-    ]:
-        folder, where = place
-        done = run("fairseq-hybrid", "show", row, *where, cwd=folder, expect=1)
-        assert said in done.stderr and "Traceback" not in done.stderr, row
-        assert not (Path(folder) / "reproduction").exists(), row
-
-
-def test_a_row_with_several_runs_needs_a_column(tmp_path):
-    done = run("fairseq-hybrid", "show", "hysan/table1/e1", cwd=tmp_path, expect=1)
-    assert "which --column? bleu, nopos" in done.stderr
-    nopos = ("hysan/table1/e1", "--column", "nopos")
-    shown = run("fairseq-hybrid", "show", *nopos, cwd=tmp_path).stdout
+    # The column's own settings are in its commands.
+    shown = run("fairseq-hybrid", "show", "hysan/table1/e1", "--column", "nopos", cwd=folder).stdout
     assert "--no-encoder-positions" in shown and "--no-decoder-positions" in shown
+
+
+def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
+    folder, where = place
+    monkeypatch.chdir(folder)
+    toys = " ".join(where)
+    check_command_refusals(
+        [
+            (f"toy/table1/others {toys}", "cited by the paper"),
+            (f"toy/table1/later {toys}", "an LSTM on top"),
+            (f"mixed {toys}", "no such table"),
+            ("hysan/table1/e1", r"which --column\? bleu, nopos"),
+        ],
+        "show",
+    )

@@ -1,4 +1,4 @@
-"""One run on several processes: as on one, since the batch of an update stays what it is."""
+"""One run: what is told before, and that several processes train what one does."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from cli import command, environment, run
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
+from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 
 #: Without dropout, whose masks depend on the process.
@@ -103,3 +104,19 @@ def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
         ],
         "show",
     )
+
+
+def test_plans_tell_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    for side in ("de", "en"):
+        (tmp_path / f"own/train.{side}").write_text("Haus\n")
+    tst2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"
+    for words, told in [
+        ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
+        ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; from you come {tst2013}\n"),
+        ("hybrid_gate/table2", "licensed, its files come from you (the message says which)\n"),
+        ("mma/figure2 --data own --source-lang de --target-lang en", ".mma: to be prepared\n"),
+    ]:
+        main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
+        assert told in capsys.readouterr().out, words

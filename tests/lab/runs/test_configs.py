@@ -35,13 +35,10 @@ Vaswani et al. 2017, which all follow: &vaswani
   schedule: inverse_sqrt, warm-up: 4000, peak: 1,
   loss: [label_smoothed_cross_entropy, 0.1], epochs: 0}
 
-hysan: &hysan {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
+all of HySAN: &hysan {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
   tied: all, updates: 100000, evaluated: [update, 1000, 5]}
-hysan/table1: &small {<<: *hysan, layers: 2, width: 256, ffn: 1024, heads: 4, tokens: 4096,
+hysan: {<<: *hysan, layers: 2, width: 256, ffn: 1024, heads: 4, tokens: 4096,
   corpus: iwslt14.de-en.hysan, score: tokenised_bleu}
-hysan/table2a: *small
-hysan/figure4: *small
-hysan/figure5: *small
 hysan/table2b: &base {<<: *hysan, tokens: 32768,  # 8 * 4096
   corpus: wmt14.en-de.hysan, score: compound_split_bleu}
 hysan/table3/transformer_base: *base
@@ -57,20 +54,16 @@ hybrid_gate: &xu {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [
   evaluated: [best bleu, 2000, 1], corpus: wmt14.en-de.hybrid_gate, score: nist_bleu}
 hybrid_gate/table2: {<<: *xu, corpus: wat17.ja-en.hybrid_gate}
 
-mma: &mma {<<: *vaswani, task: translation, penalty: 1, beam: 5, tokens: 4096, updates: 0,
+all of MMA: &mma {<<: *vaswani, task: translation, penalty: 1, beam: 5, tokens: 4096, updates: 0,
   longest: [0, 200]}  # fairseq's default
 mma/table1/ja-en: &wat {<<: *mma, tied: none, epochs: 20, evaluated: [best loss, 5000, 1],
   corpus: wat17.ja-en.mma, score: wat_bleu}
 mma/table1/en-ja: {<<: *wat, corpus: wat17.en-ja.mma}
 mma/table3/ja-en: *wat
 mma/figure3: *wat
-mma/table2: &iwslt {<<: *mma, tied: decoder, ffn: 1024, heads: 4, dropout: [0.3, 0, 0],
+mma: {<<: *mma, tied: decoder, ffn: 1024, heads: 4, dropout: [0.3, 0, 0],
   weight decay: 1.0e-4, epochs: 45, evaluated: [best loss, 1000, 1],
   corpus: iwslt14.de-en.mma, score: tokenised_bleu}
-mma/table3/de-en: *iwslt
-mma/table4: *iwslt
-mma/table5: *iwslt
-mma/figure2: *iwslt
 
 alignment: &ma {<<: *vaswani, task: translation, penalty: none, longest: [0, 200], beam: 5,
   tied: none, betas: [0.9, 0.998], warm-up: 8000, peak: 2, tokens: 32768, updates: 50000,

@@ -194,9 +194,6 @@ def _padding(b, m, padded, generator):
     return padding[:1].expand(b, m) if padded == "expanded" else padding
 
 
-# --- ways of solving them ------------------------------------------------------------------
-
-
 @dataclasses.dataclass(frozen=True)
 class Way:
     """A path, and what is set to send it a certain way: ``(module, name, value)`` each."""
@@ -261,9 +258,6 @@ def able(problem) -> dict[str, Way]:
     return {name: way for name, way in WAYS.items() if way.able(problem)}
 
 
-# --- and the check -------------------------------------------------------------------------
-
-
 def tensors(problem) -> dict:
     """Those that there are, by name."""
     named = {name: getattr(problem, name) for name in ("q", "k", "v", "bias", "mix")}
@@ -317,7 +311,7 @@ def check(problem, *, ways=None, learned="outputs", bounds=None, rounding=False,
         for of, want in expected_gradients.items():
             relative = error(gradients[of], want) / max(1.0, want.abs().max())
             assert relative <= gradient_bound, f"{what}, gradient of {of}: {relative}"
-        assert_nothing_comes_of_nothing(problem, got, gradients, what)
+        check_nothing_comes_of_nothing(problem, got, gradients, what)
 
 
 def error(x, want) -> float:
@@ -325,7 +319,7 @@ def error(x, want) -> float:
     return (x.double() - want).abs().nan_to_num(torch.inf).max().item()
 
 
-def assert_nothing_comes_of_nothing(problem, results, gradients, told=""):
+def check_nothing_comes_of_nothing(problem, results, gradients, told=""):
     """Exact zeros for queries without keys, and as gradients of keys that no query sees."""
     (b, h, n, _), m = problem.q.shape, problem.k.size(2)
     seen = torch.stack(
@@ -338,7 +332,7 @@ def assert_nothing_comes_of_nothing(problem, results, gradients, told=""):
     assert not any(x[zeros[of]].any() for of, x in gradients.items() if of in zeros), told
 
 
-def assert_no_worse_than_reference(way, problem, told="", margins=(1.02, 1.05)):
+def check_no_worse_than_reference(way, problem, told="", margins=(1.02, 1.05)):
     """For half precision, where the reference's own error is the measure: its norm, its largest."""
     wants, theirs, ours = (
         [*parts, *gradients.values()]

@@ -4,7 +4,6 @@ import json
 import math
 from pathlib import Path
 
-import pytest
 from cli import run_forked
 
 from fairseq_hybrid_attn.attention.paths import PATHS
@@ -24,32 +23,32 @@ def run(*arguments):
     return run_forked("benchmarks", arguments, ROOT)
 
 
-@pytest.fixture(scope="module")
-def everything(tmp_path_factory):
-    """All benchmarks at a tiny size: what was printed, and the file of results."""
-    file = tmp_path_factory.mktemp("benchmarks") / "new" / "results.json"
-    cases = dict.fromkeys(sum(CASES.values(), []))
-    done = run("--json", file, *TINY, *cases)
+def test_all_benchmarks_at_a_tiny_size(tmp_path):
+    file = tmp_path / "new" / "results.json"
+    done = run("--json", file, *TINY, *dict.fromkeys(sum(CASES.values(), [])))
     assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout, json.loads(file.read_text()), file
+    document = json.loads(file.read_text())
 
-
-def test_the_file_says_what_it_was_measured_with(everything):
-    _, document, _ = everything
     assert document["format"] == 1
     assert document["settings"]["rounds"] == 3 and document["settings"]["clock"] == "cpu"
     assert document["versions"]["torch"] and document["machine"]["cores"]
     assert document["code"]["digest"] == code_digest()
     assert len(document["load_average"]) == 2 and document["seconds"] > 0
 
-
-def test_every_case_was_measured_at_every_length(everything):
-    _, document, _ = everything
-    measured = {
-        (r["benchmark"], r["case"], r["measure"], r.get("keys", r["queries"]))
-        for r in document["results"]
-        if r["candidate"] == "chosen"
-    }
+    measured, nulls = set(), []
+    for result in document["results"]:
+        ratio, measure = result["ratio"], result["measure"]
+        assert 0 < ratio["min"] <= ratio["median"] <= ratio["max"] < math.inf
+        assert set(result["paths"]) <= set(PATHS)
+        assert measure != "generation" or result["sentences_a_second"] > 0
+        if result["candidate"] == "chosen":
+            assert result["paths"]
+            length = result.get("keys", result["queries"])
+            measured.add((result["benchmark"], result["case"], measure, length))
+        elif result["candidate"] == "null" and measure != "peak memory":
+            nulls.append(ratio["median"])
+    assert len(nulls) >= 10
+    assert 0.5 < sorted(nulls)[len(nulls) // 2] < 2  # vanilla against vanilla
     for case in CASES["operator"]:
         for length in (6, 9):
             assert ("operator", case, "forward", length) in measured
@@ -61,37 +60,11 @@ def test_every_case_was_measured_at_every_length(everything):
         for length in (6, 9):
             assert ("generation", case, "generation", length) in measured
 
-
-def test_every_result_has_its_ratio_and_path(everything):
-    _, document, _ = everything
-    for result in document["results"]:
-        ratio = result["ratio"]
-        assert 0 < ratio["min"] <= ratio["median"] <= ratio["max"] < math.inf
-        assert set(result["paths"]) <= set(PATHS)
-        if result["candidate"] == "chosen":
-            assert result["paths"]
-        if result["measure"] == "generation":
-            assert result["sentences_a_second"] > 0
-
-
-def test_vanilla_against_vanilla_is_about_one(everything):
-    _, document, _ = everything
-    nulls = [
-        result["ratio"]["median"]
-        for result in document["results"]
-        if result["candidate"] == "null" and result["measure"] != "peak memory"
-    ]
-    assert len(nulls) >= 10
-    assert 0.5 < sorted(nulls)[len(nulls) // 2] < 2
-
-
-def test_tables_are_printed_and_can_be_printed_again(everything):
-    printed, document, file = everything
     for title in ("forward", "forward + backward", "peak memory"):
-        assert f"Operator, {title}:" in printed
-    assert "Training step:" in printed and "Generation:" in printed
-    assert "*vanilla again*" in printed and "*stock again*" in printed
-    assert run("table", "--json", file).stdout == printed
+        assert f"Operator, {title}:" in done.stdout
+    assert "Training step:" in done.stdout and "Generation:" in done.stdout
+    assert "*vanilla again*" in done.stdout and "*stock again*" in done.stdout
+    assert run("table", "--json", file).stdout == done.stdout
 
 
 def test_wrong_names_are_refused():

@@ -1,7 +1,4 @@
-"""The attention module: against stock fairseq, its parts and records.
-
-Batches, padding and finite gradients are tested with whole models, which have every plan.
-"""
+"""The attention module; test_models.py has batches, padding and finite gradients."""
 
 import copy
 import math
@@ -140,9 +137,6 @@ def test_weights_are_of_one_branch_and_of_self_attention():
             module(x, key, value, need_weights=False, **more)
 
 
-# --- records -----------------------------------------------------------------------------
-
-
 @each_plan
 def test_recording_changes_nothing_and_explains_the_output(name, monkeypatch):
     module, (x, padding), plan = attention(PLANS[name]), padded(), PLANS[name]
@@ -205,9 +199,6 @@ def test_recordings_nest_and_copies_do_not_listen():
         call(module, x)
     call(module, x)
     assert (len(outer[""]), len(inner[""])) == (3, 1)
-
-
-# --- the Gaussian bias, from its equation ------------------------------------------------
 
 
 def test_gaussian_bias_is_its_equation():

@@ -17,8 +17,8 @@ from attention_problems import (
     REFERENCE,
     Thirds,
     Way,
-    assert_no_worse_than_reference,
     check,
+    check_no_worse_than_reference,
     converted,
     covering,
     error,
@@ -28,6 +28,7 @@ from attention_problems import (
 )
 
 from fairseq_hybrid_attn.attention.fused_cuda import able, path
+from fairseq_hybrid_attn.attention.fused_cuda.bounds import OPEN
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
@@ -125,7 +126,7 @@ class TestKernels:
             settings = {"numbers": (False, scale), "padded": "left", "dtype": dtype}
             problem = make(name, 70, batch=(1, 1), width=16, device=DEVICE, **settings)
             told = f"{name} {settings}"
-            assert_no_worse_than_reference(FUSED, problem, told, margins=(1.2, torch.inf))
+            check_no_worse_than_reference(FUSED, problem, told, margins=(1.2, torch.inf))
         beyond = make("hysan", 20, numbers=(False, 1e5), dtype=torch.float16, device=DEVICE)
         assert solve(FUSED, beyond)[0][0].isfinite().all()
 
@@ -147,15 +148,18 @@ class TestKernels:
     def test_the_self_test_passes_and_notices(self, monkeypatch):
         shapes = [(4, 32, 35, 35, True), (2, 20, 13, 29, False), (1, 64, 13, 13, True)]
         apply = path._Fused.apply
+
+        def without_padding(q, k, v, padding, bounds):
+            return apply(q, k, v, torch.zeros_like(padding), bounds)
+
         for dtype, shape in zip(path.DTYPES, shapes, strict=True):
             given = (torch.device(DEVICE), dtype, path._Shape(*shape))
             assert path._self_test(*given) is None
-            with monkeypatch.context() as patched:
-                patched.setattr(path._Fused, "apply", lambda q, *rest: apply(q * 1.05, *rest))
-                assert "of the self-test is off" in path._self_test(*given)
-
-
-# --- what is compiled ---------------------------------------------------------------------
+            faults = [lambda q, *rest: apply(q * 1.05, *rest)]
+            for fault in [*faults, without_padding] if shape[-1] else faults:
+                with monkeypatch.context() as patched:
+                    patched.setattr(path._Fused, "apply", fault)
+                    assert "of the self-test is off" in path._self_test(*given)
 
 
 def test_the_self_test_is_of_the_kernels_at_hand():
@@ -171,6 +175,9 @@ def test_the_self_test_is_of_the_kernels_at_hand():
         others = path._sizes(tested.q, tested.k, shape.branches, given.key_padding)
         assert sizes == others, settings
         assert shape.padded == (padded == "left") and shape.m <= 134, settings
+        # What a thread of a block multiplies fits into registers.
+        products = sizes["BLOCK_Q"] * sizes["BLOCK_K"] * sizes["D"]
+        assert products <= 1024 * 32 * sizes["num_warps"], settings
 
 
 OTHERS = [x for x in product(("fp16", "bf16", "fp32"), (32, 64, 128)) if x != ("bf16", 64)]
@@ -189,9 +196,6 @@ def test_compiles_without_a_gpu(kinds):
             assert compiled.asm["cubin"], (kernel, dtype, d_k)
 
 
-# --- what is not for the kernels ----------------------------------------------------------
-
-
 def test_what_is_refused():
     given = make("hysan", 5, width=16, device=DEVICE)
     assert path.supports(given)
@@ -205,6 +209,7 @@ def test_what_is_refused():
         {name: getattr(given, name).double() for name in ("q", "k", "v")},
         {name: torch.zeros(2, 2, 5, 129, device=DEVICE) for name in ("q", "k", "v")},
         {name: torch.zeros(0, 2, 5, 16, device=DEVICE) for name in ("q", "k", "v")},
+        {name: torch.zeros(1, device=DEVICE).expand(2, 2, OPEN, 16) for name in ("k", "v")},
     ):
         assert not path.supports(dataclasses.replace(given, **change)), change
     for name in ("q", "k", "v"):

@@ -18,8 +18,10 @@ def random(*shape, dtype=torch.float64):
     return torch.randn(shape, dtype=dtype, generator=torch.Generator().manual_seed(len(shape)))
 
 
-def sigmoid(x):
-    return 1 / (1 + torch.exp(-x))
+def defined(fusion, x):
+    """HySAN Eq. 13 and 14, by PyTorch's own gradients."""
+    gates = torch.sigmoid(torch.relu(x @ fusion.squeeze.weight.T) @ fusion.expand.weight.T)
+    return (x * gates).sum(0), gates
 
 
 def test_fusions_are_their_equations():
@@ -29,15 +31,13 @@ def test_fusions_are_their_equations():
     first, second = branches
     gated, by_hidden, by_query = (f(D, H, L).double() for f in (SG, HiddenGate, QueryGate))
     assert gated.squeeze.weight.shape == (D // 4, D) and gated.expand.weight.shape == (D, D // 4)
-    gates = (branches @ gated.squeeze.weight.T).clamp(min=0) @ gated.expand.weight.T
-    gates = sigmoid(gates)
-    g = sigmoid((hidden * by_hidden.gate.weight[0]).sum(-1, keepdim=True))  # [n, b, 1]
-    of_heads = sigmoid(torch.einsum("nbd,hd->nbh", queries, by_query.gate.weight))
+    g = torch.sigmoid((hidden * by_hidden.gate.weight[0]).sum(-1, keepdim=True))  # [n, b, 1]
+    of_heads = torch.sigmoid(torch.einsum("nbd,hd->nbh", queries, by_query.gate.weight))
     wide = torch.stack([of_heads] * (D // H), -1).flatten(2)
     for fusion, fused, its_gates in (
         (Sum(D, H, L), first + second, None),
         (Concat(D, H, L), torch.stack([first, second], 2).flatten(2), None),
-        (gated, (branches * gates).sum(0), gates),
+        (gated, *defined(gated, branches)),
         (by_hidden, (1 - g) * first + g * second, g),
         (by_query, (1 - wide) * first + wide * second, of_heads),
     ):
@@ -62,18 +62,9 @@ def test_a_single_branch_is_not_fused():
     assert not list(module.fusion.parameters())
 
 
-# --- the gated sum, whose gradient is written down ---------------------------------------
-
-
 def gated_sum(dtype=torch.float64):
     torch.manual_seed(0)
     return SG(D, H, 4).to(dtype)
-
-
-def defined(fusion, x):
-    """HySAN Eq. 13 and 14, by PyTorch's own gradients."""
-    gates = torch.sigmoid(torch.relu(x @ fusion.squeeze.weight.T) @ fusion.expand.weight.T)
-    return (x * gates).sum(0), gates
 
 
 def solve(compute, fusion, x, learned="both"):

@@ -1,8 +1,4 @@
-"""Every path, on every problem that it is able to solve, against the reference in double precision.
-
-``attention_problems.py`` makes the problems, sends each path all the ways it has, and names the
-bounds.
-"""
+"""Every path, all the ways that it has, against the reference in double precision."""
 
 import dataclasses
 import logging
@@ -17,6 +13,8 @@ from attention_problems import (
     Way,
     able,
     check,
+    check_no_worse_than_reference,
+    check_nothing_comes_of_nothing,
     converted,
     covering,
     drawn,
@@ -25,8 +23,6 @@ from attention_problems import (
     solve,
     tensors,
 )
-from attention_problems import assert_no_worse_than_reference as no_worse
-from attention_problems import assert_nothing_comes_of_nothing as nothing_comes_of_nothing
 from models import CONFIGURATIONS, build_tiny, pad
 
 from fairseq_hybrid_attn.attention import paths
@@ -95,7 +91,9 @@ def test_half_precision_is_no_worse_than_that_of_the_reference():
             for dtype in (torch.float16, torch.bfloat16):
                 problem = make(name, dtype=dtype, padded="right", batch=(5, 2), **settings)
                 for way_name, way in able(problem).items():
-                    no_worse(way, problem, f"{way_name} {name} {dtype} {settings}")
+                    check_no_worse_than_reference(
+                        way, problem, f"{way_name} {name} {dtype} {settings}"
+                    )
 
 
 def test_nothing_comes_of_nothing_in_every_precision():
@@ -107,7 +105,7 @@ def test_nothing_comes_of_nothing_in_every_precision():
         problem = make(name, (n, 20), **settings)
         for way_name, way in able(problem).items():
             told = f"{way_name} {name} {settings}"
-            nothing_comes_of_nothing(problem, *solve(way, problem), told)
+            check_nothing_comes_of_nothing(problem, *solve(way, problem), told)
 
 
 def test_digits_are_kept_however_far_below_the_best_key():
@@ -130,12 +128,8 @@ def test_digits_are_kept_however_far_below_the_best_key():
 def test_dropout_is_drawn_anew_for_each_weight():
     """The weights that are told are those before; outputs times identity are those after."""
     p = 0.3
-    for branches, n in (
-        (((GLOBAL,),), 400),
-        (((GLOBAL,), (GLOBAL,)), 400),
-        ("hysan", 60),
-        ("heads", 60),
-    ):
+    twice = ((GLOBAL,), (GLOBAL,))
+    for branches, n in (("global", 400), (twice, 400), ("hysan", 60), ("heads", 60)):
         settings = {"numbers": (True, 0.3), "mix": "1111", "need_weights": True}
         problem = make(branches, n, batch=(1, 1) if n == 400 else (2, 1), **settings)
         if n == 400:
@@ -275,11 +269,12 @@ def test_a_second_derivative_is_right_or_refused():
     assert refused == {*ours, ("grouped", False), ("step", False)}
 
 
-# --- which path ------------------------------------------------------------------------------
-
-
 def test_the_choice():
-    weights, dropout = {"need_weights": True}, {"dropout": 0.1}
+    common, weights, dropout = (
+        {"batch": (1, 1), "width": 2},
+        {"need_weights": True},
+        {"dropout": 0.1},
+    )
     for expected, name, lengths, settings in (
         ("step", "decoder", (1, 9), weights),
         ("step", "heads alike", (1, 300), {}),
@@ -308,9 +303,7 @@ def test_the_choice():
         ("reference", "decoder", (1, 20), {"batch": (0, 2)}),
         ("reference", "hysan", 100, {"batch": (0, 2)}),
     ):
-        problem = make(
-            **{"batch": (1, 1), "width": 2, "branches": name, "lengths": lengths} | settings
-        )
+        problem = make(**{"branches": name, "lengths": lengths} | common | settings)
         assert choose(problem) == expected, f"{name} {lengths} {settings}"
     with torch.no_grad():
         assert choose(make("hysan", 511)) == "blocks"
@@ -373,11 +366,7 @@ FORCED = [("hysan-gated", "blocks"), ("hysan-gated", "regions"), ("gate-query", 
 
 @pytest.mark.parametrize("name, forced", [(name, "") for name in CONFIGURATIONS] + FORCED)
 def test_a_model_trained_by_another_path_is_the_same(name, forced, monkeypatch):
-    """A few steps by the paths that are chosen, or those for long sentences, and by the reference.
-
-    In double precision, since single precision would tell a ReLU that flips from one that does
-    not, and not much else.
-    """
+    """In double precision: single precision would tell ReLUs that flip, and not much else."""
     sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [*range(4, 16), *range(6, 14), 2]]
     source, target = pad(sentences, 1, left=True), pad(sentences, 1, left=False)
     trained = []

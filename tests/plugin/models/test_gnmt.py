@@ -11,7 +11,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from models import EOS, PAD, build_tiny, dictionary, logits, pad
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask, length_penalty
+from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask
 
 SYMBOLS, ALLOWED = 70, (10, 11)
 SOURCES = [(5, 6, 7, 8, EOS), (9, EOS)]
@@ -42,17 +42,6 @@ def log_probability(model, source, target) -> float:
     """The log-probability of a target that the model is fed at once."""
     output = logits(model, [list(source)], [[EOS, *target[:-1]]])[0]
     return output.log_softmax(-1)[range(len(target)), list(target)].sum().item()
-
-
-def test_the_formula():
-    for length, alpha, penalty in (
-        (1, 0.6, 1),
-        (7, 1, 2),
-        (7, 0.5, 2**0.5),
-        (19, 2, 16),
-        (9, 0, 1),
-    ):
-        assert length_penalty(length, alpha) == pytest.approx(penalty)
 
 
 @pytest.mark.parametrize("name", ["mma", "hysan-gated", "lstm-on-top"])
@@ -96,9 +85,6 @@ def test_settings_that_do_not_fit():
     ):
         with pytest.raises(UserError, match=message):
             task(alpha).build_generator([build_tiny("mma")], Namespace(**settings))
-
-
-# -- Through the commands ---------------------------------------------------------------------
 
 
 def hypotheses(output: str, alpha: float) -> dict[int, list[str]]:

@@ -1,12 +1,7 @@
-"""LSTM on top (Ma & Zhao 2020, Eq. 16): what it computes, step by step and all at once.
-
-That a batch gives what each sentence gives alone, that no position sees its future and that half
-precision stays finite is tested for all models together in test_models.py.
-"""
+"""LSTM on top (Ma & Zhao 2020, Eq. 16); test_models.py has what holds for every model."""
 
 import itertools
 
-import pytest
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from models import (
@@ -29,9 +24,6 @@ EXACT = {"rtol": 0, "atol": 1e-10}
 def tiny(encoder=2, decoder=2, **settings):
     layers = {"encoder_lstm_layers": encoder, "decoder_lstm_layers": decoder}
     return build_tiny("lstm-on-top", **layers, **settings)
-
-
-# --- Eq. 16 -----------------------------------------------------------------------------------
 
 
 def by_hand(top, o):
@@ -106,20 +98,15 @@ DECODER_LAYER = 4 * 512 * (512 + 512) + 2 * 4 * 512
 
 
 def test_parameters():
-    assert (NETWORKS, ENCODER_LAYER, DECODER_LAYER) == (4_200_448, 1_576_960, 2_101_248)
     counts = {}
-    for sizes in ((0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (2, 2)):
-        settings = dict(zip(("encoder_lstm_layers", "decoder_lstm_layers"), sizes, strict=True))
-        limits = {"max_source_positions": 64, "max_target_positions": 64}
+    for encoder, decoder in ((0, 0), (1, 0), (2, 0), (0, 1), (0, 2), (2, 2)):
+        settings = {"encoder_lstm_layers": encoder, "decoder_lstm_layers": decoder}
+        settings |= {"max_source_positions": 64, "max_target_positions": 64}
         with torch.device("meta"):
-            counts[sizes] = parameters(build("transformer_lstm_on_top", **limits, **settings))
-    for (encoder, decoder), count in counts.items():
+            counts[encoder, decoder] = parameters(build("transformer_lstm_on_top", **settings))
         networks = ((encoder > 0) + (decoder > 0)) * NETWORKS
         layers = encoder * ENCODER_LAYER + decoder * DECODER_LAYER
-        assert count - counts[0, 0] == networks + layers, (encoder, decoder)
-
-
-# --- time ---------------------------------------------------------------------------------------
+        assert counts[encoder, decoder] - counts[0, 0] == networks + layers, (encoder, decoder)
 
 
 def test_step_by_step_with_reordering_is_all_at_once(double_softmax):
@@ -129,19 +116,6 @@ def test_step_by_step_with_reordering_is_all_at_once(double_softmax):
     model = tiny(decoder_output_dim=8, decoder_input_dim=16).double()
     assert model.decoder.top.lstm.hidden_size == 8
     check_incremental(model)
-
-
-def test_the_state_is_needed_and_reordered(double_softmax):
-    """Without either, the steps differ: the test above can fail."""
-    for forget in ("state", "order"):
-        model = tiny(0, 1).double()
-        top = model.decoder.top
-        if forget == "state":
-            top.get_incremental_state = lambda state, key: None
-        else:
-            top.reorder_incremental_state = lambda state, order: None
-        with pytest.raises(AssertionError, match="not close"):
-            check_incremental(model)
 
 
 def test_a_step_keeps_its_state_batch_first_and_knows_its_own_padding():
@@ -170,9 +144,6 @@ def test_padding_is_skipped_wherever_it_stands():
     for n in range(6):
         step = top(x[n : n + 1], padding[:, n : n + 1], state)[0]
         torch.testing.assert_close(step, whole[n], rtol=0, atol=1e-12)
-
-
-# --- training -----------------------------------------------------------------------------------
 
 
 def test_autocast():

@@ -1,6 +1,8 @@
 """Whole models: batches, positions, precisions, and the flags of the stock Transformer."""
 
 import copy
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -25,11 +27,7 @@ from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_batch_is_each_sentence_alone(name, double_softmax):
-    """Outputs and all gradients of a ragged batch, padded on either side, in double precision.
-
-    The activation is smooth: a ReLU whose input is a rounding error away from zero would make a
-    gradient differ, although the attention is right.
-    """
+    """Padded on either side, with all gradients.  A ReLU's would differ by a rounding error."""
     model = build_tiny(name, activation_fn="gelu").double()
     alone = [logits(model, [s], [p])[0] for s, p in zip(SENTENCES, PREFIXES, strict=True)]
     sum(torch.tanh(output).pow(2).sum() for output in alone).backward()
@@ -195,15 +193,12 @@ def test_a_flag_reaches_what_it_sets():
     assert shapes == [(2, 16), (16, 2)]  # the branches share one gate
 
 
-# (layers, width, FFN, heads, dropout, attention and activation dropout), from the papers; the other
-# architectures are of base size.
-BASE = (6, 512, 2048, 8, 0.1, 0.0)
-SIZES = {
-    "transformer_hysan_small": (2, 256, 1024, 4, 0.1, 0.0),
-    "transformer_hysan_big": (6, 1024, 4096, 16, 0.3, 0.0),
-    "transformer_hybrid_gate_base": (*BASE[:5], 0.1),
-    "transformer_localness_base": (*BASE[:5], 0.1),
-    "transformer_mma_iwslt": (6, 512, 1024, 4, 0.3, 0.0),
+# From the papers: dropout, and that of attention weights and activations.
+DROPOUT = {
+    "transformer_hysan_big": (0.3, 0.0),
+    "transformer_hybrid_gate_base": (0.1, 0.1),
+    "transformer_localness_base": (0.1, 0.1),
+    "transformer_mma_iwslt": (0.3, 0.0),
 }
 # What a model adds to the Transformer: gates of 2 * 512 * 512 / 16 in all twelve layers; a gate of
 # 512 in two layers; two predictors of 512 * 512 + 512 in two layers.
@@ -215,10 +210,23 @@ ADDED = {
 }
 
 
-def test_sizes_and_parameters_of_every_architecture():
+def documented_sizes():
+    """Layers, width, feed-forward width and heads of each architecture, from docs/models.md."""
+    page = (Path(__file__).parents[3] / "docs/models.md").read_text()
+    sizes = {}
+    for names, *size in re.findall(r"^\| (.*) \| (\d+), (\d+), (\d+), (\d+) \|", page, re.M):
+        first, *others = re.findall("`(.*?)`", names)
+        for name in (first, *others):
+            sizes[name.replace("…", first)] = [int(number) for number in size]
+    return sizes
+
+
+def test_sizes_and_parameters_of_every_architecture_are_the_documented_ones():
     limits, counts = {"max_source_positions": 64, "max_target_positions": 64}, {}
-    for arch in ARCHITECTURES:
-        layers, width, ffn, heads, dropout, others = SIZES.get(arch, BASE)
+    sizes = documented_sizes()
+    assert sorted(sizes) == ARCHITECTURES
+    for arch, (layers, width, ffn, heads) in sizes.items():
+        dropout, others = DROPOUT.get(arch, (0.1, 0.0))
         with torch.device("meta"):
             model = build(arch, **limits)
         counts[arch] = parameters(model)

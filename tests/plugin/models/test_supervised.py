@@ -30,11 +30,9 @@ from fairseq_hybrid_attn.alignment_data import check_alignments
 from fairseq_hybrid_attn.criterions import SupervisedAttention, gold_attention, recorded_head
 from fairseq_hybrid_attn.errors import UserError
 
-CRITERION = "label_smoothed_cross_entropy_with_supervised_attention"
 SOURCES = [[5, 6, 7, 8, 9], [10], [9, 4], [12, 4, 4, 4, 5]]
 TARGETS = [[7, 6, 5], [11], [4, 9, 8, 7], [5, 4]]
 LINKS = [[(0, 2), (1, 1), (2, 0), (3, 0)], [(0, 0)], [], [(4, 0)]]
-E1, E4 = math.exp(-1), math.exp(-4)  # a Gaussian of variance 0.5, one and two tokens away
 
 
 def dataset(sources, targets, links, **settings):
@@ -55,8 +53,8 @@ def batch(sources=SOURCES, targets=TARGETS, links=LINKS, **settings):
     return pairs.collater([pairs[number] for number in range(len(pairs))])
 
 
-def criterion(load_dataset=None, **settings):
-    task = SimpleNamespace(target_dictionary=dictionary(12), load_dataset=load_dataset)
+def criterion(**settings):
+    task = SimpleNamespace(target_dictionary=dictionary(12), load_dataset=None)
     return SupervisedAttention(task, sentence_avg=False, label_smoothing=0.1, **settings)
 
 
@@ -80,61 +78,40 @@ def attention_of(model, sample, *which):
     return attention(sample["net_input"]["src_tokens"].ne(PAD))
 
 
-# --- A* -----------------------------------------------------------------------------------------
-
-
-def gold(sample, variance=0.5):
+def gold(sample, variance):
     src = sample["net_input"]["src_tokens"]
     return gold_attention(sample["alignments"], src, sample["target"], PAD, variance)
 
 
-def rows(*weights):
-    """Rows of weights, each scaled to sum to 1."""
-    table = torch.tensor(weights)
+def gold_by_hand(source, target, links, variance=0.5):
+    """A* of one sentence: a Gaussian around each link, and nothing for the end symbols."""
+    table = torch.zeros(len(target) + 1, len(source) + 1)
+    for t, s in product(range(len(target)), range(len(source))):
+        squares = [(s - linked) ** 2 for linked, word in set(links) if word == t]
+        table[t, s] = sum(math.exp(-square / 2 / max(variance, 1e-30)) for square in squares)
     return table / table.sum(dim=1, keepdim=True).clamp(min=1e-9)
 
 
-def test_each_link_is_a_gaussian_along_the_source():
-    (found,) = gold(batch([[4] * 5], [[4] * 4], [[(2, 0), (0, 1), (1, 2), (3, 2)]]))
-    expected = rows(
-        [E4, E1, 1, E1, E4, 0],
-        [1, E1, E4, math.exp(-9), math.exp(-16), 0],  # cut off, and nothing for the end symbol
-        [E1 + math.exp(-9), 1 + E4, 2 * E1, 1 + E4, E1 + math.exp(-9), 0],
-        [0.0] * 6,  # no link
-        [0.0] * 6,  # the end symbol
-    )
-    torch.testing.assert_close(found, expected)
-
-
-def test_other_variances_and_a_link_given_twice():
-    sample = batch([[4] * 3], [[4] * 3], [[(2, 0), (0, 1), (1, 1), (1, 1)]])
-    expected = rows([0, 0, 1, 0], [1, 1, 0, 0], *([[0.0] * 4] * 2))
-    torch.testing.assert_close(gold(sample, 0.0)[0], expected)
-    torch.testing.assert_close(gold(sample, 1e-30)[0], expected)
-    once = batch([[4] * 3], [[4] * 3], [[(2, 0), (0, 1), (1, 1)]])
-    assert gold(sample).equal(gold(once))
-    near, far = math.exp(-0.5 / 9), math.exp(-2 / 9)
-    torch.testing.assert_close(gold(sample, 9.0)[0, 0], rows([far, near, 1, 0])[0])
-
-
-def test_gold_of_a_batch_is_that_of_each_sentence():
-    """The second batch has targets of one word, so another row's alignment would show."""
-    short = ([[5, 6, 7, 8], [9, 10], [4, 5]], [[7], [4], [6]], [[(0, 0)], [(0, 0)], [(1, 0)]])
-    for data in ((SOURCES, TARGETS, LINKS), short):
-        for left_source, left_target in ((0, 0), (0, 1), (1, 0), (1, 1)):
+def test_gold_attention_is_gaussians_along_the_source_in_any_batch():
+    """The second batch has targets of one word, so another row's alignment would show; the third
+    has several links of a word, one of them twice."""
+    for data in (
+        (SOURCES, TARGETS, LINKS),
+        ([[5, 6, 7, 8], [9, 10], [4, 5]], [[7], [4], [6]], [[(0, 0)], [(0, 0)], [(1, 0)]]),
+        ([[4] * 5], [[4] * 4], [[(2, 0), (0, 1), (1, 2), (3, 2), (3, 2)]]),
+    ):
+        both = (False, True)
+        for left_source, left_target, variance in product(both, both, (0.0, 1e-30, 0.5, 9.0)):
             sample = batch(*data, left_pad_source=left_source, left_pad_target=left_target)
+            found = gold(sample, variance)
             for row, number in enumerate(sample["id"].tolist()):
                 source, target, links = (side[number] for side in data)
-                found = gold(sample)[row]
-                first = len(found) - len(target) - 1 if left_target else 0
-                expected = torch.zeros_like(found)
-                if links:
-                    (alone,) = gold(batch([source], [target], [links]))
-                    expected[first : first + len(target) + 1, : len(source) + 1] = alone
-                torch.testing.assert_close(found, expected)
-
-
-# --- Eq. 13 -------------------------------------------------------------------------------------
+                first = found.size(1) - len(target) - 1 if left_target else 0
+                expected = torch.zeros_like(found[row])
+                expected[first : first + len(target) + 1, : len(source) + 1] = gold_by_hand(
+                    source, target, links, variance
+                )
+                torch.testing.assert_close(found[row], expected)
 
 
 def test_distances_are_equation_13_alone_and_in_any_batch():
@@ -144,7 +121,7 @@ def test_distances_are_equation_13_alone_and_in_any_batch():
             sample = batch(*([part] for part in data))
             (weights,) = attention_of(model, sample)
             torch.testing.assert_close(weights.sum(1), torch.ones(len(data[1]) + 1))
-            (wanted,) = gold(sample) if data[2] else [torch.zeros_like(weights)]
+            wanted = gold_by_hand(*data)
             squares = (wanted - weights.detach()).double() ** 2
             alone.append(math.sqrt(squares[wanted.sum(1) > 0].sum()))
         assert alone[2] == 0 and min(alone[0], alone[1], alone[3]) > 0.1, name
@@ -156,36 +133,23 @@ def test_distances_are_equation_13_alone_and_in_any_batch():
             assert supervised.tolist() == [number != 2 for number in order], name
 
 
-def heads_by_hand(layer, query, key):
-    """The weights of each head, from the projections."""
-    attention = layer.encoder_attn
-    q, k = attention.q_proj(query), attention.k_proj(key)
-    size = q.size(-1) // attention.num_heads
-    return [
-        torch.einsum("tbd,sbd->bts", q[..., h : h + size], k[..., h : h + size])
-        .div(math.sqrt(size))
-        .softmax(-1)
-        for h in range(0, q.size(-1), size)
-    ]
-
-
 def test_a_head_is_that_head():
     """Before dropout of attention weights."""
     sample = batch([SOURCES[0]], [TARGETS[0]], [LINKS[0]])
     for name in TRANSFORMERS:
-        model, inputs = model_of(name, attention_dropout=0.5).train(), []
-        for layer in model.decoder.layers:
+        model, given = model_of(name, attention_dropout=0.5), {}
+        layers = model.decoder.layers
+        for layer in layers:
             layer.encoder_attn.register_forward_pre_hook(
-                lambda m, _, given, to=inputs: to.append((given["query"], given["key"])),
+                lambda attention, _, settings, to=given: to.update({attention: settings}),
                 with_kwargs=True,
             )
-        last = len(model.decoder.layers) - 1
-        for which, layer, head in (((), last, 3), ((1, 2), 0, 1), ((-2, -4), last - 1, 0)):
-            inputs.clear()
-            found = attention_of(model, sample, *which)
-            by_hand = heads_by_hand(model.decoder.layers[layer], *inputs[layer])
-            torch.testing.assert_close(found, by_hand[head], msg=f"{name} {which}")
-        assert not any(layer._forward_hooks for layer in model.decoder.layers)  # they are gone
+        for which, layer, head in (((), -1, 3), ((1, 2), 0, 1), ((-2, -4), -2, 0)):
+            found = attention_of(model.train(), sample, *which)
+            attention = layers[layer].encoder_attn.eval()
+            _, expected = attention(**{**given[attention], "need_head_weights": True})
+            torch.testing.assert_close(found, expected[head], msg=f"{name} {which}")
+        assert not any(layer._forward_hooks for layer in layers)  # they are gone
 
 
 def test_the_loss_is_fairseq_s_plus_the_weighted_sum_of_distances():
@@ -219,9 +183,6 @@ def test_logs_are_summed_over_processes_and_batches():
             loss.reduce_metrics(outputs)
         found = aggregated.get_smoothed_values()["attention_loss"]
         assert found == pytest.approx(mean, abs=1e-3) and found > 0.1
-
-
-# --- the gradient -------------------------------------------------------------------------------
 
 
 def gradients_of_distances(model, *which):
@@ -304,37 +265,25 @@ def test_layerdrop():
     assert seen == {0, 3}
 
 
-# --- mistakes -----------------------------------------------------------------------------------
-
-
-def test_wrong_settings_are_refused():
-    for settings, said in (
-        ({"supervision_weight": -1.0}, "--supervision-weight -1.0"),
-        ({"supervision_weight": math.nan}, "--supervision-weight nan"),
-        ({"gold_variance": -0.5}, "--gold-variance -0.5"),
-        ({"gold_variance": math.inf}, "--gold-variance inf"),
+def test_wrong_settings_and_missing_heads_are_refused():
+    stock, one_head = build_stock(), lstm()
+    self_attention = build_stock(no_cross_attention=True, cross_self_attention=True)
+    for model, settings, said in (
+        (stock, {"supervision_weight": -1.0}, "--supervision-weight -1.0"),
+        (stock, {"supervision_weight": math.nan}, "--supervision-weight nan"),
+        (stock, {"gold_variance": -0.5}, "--gold-variance -0.5"),
+        (stock, {"gold_variance": math.inf}, "--gold-variance inf"),
+        (stock, {"supervised_layer": 3}, "--supervised-layer 3: this model has 2; use 1 to 2"),
+        (stock, {"supervised_layer": 0}, "--supervised-layer 0"),
+        (stock, {"supervised_head": -5}, "--supervised-head -5: this model has 4"),
+        (one_head, {"supervised_head": 2}, "--supervised-head 2: this model has 1"),
+        (one_head, {"supervised_layer": 2}, "--supervised-layer 2: this model has 1"),
+        (lstm(decoder_attention="0"), {}, "LSTMModel has no cross-attention"),
+        (self_attention, {}, "no cross-attention"),
+        (torch.nn.Linear(1, 1), {}, "Linear has no cross-attention"),
     ):
         with pytest.raises(UserError, match=said):
-            criterion(**settings)
-
-
-def test_missing_heads_are_refused():
-    for name, settings, said in (
-        ("stock", {"supervised_layer": 3}, "--supervised-layer 3: this model has 2; use 1 to 2"),
-        ("stock", {"supervised_layer": 0}, "--supervised-layer 0"),
-        ("stock", {"supervised_head": -5}, "--supervised-head -5: this model has 4"),
-        ("lstm", {"supervised_head": 2}, "--supervised-head 2: this model has 1"),
-        ("lstm", {"supervised_layer": 2}, "--supervised-layer 2: this model has 1"),
-    ):
-        with pytest.raises(UserError, match=said):
-            criterion(**settings)(model_of(name), batch())
-    for model, said in (
-        (lstm(decoder_attention="0"), "LSTMModel has no cross-attention"),
-        (build_stock(no_cross_attention=True, cross_self_attention=True), "no cross-attention"),
-        (torch.nn.Linear(1, 1), "Linear has no cross-attention"),
-    ):
-        with pytest.raises(UserError, match=said), recorded_head(model):
-            pass
+            criterion(**settings)(model, batch())
 
 
 def test_alignments_that_do_not_fit_are_refused(monkeypatch):
@@ -362,8 +311,6 @@ def test_alignments_that_do_not_fit_are_refused(monkeypatch):
         assert "no link at all" in refusal([[]] * 4)
 
 
-# --- learning -----------------------------------------------------------------------------------
-
 SYMBOLS = 8
 
 
@@ -388,7 +335,7 @@ def learned(model, weight, rate):
     sample = batch(*pairs(100, generator))
     with torch.no_grad():
         attention = attention_of(model.eval(), sample)
-    links = gold(sample, variance=0.0)
+    links = gold(sample, 0.0)
     hits = links.gather(2, attention.argmax(2, keepdim=True)).sum()
     # As many links as there are target words on both sides: AER = 1 - 2 hits / (2 words).
     return float(1 - hits / links.sum()), float((links * attention).sum() / links.sum())
@@ -403,10 +350,8 @@ def test_the_supervised_loss_lowers_the_alignment_error_on_held_out_sentences(na
     assert after[1] > before[1] + 0.2
 
 
-# --- the commands -------------------------------------------------------------------------------
-
-
 SKIP = "--skip-invalid-size-inputs-valid-test"
+CRITERION = "label_smoothed_cross_entropy_with_supervised_attention"
 FLAGS = ("--criterion", CRITERION, "--load-alignments", SKIP)
 
 
@@ -425,44 +370,35 @@ def test_train_validate_and_generate(corpus, tmp_path):
     assert "attention_loss" in done.stdout + done.stderr
 
 
-def with_alignments(corpus, folder, links):
-    """The same data with other alignments of the training text."""
-    shutil.copytree(corpus, folder)
-    prefix = folder / "train.align.de-en"
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=None)
-    for line in links:
-        builder.add_item(torch.tensor(line, dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
-    return folder
-
-
-def load(folder, load_alignments=True, **settings):
+def load(data, load_alignments=True, **settings):
     settings = {"train_subset": "train", "required_seq_len_multiple": 1, **settings}
-    settings |= {"data": str(folder), "load_alignments": load_alignments, "dataset_impl": "mmap"}
+    settings |= {"data": str(data), "load_alignments": load_alignments, "dataset_impl": "mmap"}
     task = TranslationTask.setup_task(OmegaConf.structured(TranslationConfig(**settings)))
     SupervisedAttention(task, sentence_avg=False, label_smoothing=0.1)
     for split in ("test", "valid", "train"):
         task.load_dataset(split, epoch=1, combine=False)
 
 
-def test_the_task_checks_what_it_loads(corpus, tmp_path):
+def test_the_task_checks_what_it_loads(corpus):
     load(corpus)
-    short = with_alignments(corpus, tmp_path / "short", [[0, 0]] * 199)
-    for folder, settings, said in (
-        (corpus, {"load_alignments": False}, "--load-alignments"),
-        (corpus, {"load_alignments": False, "train_subset": "valid"}, "^valid has no alignments"),
-        (corpus, {"truncate_source": True}, "cannot be used with supervised attention"),
-        (corpus, {"num_batch_buckets": 2}, "cannot be used with supervised attention"),
-        (short, {}, "199 lines of alignments, but 200 sentence pairs"),
+    for settings, said in (
+        ({"load_alignments": False}, "--load-alignments"),
+        ({"load_alignments": False, "train_subset": "valid"}, "^valid has no alignments"),
+        ({"truncate_source": True}, "cannot be used with supervised attention"),
+        ({"num_batch_buckets": 2}, "cannot be used with supervised attention"),
     ):
         with pytest.raises(UserError, match=said):
-            load(folder, **settings)
+            load(corpus, **settings)
 
 
 def test_wrong_alignments_end_training_with_a_message(corpus, tmp_path):
-    links = [[]] * 200
-    links[99] = [0, 0, 30, 0]
-    data = with_alignments(corpus, tmp_path / "bin", links)
+    data = shutil.copytree(corpus, tmp_path / "bin")
+    prefix = data / "train.align.de-en"
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=None)
+    for number in range(200):
+        links = [0, 0, 30, 0] if number == 99 else []
+        builder.add_item(torch.tensor(links, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
     done = train(data, "model", "transformer_mma", *FLAGS, cwd=tmp_path, expect=1)
     assert "line 100: 30-0, but the source has" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout

@@ -1,0 +1,331 @@
+"""What only one path can get wrong; test_paths.py holds all of them against the reference."""
+
+import dataclasses
+import logging
+from itertools import product
+
+import numpy
+import pytest
+import torch
+from attention_problems import BRANCHES, WAYS, check, make, solve, tensors
+from brute_force import KINDS
+from scipy.special import softmax
+from torch.utils.checkpoint import checkpoint
+
+from fairseq_hybrid_attn.attention import blocks, flash, grouped, regions, short
+from fairseq_hybrid_attn.attention.block_layout import layout
+from fairseq_hybrid_attn.attention.reference import masked_softmax, reference
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST, Band, local
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+class TestReference:
+    def test_it_is_the_definition_position_by_position(self):
+        for words in (
+            [["global"], ["past"], ["future"], ["local2"]],
+            [["past"], ["local_past2"]],
+            [["global", "local1", "future", "past"]],
+            [["local3", "past", "past", "global"], ["future"]],
+            [[f"{kind}{k}"] for k in range(1, 10) for kind in ("local", "local_past")],
+        ):
+            branches = tuple(tuple(KINDS[word][0] for word in branch) for branch in words)
+            for n, padded in ((1, "left"), (2, "right"), (4, "left"), (7, "right"), (8, "left")):
+                settings = {"padded": padded, "bias": "bhnm", "seed": n, "dtype": torch.float64}
+                problem = make(branches, n, width=3, need_weights=True, **settings)
+                result, mix = reference(problem), torch.rand(len(branches), 4, 1, n, 1).double()
+                names = ("q", "k", "v", "bias", "key_padding")
+                q, k, v, bias, padding = (getattr(problem, x).numpy(force=True) for x in names)
+                weights = numpy.zeros((len(branches), *bias.shape))
+                for branch, b, h, i in numpy.ndindex(weights.shape[:4]):
+                    heads = words[branch]
+                    _, allows = KINDS[heads[h % len(heads)]]
+                    seen = [j for j in range(n) if not padding[b, j] and allows(i, j)]
+                    if seen:
+                        scores = k[b, h, seen] @ q[b, h, i] + bias[b, h, i, seen]
+                        weights[branch, b, h, i, seen] = softmax(scores)
+                for found, want in ((result.weights, weights), (result.outputs, weights @ v)):
+                    torch.testing.assert_close(found, torch.from_numpy(want), rtol=0, atol=1e-12)
+                mixed = reference(dataclasses.replace(problem, mix=mix)).outputs
+                expected = sum(share * x for share, x in zip(mix, result.outputs, strict=True))
+                torch.testing.assert_close(mixed, expected[None], rtol=0, atol=1e-12)
+
+    def test_forbidden_scores_cannot_be_seen_whatever_they_are(self):
+        scores = torch.tensor([[1.0, 2.0, float("inf")], [1.0, 2.0, 3e38], [-3e38, -3e38, 0.0]])
+        weights = masked_softmax(scores, torch.tensor([True, True, False]))
+        first = torch.tensor([1.0, 2.0]).softmax(-1).tolist()
+        torch.testing.assert_close(weights, torch.tensor([[*first, 0], [*first, 0], [0.5, 0.5, 0]]))
+
+    def test_half_precision_scores_beyond_its_range(self):
+        """q k = -90,000 and 90,000, where float16 ends at 65,504."""
+        problem = dataclasses.replace(
+            make(((PAST,), (GLOBAL,)), 2, batch=(1, 1), need_weights=True),
+            q=torch.tensor([[-300.0, 0], [300.0, 0]]).half()[None, None],
+            k=torch.tensor([[300.0, 0], [300.0, 0]]).half()[None, None],
+            v=torch.ones(1, 1, 2, 1).half(),
+        )
+        assert (reference(problem).outputs == 1).all()
+        with torch.autocast("cpu", dtype=torch.float16):
+            assert (reference(problem).outputs == 1).all()
+
+    def test_softmax_of_half_precision_is_taken_in_single(self):
+        for dtype in HALF:
+            result = reference(make("global", 50, dtype=dtype, need_weights=True))
+            assert result.weights.dtype == torch.float32 and result.outputs.dtype == dtype
+            assert (result.weights.sum(-1) - 1).abs().max() < 1e-6
+
+
+def everything(way, problem):
+    parts, gradients = solve(way, problem)
+    return [*parts, *gradients.values()]
+
+
+class TestShort:
+    def test_dropout_of_nearly_nothing_and_of_all(self):
+        for p in (1e-9, 0.5, 1.0):
+            given = make("hysan", 5, dropout=p)
+            outputs, *gradients = everything(WAYS["short"], given)
+            assert all(x.isfinite().all() for x in (outputs, *gradients))
+            assert (outputs == 0).all() == (p == 1.0)
+            if p == 1e-9:
+                whole = reference(dataclasses.replace(given, dropout=0)).outputs
+                torch.testing.assert_close(outputs, whole)
+
+    def test_activations_may_be_computed_again(self):
+        """With the same random numbers, as --checkpoint-activations does."""
+        given, gradients = make("hysan", 7, dropout=0.5), []
+        leaves = (given.q, given.k, given.v)
+
+        def layer(q, k, v):
+            return short.short(dataclasses.replace(given, q=q, k=k, v=v)).outputs.tanh()
+
+        for again in (False, True):
+            torch.manual_seed(3)
+            output = checkpoint(layer, *leaves, use_reentrant=False) if again else layer(*leaves)
+            gradients.append(torch.autograd.grad(output.sum(), leaves))
+        assert all(a.equal(b) for a, b in zip(*gradients, strict=True))
+
+    def test_autocast_changes_no_more_than_its_inputs(self):
+        for dtype in HALF:
+            given = make("hysan", 10, dtype=dtype)
+            plain = everything(WAYS["short"], given)
+            with torch.autocast("cpu", dtype=dtype):
+                cast = everything(WAYS["short"], given)
+                assert short.short(make("hysan", 10)).outputs.dtype == torch.float32
+            assert all(a.equal(b) for a, b in zip(plain, cast, strict=True))
+
+    def test_masks_are_remembered_within_bounds(self):
+        short._masks.cache_clear()
+        for n in range(1, 200):
+            short.short(make("hybrid", n, batch=(1, 1)))
+        info = short._masks.cache_info()
+        assert info.currsize <= info.maxsize and info.hits == 0
+        assert info.maxsize * short.LARGEST_CACHED_MASK * 4 <= 64 * 2**20
+        short.short(make("six", 600, batch=(1, 1)))
+        assert short._masks.cache_info().misses == info.misses
+        short.short(make("hybrid", 199, batch=(1, 1)))
+        assert short._masks.cache_info().hits == 1
+
+
+def panels(name, n, m):
+    """Of one of ``BRANCHES``, or of patterns."""
+    patterns = tuple(branch[0] for branch in BRANCHES[name]) if isinstance(name, str) else name
+    return patterns, layout(patterns, n, m, torch.float32, torch.device("cpu"))
+
+
+class TestBlocks:
+    def test_a_layout_covers_every_allowed_pair_once(self):
+        """Zone and sides together are the mask, of each branch; the rest is nobody's."""
+        odd = ("not a band", "only not a band", "beside", "far away", "a gap", "wide", "nobody")
+        lengths = ((100, 100), (300, 300), (60, 170), (40, 800))
+        for name, (n, m) in product(("hysan", *odd), lengths):
+            patterns, found = panels(name, n, m)
+            covered = torch.zeros(len(patterns), n, m)
+            for panel in found:
+                for block in panel.blocks:
+                    covered[:, block.rows, block.zone] += block.mask
+                    for side in block.sides:
+                        covered[side.branches, block.rows, side.keys] += 1
+            want = torch.stack([pattern.mask(n, m) for pattern in patterns]).float()
+            torch.testing.assert_close(covered, want, rtol=0, atol=0)
+
+    def test_little_is_computed_twice_or_in_vain(self):
+        """Little is masked, far keys are multiplied once for all branches, and no future."""
+        _, (panel,) = panels("hysan", 512, 512)
+        masked = sum(block.mask.numel() for block in panel.blocks)
+        sides = [side.keys for block in panel.blocks for side in block.sides]
+        assert masked < 0.6 * 512**2 and sum(x.stop - x.start for x in sides) * 64 < 512**2
+        counts = [len(panel.blocks) for m in (150, 512, 768) for panel in panels("hysan", m, m)[1]]
+        assert counts == [5, 8, 6]
+        for patterns, most in (((PAST, local(0)), 0.6), ((Band(40, 0),), 0.2)):
+            computed = sum(
+                (panel.rows.stop - panel.rows.start) * (panel.keys.stop - panel.keys.start)
+                for panel in panels(patterns, 1024, 1024)[1]
+            )
+            assert computed < most * 1024**2
+
+    def test_a_branch_without_a_share_is_left_to_another_path(self, monkeypatch, caplog):
+        """Scores so far below the highest that one softmax for all branches would lose them."""
+        blocks._tell_once.cache_clear()
+        calls = []
+        monkeypatch.setattr(blocks, "short", lambda p: calls.append(p) or short.short(p))
+        with caplog.at_level(logging.INFO, logger=blocks.__name__):
+            for padded, (gap, more) in product(("none", "left"), ((10.0, 0), (60.0, 1))):
+                given = make("hysan", 80, padded=padded)
+                with torch.no_grad():
+                    given.q[..., 0] = 1.0
+                    given.k[..., 0] = 0.0
+                    given.k[:, :, 40, 0] = gap  # one key above all others
+                before = len(calls)
+                check(given, ways={"blocks": WAYS["blocks"]})
+                assert len(calls) == before + more
+        said = "path blocks leaves problems with very small shares to path short"
+        assert caplog.messages == [said]
+
+    def test_it_solves_ordinary_problems_itself_and_heads_lie_side_by_side(self):
+        """Outputs lie in memory as the layer joins them: ``[l, b, n, h, d_k]``."""
+        for padded, name in product(
+            ("none", "left", "scattered"), ("hysan", "decoder", "beside", "empty")
+        ):
+            given = make(name, 150, padded=padded)
+            patterns = tuple(branch[0] for branch in given.branches)
+            found = blocks.solve(given.q, given.k, given.v, given.key_padding, patterns)
+            assert found is not None
+            assert blocks.blocks(given).outputs.transpose(2, 3).is_contiguous()
+
+    def test_scores_are_kept_for_the_gradient_only_if_they_are_few(self, monkeypatch):
+        given = make("hysan", 150)
+        for most, kept in ((blocks.SMALL, 1), (0, 0)):
+            monkeypatch.setattr(blocks, "SMALL", most)
+            saved = blocks.blocks(given).outputs.grad_fn.saved_tensors
+            assert sum(x is not None and x.shape == (8, 150, 150) for x in saved) == kept
+
+
+class TestRegions:
+    """The kernel under the path, and when it steps aside."""
+
+    @pytest.fixture(autouse=True)
+    def untested(self):
+        flash._passes_its_test.cache_clear()
+        yield
+        flash._passes_its_test.cache_clear()
+
+    def test_the_kernel_passes_its_test_and_can_be_switched_off(self, monkeypatch):
+        torch.manual_seed(0)
+        expected = torch.rand(3)
+        torch.manual_seed(0)
+        for dtype in (torch.float32, torch.float64):
+            assert flash.available(torch.zeros(1, dtype=dtype))
+        assert torch.rand(3).equal(expected)  # random numbers are left alone
+        assert not flash.available(torch.zeros(1, dtype=torch.float16))
+        assert not flash.available(torch.zeros(1, device="meta"))
+        monkeypatch.setattr(flash, "ENABLED", False)
+        assert not regions.able(make("hysan", 1050, batch=(1, 1)))
+        problem = make("heads", 600, batch=(1, 2), width=4)
+        assert grouped.applies(problem) and grouped._way(problem) is grouped._in_blocks
+        check(problem, ways={"grouped": WAYS["grouped"]})
+
+    def test_a_kernel_that_fails_is_not_used(self, monkeypatch, caplog):
+        forward, backward = flash.forward, flash.backward
+        problem = make("hysan", 1050, batch=(1, 2))
+        errors = AttributeError("no operator"), TypeError("x")
+        for fault in ("lse", "nan", "causal", 0, 1, 2, *errors):
+
+            def faulty_forward(*args, causal=False, fault=fault, **kwargs):
+                if isinstance(fault, Exception):
+                    raise fault
+                output, lse = forward(*args, causal=causal and fault != "causal", **kwargs)
+                if fault == "lse":  # as if rows without keys had another one
+                    lse = lse.masked_fill(lse == 0, -torch.inf)
+                if fault == "nan":
+                    output = output.where(output != output.max(), torch.nan)
+                return output, lse
+
+            def faulty_backward(*args, fault=fault, **kwargs):
+                found = enumerate(backward(*args, **kwargs))
+                return [x * (1.001 if fault == i else 1) for i, x in found]
+
+            monkeypatch.setattr(flash, "forward", faulty_forward)
+            monkeypatch.setattr(flash, "backward", faulty_backward)
+            flash._passes_its_test.cache_clear()
+            caplog.clear()
+            assert not any(regions.applies(problem) for _ in range(2)), fault
+            assert len(caplog.records) == 1 and "slower" in caplog.text, fault
+
+    def test_stand_in(self):
+        """Its product with the gradient is delta, and the gradient hardly changes."""
+        dtypes, sizes = (torch.float32, torch.float64), (0.0, 1e-30, 1e-14, 1e-5, 1.0, 1e10)
+        for dtype, size, delta in product(dtypes, sizes, (0.0, 1e-20, -3.0, 1e8)):
+            torch.manual_seed(0)
+            grad = torch.randn(2, 3, 5, 8, dtype=dtype) * size
+            before, deltas = grad.clone(), torch.full((2, 3, 5), delta, dtype=dtype)
+            stand_in = flash.stand_in(grad, deltas)
+            assert stand_in.isfinite().all()
+            off = (grad.double() * stand_in.double()).sum(-1) - deltas.double()
+            # Numbers of 1e-15 are added where there is next to nothing.
+            assert off.abs().max() <= 1e-6 * abs(delta) + 1e-14, (dtype, size, delta)
+            changed = (grad - before).abs().max()
+            assert changed <= max(1e-15, 2e-12 * abs(delta)), (dtype, size, delta)
+
+    def test_branches_whose_gradients_cancel(self):
+        """The shares of grad vanish in a region, what they have to take off does not."""
+        settings = {"batch": (1, 1), "width": 2, "dtype": torch.float64}
+        upstream = torch.randn(2, 1, 1, 20, 2, dtype=torch.float64)
+        # In row i the past has the share w in global and 1 in past: grad_past = -w grad_global.
+        ours, theirs = (make(((GLOBAL,), (PAST,)), 20, **settings) for _ in range(2))
+        scores = (ours.q @ ours.k.mT).detach()[0, 0]
+        past = scores.masked_fill(torch.ones(20, 20).triu(1).bool(), -torch.inf)
+        upstream[1] = -(past.logsumexp(-1) - scores.logsumexp(-1)).exp()[:, None] * upstream[0]
+        results = [
+            torch.autograd.grad((path(given).outputs * upstream).sum(), [*tensors(given).values()])
+            for path, given in ((regions.regions, ours), (reference, theirs))
+        ]
+        for got, want in zip(*results, strict=True):
+            torch.testing.assert_close(got, want, rtol=0, atol=1e-9)
+
+
+class TestGrouped:
+    def test_the_way(self):
+        for way, name, lengths, settings in (
+            (grouped._plain, "heads", 128, {}),
+            (grouped._in_blocks, "heads", 129, {}),
+            (grouped._in_blocks, "heads", 399, {}),
+            (grouped._by_groups, "heads", 400, {}),
+            (grouped._plain, "heads", 400, {"dropout": 0.1}),
+            (grouped._in_blocks, "heads", (399, 400), {}),
+            (grouped._in_blocks, "half bands", 500, {}),
+            (grouped._by_groups, "heads", 400, {"dtype": torch.bfloat16}),
+        ):
+            problem = make(name, lengths, batch=(1, 2), **settings)
+            assert grouped._way(problem) is way, (name, lengths)
+
+    def test_padding_is_remembered_only_while_it_is_the_same(self):
+        first, padding = make("heads", 12), torch.zeros(4, 12, dtype=torch.bool)
+
+        def check_with(problem, padding):
+            given = dataclasses.replace(problem, key_padding=padding)
+            check(given, ways={"grouped": WAYS["grouped"]})
+
+        check_with(first, padding)
+        joined = grouped._last
+        check_with(first, padding)
+        assert grouped._last is joined
+        padding[1, 7:] = True  # the same tensor, changed
+        check_with(first, padding)
+        padding.data[:, :4] = True  # unnoticed by autograd
+        check_with(first, padding)
+        for _ in range(3):  # another tensor, perhaps at the same address
+            del padding
+            padding = torch.rand(4, 12) < 0.5
+            check_with(first, padding)
+        for problem in (
+            make("heads", (3, 12)),  # other heads' and queries' masks
+            make("local", 12),
+            make("heads", 12, dtype=torch.float64),
+            make(((PAST, PAST, local(2), GLOBAL),), 12),
+            first,
+        ):
+            check_with(problem, padding)
+        with torch.inference_mode():
+            given = dataclasses.replace(first, key_padding=torch.rand(4, 12) < 0.5)
+            torch.testing.assert_close(grouped.grouped(given).outputs, reference(given).outputs)

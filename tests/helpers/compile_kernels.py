@@ -47,28 +47,18 @@ def compile_all(branches: int, d_k: int, dtype: str, capability: int) -> dict:
 
 
 if __name__ == "__main__":
-    import itertools
-    import re
     import subprocess
     import tempfile
+    from itertools import product
     from pathlib import Path
 
     cuobjdump = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
-    for capability, dtype, d_k, branches in itertools.product(
-        (90, 80), ("bf16", "fp32", "fp16"), (64, 128), (4, 1)
-    ):
+    for capability, dtype, d_k, branches in product((90, 80), TYPES, (64, 128), (4, 1)):
         for name, kernel in compile_all(branches, d_k, dtype, capability).items():
             with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
                 file.write(kernel.asm["cubin"])
                 file.flush()
-                done = subprocess.run(
-                    [cuobjdump, "-res-usage", file.name], capture_output=True, text=True, check=True
-                )
-            # What does not fit into registers (255 at most) lies on the stack.
-            used = re.findall(r"(REG|STACK):(\d+)", done.stdout)
-            print(
-                f"sm_{capability} {dtype} d_k {d_k} l {branches} {name}: "
-                f"{' '.join(f'{what} {count}' for what, count in used)} "
-                f"shared {kernel.metadata.shared}",
-                flush=True,
-            )
+                usage = subprocess.check_output([cuobjdump, "-res-usage", file.name], text=True)
+            # What does not fit into registers (REG, 255 at most) lies on the STACK.
+            print(f"sm_{capability} {dtype} d_k {d_k} l {branches} {name}:")
+            print(usage.splitlines()[-1], "shared", kernel.metadata.shared, flush=True)

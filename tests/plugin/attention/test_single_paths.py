@@ -10,12 +10,12 @@ import torch
 from attention_problems import BRANCHES, WAYS, check, make, solve, tensors
 from brute_force import KINDS
 from scipy.special import softmax
-from torch.utils.checkpoint import checkpoint
 
 from fairseq_hybrid_attn.attention import blocks, flash, grouped, regions, short
 from fairseq_hybrid_attn.attention.block_layout import layout
 from fairseq_hybrid_attn.attention.reference import masked_softmax, reference
-from fairseq_hybrid_attn.patterns import GLOBAL, PAST, Band, local
+from fairseq_hybrid_attn.attention.region_layout import Layout
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, local
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -91,20 +91,6 @@ class TestShort:
                 whole = reference(dataclasses.replace(given, dropout=0)).outputs
                 torch.testing.assert_close(outputs, whole)
 
-    def test_activations_may_be_computed_again(self):
-        """With the same random numbers, as --checkpoint-activations does."""
-        given, gradients = make("hysan", 7, dropout=0.5), []
-        leaves = (given.q, given.k, given.v)
-
-        def layer(q, k, v):
-            return short.short(dataclasses.replace(given, q=q, k=k, v=v)).outputs.tanh()
-
-        for again in (False, True):
-            torch.manual_seed(3)
-            output = checkpoint(layer, *leaves, use_reentrant=False) if again else layer(*leaves)
-            gradients.append(torch.autograd.grad(output.sum(), leaves))
-        assert all(a.equal(b) for a, b in zip(*gradients, strict=True))
-
     def test_autocast_changes_no_more_than_its_inputs(self):
         for dtype in HALF:
             given = make("hysan", 10, dtype=dtype)
@@ -125,6 +111,14 @@ class TestShort:
         assert short._masks.cache_info().misses == info.misses
         short.short(make("hybrid", 199, batch=(1, 1)))
         assert short._masks.cache_info().hits == 1
+
+    def test_weights_of_every_branch_are_kept_for_the_gradient_only_if_they_are_few(self):
+        """Of more, those that the branches share, even if padding leaves queries without keys."""
+        for n, branches in ((100, 4), (200, 1)):
+            outputs = short.short(make("hysan", n, padded="left")).outputs
+            saved = outputs.grad_fn.next_functions[0][0].saved_tensors
+            weights = [x for x in saved if x is not None and x.dim() == 5 and x.size(-1) == n]
+            assert {x.size(2) for x in weights} == {branches}
 
 
 def panels(name, n, m):
@@ -251,6 +245,19 @@ class TestRegions:
             caplog.clear()
             assert not any(regions.applies(problem) for _ in range(2)), fault
             assert len(caplog.records) == 1 and "slower" in caplog.text, fault
+
+    def test_a_region_that_no_other_branch_needs_a_part_of_is_one_call(self):
+        half = 4 + 3  # squares and rectangles of 1,024 positions
+        for branches, calls in (
+            ((GLOBAL,), 1),
+            ((PAST,), 1),
+            ((FUTURE,), 1),
+            ((GLOBAL, local(1)), 2),
+            ((GLOBAL, PAST), 2 * half),
+            ((GLOBAL, FUTURE), 2 * half + 1),
+            ((PAST, FUTURE), 2 * half + 1),
+        ):
+            assert sum(map(len, Layout.of(branches, 1024).layers)) == calls, branches
 
     def test_stand_in(self):
         """Its product with the gradient is delta, and the gradient hardly changes."""

@@ -1,7 +1,8 @@
-"""Whole models: batches, positions, precisions, and the flags of the stock Transformer."""
+"""Whole models: batches, precisions, decoding, and the flags of the stock Transformer."""
 
 import copy
 import re
+from itertools import chain, combinations, cycle
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,14 @@ import torch
 from models import (
     ARCHITECTURES,
     CONFIGURATIONS,
+    PAD,
     PREFIXES,
     SENTENCES,
     assert_all_close,
     build,
     build_stock,
     build_tiny,
+    check_incremental,
     gradients,
     logits,
     pad,
@@ -69,20 +72,64 @@ def test_decoder_sees_no_future(name):
             assert all(not torch.allclose(a, b) for a, b in zip(after[j:], before[j:], strict=True))
 
 
-def test_global_patterns_alone_are_the_stock_transformer():
-    """Each model that can be reduced to global attention, with fairseq's weights."""
+def test_decoding_by_every_legal_branch_set():
+    """With each fusion in turn."""
+    words, fusions = ("fw", "l1", "l2", "l5"), cycle(("gated-sum", "sum", "concat"))
+    for some in chain.from_iterable(combinations(words, size) for size in range(1, 5)):
+        settings = {"decoder_branches": ",".join(some), "branch_fusion": next(fusions)}
+        check_incremental(build_tiny("hysan-gated", **settings).double(), steps=7)
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_decoding_step_by_step_is_decoding_at_once(name, double_softmax):
+    check_incremental(build_tiny(name).double())
+
+
+def test_decoding_at_other_widths_and_without_positions(double_softmax):
+    for name in ("hysan-gated", "lstm-on-top"):
+        check_incremental(build_tiny(name, no_decoder_positions=True).double())
+        model = build_tiny(
+            name, decoder_embed_dim=24, decoder_ffn_embed_dim=40, decoder_attention_heads=2
+        )
+        assert model.decoder.layers[0].self_attn.num_heads == 2
+        check_incremental(model.double())
+
+
+def test_decoding_with_padding_at_the_start_of_some_prefixes():
+    """Prefixes of different lengths, padded on the left, as a forced prefix may be.
+
+    Without positions, since fairseq counts these differently step by step there.
+    """
+    model = build_tiny("hysan-gated", no_decoder_positions=True).double()
+    encoder_out = model.encoder(torch.tensor([[5, 6, 2], [9, 4, 2]]))
+    prefixes = torch.tensor([[2, 5, 6, 7, 8], [PAD, PAD, 2, 9, 10]])
+    whole, state = model.decoder(prefixes, encoder_out=encoder_out)[0], {}
+    for length in range(1, 6):
+        prefix = prefixes[:, :length]
+        step = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)[0][:, -1]
+        assert step.isfinite().all()
+        for row in (0, 1) if length > 2 else (0,):
+            torch.testing.assert_close(step[row], whole[row, length - 1], rtol=0, atol=1e-10)
+
+
+def test_global_patterns_alone_are_the_stock_transformer(double_softmax):
+    """Each model that can be reduced to global attention, with fairseq's weights: outputs and
+    gradients."""
     stock = build_stock().double()
     torch.nn.init.normal_(stock.decoder.output_projection.weight)
-    expected = logits(stock, SENTENCES, PREFIXES)
+    results = []
     for name, settings in {
+        "stock": {},
         "mma": {"head_patterns": "global"},
         "hysan-gated": {"encoder_branches": "global", "decoder_branches": "fw"},
         "lstm-on-top": {"encoder_lstm_layers": 0, "decoder_lstm_layers": 0},
     }.items():
-        ours = build_tiny(name, **settings).double()
-        ours.load_state_dict(stock.state_dict())
-        found = logits(ours, SENTENCES, PREFIXES)
-        torch.testing.assert_close(found, expected, rtol=0, atol=1e-10, msg=name)
+        model = stock if name == "stock" else build_tiny(name, **settings).double()
+        model.load_state_dict(stock.state_dict())
+        output = logits(model, SENTENCES, PREFIXES)
+        torch.tanh(output).pow(2).sum().backward()
+        results.append({"output": output, **gradients(model)})
+        assert_all_close(results[-1], results[0], rtol=0, atol=1e-10)
 
 
 def test_global_heads_without_positions_do_not_see_the_order():
@@ -109,10 +156,12 @@ def test_encoding_masks_hide_one_direction_in_every_layer():
 
 
 def test_activation_checkpointing_gives_the_same_gradients():
+    """With the same random numbers, on every path."""
+    rates = {"dropout": 0.1, "attention_dropout": 0.3}
     for name in ("mma", "hysan-gated", "hysan-concat", "gate-hidden", "local-s", "lstm-on-top"):
         found = []
         for checkpoint in (False, True):
-            model = build_tiny(name, checkpoint_activations=checkpoint, dropout=0.1).train()
+            model = build_tiny(name, checkpoint_activations=checkpoint, **rates).train()
             for side in (model.encoder, model.decoder):
                 wrapped = [*side.layers, side.top] if hasattr(side, "top") else side.layers
                 assert all(hasattr(x, "precheckpoint_forward") == checkpoint for x in wrapped)

@@ -39,7 +39,6 @@ PANELS = ("bleu", "loss")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument(
         "runs",
         nargs="+",
@@ -61,7 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Read, print, and write what is asked for."""
     files = files_of(args.runs)
     outputs.check(args, [path for _, path in files])
     curves = read_curves(files)
@@ -79,7 +77,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def smoothed(panel: CurvePanel, window: int | None) -> CurvePanel:
-    """Smooth the training curves of a panel."""
     if window is None:
         return panel
     curves = [measure.smooth(c, window) if c.source == TRAINING else c for c in panel.curves]
@@ -87,7 +84,7 @@ def smoothed(panel: CurvePanel, window: int | None) -> CurvePanel:
 
 
 def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
-    """Return the files of runs with their names; a folder of `reproduce` may have two."""
+    """The files of runs with their names; a folder of `reproduce` may have two."""
     found = []
     for name, path in runs:
         files = [path]
@@ -103,7 +100,6 @@ def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
 
 
 def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
-    """Return the curves of files, which must differ."""
     found = []
     for name, path in files:
         try:
@@ -117,7 +113,7 @@ def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
 
 
 def panels(asked: Sequence[str] | None, curves: Sequence[Curve]) -> list[CurvePanel]:
-    """Return what to draw: the panels asked for, or the default ones."""
+    """What to draw: the panels asked for, or the default ones."""
     shown = [curve for curve in curves if _is_shown(curve, curves)]
     known = list(dict.fromkeys(curve.what for curve in shown))
     for what in asked or ():
@@ -151,7 +147,6 @@ def _kinds(curves: Sequence[Curve]) -> dict[str, str]:
 
 
 def grid(curves: Sequence[Curve]) -> Grid:
-    """Return a row for each curve."""
     rows = []
     for curve in curves:
         named = curve.subset and curve.source != TRAINING
@@ -171,7 +166,6 @@ def grid(curves: Sequence[Curve]) -> Grid:
 
 
 def notes(curves: Sequence[Curve], window: int | None) -> list[str]:
-    """Say what the reader of the curves has to know."""
     lines = []
     for curve in curves:
         gaps = sum(value != value for value in curve.values)

@@ -12,12 +12,8 @@ from .measure import CHECKPOINTS, TRAINING, VALIDATION, Curve
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: How the kinds of curves look; colours stand for runs.
-_LOOKS = {
-    CHECKPOINTS: {},
-    VALIDATION: {},
-    TRAINING: {"marker": "", "linewidth": 1.0, "alpha": 0.55},
-}
+#: How the curves of training look; colours stand for runs.
+_TRAINING = {"marker": "", "linewidth": 1.0, "alpha": 0.55}
 #: Logged validation beside scored checkpoints is dashed.
 _BESIDE_SCORED = {"linestyle": "--", "markerfacecolor": "none"}
 #: Points of a curve above which they have no markers.
@@ -26,16 +22,12 @@ _MARKED = 30
 
 @dataclass(frozen=True)
 class CurvePanel:
-    """One of the plots above one another.
-
-    ``names`` are those of the kinds of its curves, by ``source``; plots of one ``measure`` have one
-    scale.
-    """
+    """One of the plots above one another."""
 
     label: str
     curves: list[Curve]
-    names: dict[str, str] = field(default_factory=dict)
-    measure: str = ""
+    names: dict[str, str] = field(default_factory=dict)  #: of the kinds of curves, by ``source``
+    measure: str = ""  #: plots of one measure have one scale
 
 
 def draw(panels: Sequence[CurvePanel], theme: str = "light") -> Figure:
@@ -76,8 +68,9 @@ def _label(run: str, panels: Sequence[CurvePanel]) -> str:
 
 
 def _look(kind: str, kinds: Sequence[str]) -> dict:
-    beside = kind == VALIDATION and CHECKPOINTS in kinds
-    return {**_LOOKS[kind], **(_BESIDE_SCORED if beside else {})}
+    if kind == TRAINING:
+        return _TRAINING
+    return _BESIDE_SCORED if kind == VALIDATION and CHECKPOINTS in kinds else {}
 
 
 def _draw(axes, curve: Curve, look: dict) -> None:

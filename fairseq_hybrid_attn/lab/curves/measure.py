@@ -40,29 +40,19 @@ LOWER_IS_BETTER = ("loss", "aer")
 
 @dataclass(frozen=True)
 class Curve:
-    """A number of a run against updates, which rise.
-
-    Attributes:
-        what: ``loss``, ``nll_loss``, ``bleu``, ``aer``, ….
-        source: :data:`TRAINING`, :data:`VALIDATION` or :data:`CHECKPOINTS`.
-        subset: the set it was measured on; empty if unknown.
-        values: parallel to the updates; NaN where there was no finite number.
-        diverged: the update from which there are no finite numbers, if any.
-        signature: of a score.
-    """
+    """A number of a run against updates, which rise."""
 
     run: str
-    what: str
-    source: str
-    subset: str
+    what: str  #: ``loss``, ``nll_loss``, ``bleu``, ``aer``, …
+    source: str  #: :data:`TRAINING`, :data:`VALIDATION` or :data:`CHECKPOINTS`
+    subset: str  #: the set it was measured on; empty if unknown
     updates: tuple[int, ...]
-    values: tuple[float, ...]
-    diverged: int | None = None
-    signature: str = ""
+    values: tuple[float, ...]  #: parallel to the updates; NaN where there was no finite number
+    diverged: int | None = None  #: the update from which there are no finite numbers, if any
+    signature: str = ""  #: of a score
 
     @property
     def label(self) -> str:
-        """What it measures, for display."""
         return LABELS.get(self.what, self.what)
 
     @property
@@ -74,14 +64,13 @@ class Curve:
 
     @property
     def last(self) -> float | None:
-        """The last value; None if it is not finite."""
         return self.values[-1] if math.isfinite(self.values[-1]) else None
 
     def _about(self) -> dict:
         return {key: getattr(self, key) for key in ("run", "what", "source", "subset")}
 
     def as_dict(self) -> dict:
-        """Return plain data for JSON; a value that is not finite is null."""
+        """Plain data for JSON; a value that is not finite is null."""
         return {
             **self._about(),
             "diverged": self.diverged,
@@ -91,7 +80,6 @@ class Curve:
         }
 
     def rows(self) -> list[dict]:
-        """Return a row for each point, for CSV."""
         return [
             {**self._about(), "updates": at, "value": value if math.isfinite(value) else None}
             for at, value in zip(self.updates, self.values, strict=True)
@@ -99,7 +87,6 @@ class Curve:
 
 
 def curves_of_log(run: str, log: TrainingLog) -> list[Curve]:
-    """Return the curves of a log."""
     parts = [(TRAINING, "train", log.training)]
     parts += [(VALIDATION, subset, records) for subset, records in log.validation.items()]
     return [
@@ -125,7 +112,7 @@ def _diverged(points: dict[int, float]) -> int | None:
 
 
 def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
-    """Return the curves of `score-checkpoints` or of a result of `reproduce`, a file ``where``."""
+    """The curves of `score-checkpoints` or of a result of `reproduce`, a file ``where``."""
     points = content.get("curve") if isinstance(content, dict) else None
     if not points:
         raise UserError(
@@ -166,10 +153,7 @@ def check_distinct(curves: Iterable[Curve]) -> None:
 
 
 def smooth(curve: Curve, window: int) -> Curve:
-    """Return a curve's mean over its points in (u − window, u], for each update u.
-
-    Values that are not finite are left out, and stay gaps.
-    """
+    """The mean over the points in (u − window, u], for each update u; gaps stay gaps."""
     values = []
     for number, at in enumerate(curve.updates):
         first = bisect_right(curve.updates, at - window)

@@ -1,14 +1,7 @@
 """Style of all figures: colours, themes and fonts; and writing them.
 
-Draw within :func:`theme`, on a :func:`new_figure`, and write with :func:`save`:
-
-    with style.theme("dark", texts=names) as colours:
-        figure = style.new_figure(6, 4)
-        figure.subplots().plot(…, **style.series(0, colours))
-    style.save(figure, Path("curves.pdf"))
-
-There is no pyplot, hence no window, no backend to choose and no shared state.  matplotlib is an
-extra, imported when something is drawn.
+Draw within :func:`theme`, on a :func:`new_figure`; write with :func:`save`.  There is no pyplot:
+no window, no backend and no shared state.  matplotlib is an extra, imported when needed.
 """
 
 from __future__ import annotations
@@ -41,22 +34,13 @@ DOTS_PER_INCH = 150
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours for one kind of background.
-
-    Attributes:
-        background: of the whole figure.
-        ink: text and axes.
-        faint: grid lines and hints.
-        palette: of series; distinct with common colour blindness, each with a contrast of 3 or
-            more to the background.
-        sequential: matplotlib's map for amounts, from the background towards the ink.
-    """
+    """Colours for one kind of background."""
 
     background: str
-    ink: str
-    faint: str
+    ink: str  #: text and axes
+    faint: str  #: grid lines and hints
+    #: Of series; distinct with common colour blindness, with a contrast of 3 to the background.
     palette: tuple[str, ...]
-    sequential: str
 
 
 #: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey; darker on a light
@@ -67,14 +51,12 @@ THEMES = {
         ink="#1f2328",
         faint="#d8dce1",
         palette=("#0072b2", "#d55e00", "#008f6b", "#b5578f", "#a87000", "#4d5761"),
-        sequential="Blues",
     ),
     "dark": Theme(
         background="#15181c",
         ink="#e4e7eb",
         faint="#3a4049",
         palette=("#56b4e9", "#f0803c", "#1fc298", "#e08bbd", "#e6b422", "#b8bfc8"),
-        sequential="cividis",
     ),
 }
 
@@ -100,7 +82,6 @@ _SHOWN = 12  # characters that a warning names
 
 
 def require() -> None:
-    """Check that matplotlib is installed."""
     # fairseq makes the root logger print everything, such as each font that matplotlib looks at.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     try:
@@ -138,7 +119,6 @@ def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
             colours.ink,
         ),
         "axes.prop_cycle": matplotlib.cycler(color=colours.palette),
-        "image.cmap": colours.sequential,
         "grid.color": colours.faint,
         "grid.linewidth": 0.6,
         "axes.grid": True,
@@ -161,7 +141,7 @@ def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure; sizes in inches."""
+    """An empty figure, in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", dpi=DOTS_PER_INCH)
@@ -184,7 +164,7 @@ def scale(theme: str, bad: str) -> Colormap:
 
     if theme == "dark":
         return LinearSegmentedColormap.from_list("dark", _DARK).with_extremes(bad=bad)
-    return colormaps[THEMES[theme].sequential].with_extremes(bad=bad)
+    return colormaps["Blues"].with_extremes(bad=bad)
 
 
 def legend_above(axes, handles: list | None = None) -> None:
@@ -223,21 +203,15 @@ def save(figure: Figure, path: Path) -> None:
         file.write(content)
 
 
-# -- Fonts --------------------------------------------------------------------------------------
-
-
 def fonts(text: str) -> list[str]:
-    """Families of installed fonts that have all characters of a text, in order of preference.
+    """Families of installed fonts that have all characters of a text, matplotlib's own first.
 
-    The first is matplotlib's own; others are added as needed.  A warning names characters that no
-    font has.
+    A warning names characters that no font has.
     """
     from matplotlib import rcParamsDefault
 
     families = [rcParamsDefault["font.sans-serif"][0]]
-    missing = {c for c in set(text) if c.isprintable() and not c.isspace()} - _characters(
-        families[0]
-    )
+    missing = {c for c in text if c.isprintable() and not c.isspace()} - _characters(families[0])
     for family in _candidates(text) if missing else ():
         found = missing & _characters(family)
         if found:
@@ -290,7 +264,6 @@ def _installed() -> dict[str, str]:
 
 @cache
 def _characters(family: str) -> frozenset[str]:
-    """The characters in the font of a family."""
     from matplotlib import font_manager
 
     path = _installed().get(family)

@@ -44,19 +44,18 @@ from ..files.checksums import sha256
 from ..files.json_files import write_json
 from ..files.writing import check_outputs
 from ..gates import command as gates
+from ..lengths.systems import System
 from ..maps import page
 from ..probing.results import read_results
-from ..runs.finished_run import finished_run
+from ..runs.finished_run import FinishedRun, finished_run
 from . import translations
 from .findings import Findings, ModelFindings
-from .from_runs import take_from_runs
 from .models import look
 from .page import Part, report
 from .parts import PARTS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     model_args.add_models(parser, required=False)
     parser.add_argument(
         "--compare",
@@ -100,7 +99,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, score, and write."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     add_compared(args)
     runs = [finished_run(path) for path in args.runs or ()]
@@ -153,7 +151,6 @@ def run(args: argparse.Namespace) -> None:
 
 
 def add_compared(args: argparse.Namespace) -> None:
-    """Append what --compare names to --run or --path."""
     if not args.compare:
         return
     if not (args.path or args.runs):
@@ -164,8 +161,44 @@ def add_compared(args: argparse.Namespace) -> None:
         args.path = [*args.path, *args.compare]
 
 
+def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
+    known = {
+        "DATA": args.data,
+        "--path": args.path,
+        "--gen-subset": args.gen_subset,
+        "--source": args.source,
+        "--target": args.target,
+        "--subwords": args.subwords,
+        "--source-lang": args.source_lang,
+        "--target-lang": args.target_lang,
+        **translations.given(args),
+        "--log": args.logs,
+    }
+    flags.refuse(known, "--run knows that; leave out {}")
+    corpus = runs[0].corpus
+    for path, one in zip(args.runs, runs, strict=True):
+        if one.corpus.folder != corpus.folder:
+            raise UserError(
+                f"--run {path} is of the corpus {one.corpus.folder}, the first of "
+                f"{corpus.folder}; models are compared on one test set"
+            )
+    if args.names and len(args.names) != len(runs):
+        raise UserError(f"--names gives {len(args.names)} names for {len(runs)} runs")
+    args.names = args.names or model_args.names_of(args.runs)
+    args.data, args.path = corpus.binary, [one.folder.model for one in runs]
+    # Text, not the binarised set, which has lost unknown subwords.
+    text = corpus.folder / "subwords"
+    args.source, args.target = (text / f"test.{code}" for code in (corpus.source, corpus.target))
+    args.source_lang, args.target_lang = corpus.source, corpus.target
+    args.subwords, args.lowercase = corpus.subwords, corpus.lowercase
+    args.reference, args.source_words = corpus.reference(), corpus.source_words
+    args.test_sets = corpus.test_sets
+    named = list(zip(args.names, runs, strict=True))
+    args.systems = [System(name, one.folder.hypotheses, False) for name, one in named]
+    args.logs = [(name, one.folder.path) for name, one in named if one.has_curves]
+
+
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that do not go together."""
     needed = {"DATA": args.data, "--path": args.path, "--subwords": args.subwords}
     flags.require(needed, "give {}; or --run FOLDER alone")
     model_args.check(args)
@@ -185,7 +218,7 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def read_probing(args: argparse.Namespace) -> dict[str, dict]:
-    """Read the results of ``--probing``, by the models' names and in their order."""
+    """The results of ``--probing``, by the models' names and in their order."""
     found: dict[str, dict] = {}
     paths = dict(zip(args.names, args.path, strict=True))
     for name, path in args.probing or ():
@@ -201,7 +234,6 @@ def read_probing(args: argparse.Namespace) -> dict[str, dict]:
 
 
 def name_of_text(args: argparse.Namespace, count: int) -> str:
-    """Name the sentences."""
     text = f"{args.source}" if args.source else f"{args.gen_subset or 'test'} of {args.data}"
     measured = "" if args.sentences == "all" else f"; measured: {args.sentences}"
     return f"{text}, {count:,} sentences{measured}"

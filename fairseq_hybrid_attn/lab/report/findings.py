@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from ..curves.measure import Curve
 from ..gates.measure import ModelGates
@@ -14,38 +14,23 @@ from ..scoring.significance import SAMPLES, SEED
 
 @dataclass(frozen=True)
 class ModelFindings:
-    """What was found in a model.
-
-    Attributes:
-        name: for display.
-        description: architecture, and whether there are positions.
-        patterns: a line for each kind of attention and equal layers.
-        parameters: their number; shared ones count once.
-        path: of the checkpoint.
-        sha256: of that file.
-        missing: kinds of attention that it does not have, and why.
-        sentences: how many heads and gates are measured over.
-        maps: of the sentences shown.
-        gates: None if it has none.
-        heads: where they look, and how much they differ.
-        training: the command that trained it, if known.
-    """
+    """What was found in a model."""
 
     name: str
-    description: str
-    patterns: list[str]
-    parameters: int
+    description: str  #: architecture, and whether there are positions
+    patterns: list[str]  #: a line for each kind of attention and equal layers
+    parameters: int  #: shared ones count once
     path: str
     sha256: str
-    missing: dict[str, str]
-    sentences: int
-    maps: ModelMaps
+    missing: dict[str, str]  #: kinds of attention that it does not have, and why
+    sentences: int  #: how many heads and gates are measured over
+    maps: ModelMaps  #: of the sentences shown
     gates: ModelGates | None
     heads: ModelHeads
-    training: list[str] | None = None
+    training: list[str] | None = None  #: the command that trained it, if known
 
     def as_dict(self) -> dict:
-        """Return plain data for JSON, without maps."""
+        """Plain data for JSON, without maps."""
         return {
             **{key: value for key, value in vars(self).items() if key != "maps"},
             "gates": vars(self.gates) if self.gates else None,
@@ -56,60 +41,36 @@ class ModelFindings:
 
 @dataclass(frozen=True)
 class SetScore:
-    """A score of all systems on a test set.
+    """A score of all systems on a test set."""
 
-    Attributes:
-        name: of the score; with the set's if there are several (``bleu.news``).
-        label: for display.
-        signature: sacrebleu's.
-        sentences: of the set.
-        systems: by name; others are compared with the first.
-    """
-
-    name: str
-    label: str
+    name: str  #: with the set's, if there are several (``bleu.news``)
+    label: str  #: for display
     signature: str
     sentences: int
-    systems: dict[str, SystemScore]
+    systems: dict[str, SystemScore]  #: others are compared with the first
 
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a report is made of.
+    """All that a report is made of; what was not given is empty."""
 
-    Attributes:
-        command: the command line of the report.
-        made: when.
-        text: the name of the test set.
-        versions: of the software.
-        code: this package's digest and commit.
-        models: at least one.
-        tags: where parts of speech come from, if there are any.
-        scores: empty without translations.
-        lengths: None without translations.
-        curves: empty without logs.
-        probing: results of `probe`, by the names of the models probed.
-    """
-
-    command: list[str]
-    made: str
-    text: str
+    command: list[str]  #: the report's own
+    made: str  #: when
+    text: str  #: the name of the test set
     versions: dict[str, str]
-    code: dict
+    code: dict  #: this package's digest and commit
     models: list[ModelFindings]
-    tags: str | None = None
-    scores: list[SetScore] = field(default_factory=list)
-    lengths: ScoresByLength | None = None
-    curves: list[Curve] = field(default_factory=list)
-    probing: dict[str, dict] = field(default_factory=dict)
+    tags: str | None  #: where parts of speech come from
+    scores: list[SetScore]
+    lengths: ScoresByLength | None
+    curves: list[Curve]
+    probing: dict[str, dict]  #: by the names of the models probed
 
     @property
     def title(self) -> str:
-        """Return the title of the page."""
         return f"Report: {', '.join(model.name for model in self.models)}"
 
     def as_dict(self) -> dict:
-        """Return plain data for JSON."""
         return {
             **vars(self),
             "models": [model.as_dict() for model in self.models],

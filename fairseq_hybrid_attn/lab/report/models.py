@@ -15,9 +15,6 @@ from ..maps import command as maps
 from ..maps.measure import ModelMaps, SentenceMaps, maps_of
 from .findings import ModelFindings
 
-#: The unit of the numbers about heads, the default of `heads`.
-UNIT = "subwords"
-
 
 def look(
     args: argparse.Namespace,
@@ -37,7 +34,7 @@ def look(
     gates, heads = Gates(attentions.layers), Heads()
     measures = (
         gates.use(loaded.sentences, args.subwords, tags),
-        heads.use(attentions, loaded.sentences, args.subwords, UNIT),
+        heads.use(attentions, loaded.sentences, args.subwords, "subwords"),
     )
     show = maps_of(attentions, loaded.sentences, args.subwords)
 
@@ -64,7 +61,7 @@ def look(
 
 
 def patterns_of(layers: list[Layer]) -> list[str]:
-    """Return a line for each run of equal layers: the patterns of their branches or heads.
+    """A line for each run of equal layers: the patterns of their branches or heads.
 
     ``encoder 1-6: global | fw`` are branches; of heads that differ, ``2 × global, 2 × local``.
     """
@@ -80,7 +77,7 @@ def patterns_of(layers: list[Layer]) -> list[str]:
 
 
 def _words(heads: tuple[str, ...]) -> str:
-    """Return a branch's pattern, or how many heads have which."""
+    """A branch's pattern, or how many heads have which."""
     if len(set(heads)) == 1:
         return heads[0]
     return ", ".join(f"{heads.count(word)} × {word}" for word in dict.fromkeys(heads))

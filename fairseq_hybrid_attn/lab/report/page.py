@@ -26,14 +26,6 @@ _LONG = 14
 
 
 @dataclass(frozen=True)
-class Paragraph:
-    """A paragraph."""
-
-    text: str
-    kind = "text"
-
-
-@dataclass(frozen=True)
 class Code:
     """Verbatim lines, folded away under a caption."""
 
@@ -51,8 +43,7 @@ class PageTable:
     kind = "table"
 
     @property
-    def is_long(self) -> bool:
-        """Whether it is folded away."""
+    def is_folded(self) -> bool:
         return len(self.grid.rows) > _LONG
 
 
@@ -66,37 +57,31 @@ class Drawing:
 
     @classmethod
     def of(cls, caption: str, draw: Callable[[str], Figure]) -> Drawing:
-        """Draw a figure in each theme."""
         images = {theme: figure_style.render(draw(theme), "svg") for theme in figure_style.THEMES}
         return cls(caption, {key: base64.b64encode(one).decode() for key, one in images.items()})
 
 
 @dataclass(frozen=True)
 class Maps:
-    """Interactive attention maps."""
-
     models: Sequence[ModelMaps]
     kind = "maps"
 
     @property
     def html(self) -> str:
-        """Return them as HTML."""
         return maps_page.section(self.models)
 
 
-Item = Paragraph | Code | PageTable | Drawing | Maps
+#: A text is a paragraph.
+Item = str | Code | PageTable | Drawing | Maps
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a page, under a heading."""
-
     heading: str
     items: Sequence[Item]
 
 
 def report(title: str, parts: Sequence[Part]) -> str:
-    """Return a whole page, as HTML."""
     mapped = any(isinstance(item, Maps) for part in parts for item in part.items)
     look = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return (

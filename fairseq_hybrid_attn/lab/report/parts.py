@@ -19,7 +19,7 @@ from ..probing import figure as probing_figure
 from ..probing import results as probing
 from ..scoring.significance import SAMPLES, SEED
 from .findings import Findings
-from .page import Code, Drawing, Item, Maps, PageTable, Paragraph
+from .page import Code, Drawing, Item, Maps, PageTable
 
 _NO_TRANSLATIONS = "No translations were given (--hypotheses or --generated)."
 
@@ -36,7 +36,7 @@ def models_part(found: Findings) -> Iterator[Item]:
     headings = ["", *(one.name for one in found.models)]
     rows = [[what, *values] for what, values in about.items()]
     yield PageTable(Grid(headings, rows, left=len(headings)))
-    yield Paragraph(f"Test set: {found.text}")
+    yield f"Test set: {found.text}"
     yield Code("The command that made this report", shlex.join(found.command))
     for model in found.models:
         if model.training:
@@ -51,7 +51,7 @@ def models_part(found: Findings) -> Iterator[Item]:
 def scores_part(found: Findings) -> Iterator[Item]:
     """Show scores, and how likely the differences are due to chance."""
     if not found.scores:
-        yield Paragraph(_NO_TRANSLATIONS)
+        yield _NO_TRANSLATIONS
         return
     names = [model.name for model in found.models]
     rows = []
@@ -67,15 +67,14 @@ def scores_part(found: Findings) -> Iterator[Item]:
             f". p is of the paired bootstrap: how likely a difference from {names[0]} as large as "
             "this one would be by chance. It does not cover other trainings of the same models"
         )
-    yield Paragraph(f"{how}. Seed {SEED}.")
+    yield f"{how}. Seed {SEED}."
     for label, signature in dict.fromkeys((one.label, one.signature) for one in found.scores):
-        yield Paragraph(f"{label}: {signature}")
+        yield f"{label}: {signature}"
 
 
 def maps_part(found: Findings) -> Iterator[Item]:
-    """Show the interactive maps."""
     if any(one.units["words"] for model in found.models for one in model.maps.sentences):
-        yield Paragraph("The models read the source and are forced to say the given translation.")
+        yield "The models read the source and are forced to say the given translation."
         yield Maps([model.maps for model in found.models])
     yield from _missing(found)
 
@@ -83,34 +82,33 @@ def maps_part(found: Findings) -> Iterator[Item]:
 def _missing(found: Findings) -> Iterator[Item]:
     for model in found.models:
         for kind, reason in model.missing.items():
-            yield Paragraph(f"{model.name} has no {kind} attention: {reason}.")
+            yield f"{model.name} has no {kind} attention: {reason}."
 
 
 def gates_part(found: Findings) -> Iterator[Item]:
-    """Show the gates of the models that have any."""
     gated = [model.gates for model in found.models if model.gates]
     without = [model.name for model in found.models if not model.gates]
     if without:
-        yield Paragraph(
+        yield (
             f"{', '.join(without)}: no gates. transformer_hybrid_gate has them, and "
             "transformer_hysan with --branch-fusion gated-sum."
         )
     if not gated:
         if found.tags:
-            yield Paragraph(f"So parts of speech were not used ({found.tags}).")
+            yield f"So parts of speech were not used ({found.tags})."
         return
-    yield Paragraph(
+    yield (
         "Share: of the local branch, 0 = global attention only, 1 = local attention only. "
         "Squeeze: mean over the numbers of a branch's output. Means are over all positions, "
         f"including the end symbol, of {_sentences(found)}."
     )
     if found.tags:
-        yield Paragraph(f"Means by part of speech are over words. Tags: {found.tags}.")
+        yield f"Means by part of speech are over words. Tags: {found.tags}."
     yield Drawing.of("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
     for model in gated:
         yield PageTable(gates.grid_of_gates(model), model.name)
         if model.share is not None:
-            yield Paragraph(f"All layers: {model.share:.3f}, window {model.window}.")
+            yield f"All layers: {model.share:.3f}, window {model.window}."
         if model.tag_rows:
             yield PageTable(gates.grid_of_tags(model), f"{model.name}, by part of speech")
 
@@ -122,7 +120,7 @@ def _sentences(found: Findings) -> str:
 
 def heads_part(found: Findings) -> Iterator[Item]:
     """Show where the heads look, and how much they differ."""
-    yield Paragraph(
+    yield (
         "Distance and its signed mean (negative: to the left) are in subwords. Entropy is in nats, "
         "and relative to the largest that the pattern allows. Self is attention to the position "
         "itself, symbol to the end symbol (decoder self-attention: to the start symbol). Means are "
@@ -134,7 +132,7 @@ def heads_part(found: Findings) -> Iterator[Item]:
     longest = head_figure.longest(one.heads for one in found.models)  # one scale of colours
     for name, model in ((one.name, one.heads) for one in found.models):
         if not model.heads:
-            yield Paragraph(f"{name} has no attention that can be looked at.")
+            yield f"{name} has no attention that can be looked at."
             continue
         yield Drawing.of(
             f"{name}: distance, relative entropy, difference",
@@ -146,10 +144,9 @@ def heads_part(found: Findings) -> Iterator[Item]:
 
 
 def lengths_part(found: Findings) -> Iterator[Item]:
-    """Show scores by the length of the source."""
     scores = found.lengths
     if scores is None:
-        yield Paragraph(_NO_TRANSLATIONS)
+        yield _NO_TRANSLATIONS
         return
     yield Drawing.of(
         f"{scores.label} by words of the source sentence",
@@ -158,33 +155,32 @@ def lengths_part(found: Findings) -> Iterator[Item]:
         ),
     )
     yield PageTable(lengths.grid(scores))
-    yield from map(Paragraph, lengths.notes(scores))
+    yield from lengths.notes(scores)
 
 
 def curves_part(found: Findings) -> Iterator[Item]:
-    """Show learning curves."""
     if not found.curves:
-        yield Paragraph("No logs were given (--log).")
+        yield "No logs were given (--log)."
         return
     drawn = curves.panels(None, found.curves)
     shown = [curve for panel in drawn for curve in panel.curves]
     yield Drawing.of("Against updates", lambda theme: curve_figure.draw(drawn, theme))
     yield PageTable(curves.grid(shown))
-    yield from map(Paragraph, curves.notes(shown, None))
+    yield from curves.notes(shown, None)
 
 
 def probing_part(found: Findings) -> Iterator[Item]:
     """Show what classifiers can tell of sentences from the encoders' states."""
     if not found.probing:
-        yield Paragraph("No results of probing were given (--probing).")
+        yield "No results of probing were given (--probing)."
         return
-    yield Paragraph(
+    yield (
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
         "standard deviation over seeds. Most common class: of always answering that."
     )
     yield Drawing.of("Accuracy by task", lambda theme: probing_figure.draw(found.probing, theme))
     yield PageTable(probing.grid(found.probing))
-    yield from map(Paragraph, probing.notes(found.probing))
+    yield from probing.notes(found.probing)
 
 
 #: By their headings, in the order of the page.

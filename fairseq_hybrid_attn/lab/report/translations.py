@@ -25,7 +25,6 @@ _SYSTEMS = "--hypotheses or --generated"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare translations, and how they are scored."""
     group = parser.add_argument_group("translations, each under the name of its model")
     lengths.add_systems(group)
     group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one a line")
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given(args: argparse.Namespace) -> dict[str, object]:
-    """Return the values of flags about translations, all of which a finished run knows."""
+    """The values of flags about translations, all of which a finished run knows."""
     return {
         _SYSTEMS: args.systems,
         "--reference": args.reference,
@@ -56,7 +55,6 @@ def given(args: argparse.Namespace) -> dict[str, object]:
 
 
 def check(args: argparse.Namespace) -> None:
-    """Refuse arguments about translations that do not go together."""
     if not args.systems:
         others = {**given(args), "--bounds": args.bounds != BOUNDS}
         flags.refuse(others, f"{{}} is for translations; give {_SYSTEMS} as well")
@@ -73,26 +71,16 @@ def check(args: argparse.Namespace) -> None:
 
 @dataclass(frozen=True)
 class ReportTranslations:
-    """The translations of a test set.
+    """The translations of a test set."""
 
-    Attributes:
-        systems: translations by the models' names, in their order.
-        references: parallel to them.
-        target: their language.
-        lowercase: ignore case.
-        sets: the named parts of the test set, and the whole.
-        words: of each source sentence, counted in --source-words; None without that.
-    """
-
-    systems: dict[str, list[str]]
+    systems: dict[str, list[str]]  #: by the models' names, in their order
     references: list[str]
-    target: str
+    target: str  #: their language
     lowercase: bool
-    sets: dict[str, slice]
-    words: list[int] | None
+    sets: dict[str, slice]  #: the named parts of the test set, and the whole
+    words: list[int] | None  #: of each source sentence, if counted in --source-words
 
     def scores(self) -> list[SetScore]:
-        """Score each set, and compare systems with the first."""
         todo = [
             (name, suffix, part)
             for suffix, part in self.sets.items()
@@ -117,7 +105,7 @@ class ReportTranslations:
     def by_length(
         self, source: Sequence[Sequence[str]], subwords: str, bounds: Sequence[int]
     ) -> ScoresByLength:
-        """Return BLEU by words of the source: of --source-words, else of its joined subwords."""
+        """BLEU by words of the source: of --source-words, else of its joined subwords."""
         words = self.words
         if words is None:
             lines = [join_subwords(" ".join(pieces), subwords) for pieces in source]

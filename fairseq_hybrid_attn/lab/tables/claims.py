@@ -18,8 +18,7 @@ from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES, combined
 from .grids import STALE
 from .numbers import Verdict
-from .run_results import RunResults
-from .scored_sentences import ScoredTranslations
+from .run_results import RunResults, ScoredTranslations
 
 #: Sign, row and column; a hyphen is of the column's name unless another ROW/COLUMN follows.
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")

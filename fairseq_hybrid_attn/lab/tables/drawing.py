@@ -12,7 +12,7 @@ from ..lengths import figure as lengths
 from ..lengths.measure import GroupScores, SystemScore
 from ..runs.plan import Plan
 from .numbers import Section
-from .scored_sentences import sentence_numbers, source_lengths
+from .run_results import sentence_numbers, source_lengths
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,8 @@ def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figur
     if not measured:
         raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
     names = _names(measured)
-    scores = [_score(section) for section in measured]
+    scores = [section.measured[0].ours.score for section in measured]
+    scores = [LABELS.get(score, score) for score in scores]
     if sections[0].curve:
         # Panels of one score, of several columns, are told apart by the columns' titles.
         panels = [
@@ -55,12 +56,6 @@ def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figur
     return lengths.draw(_groups(plan, sections, names), list(names.values()), scores[0], theme)
 
 
-def _score(section: Section) -> str:
-    """The display name of a measured column's score."""
-    score = section.measured[0].ours.score
-    return LABELS.get(score, score)
-
-
 def _names(sections: Sequence[Section]) -> dict[str, str]:
     """The display names of measured rows: their systems, if no two have the same."""
     systems = {line.row: line.system for section in sections for line in section.measured}
@@ -69,7 +64,6 @@ def _names(sections: Sequence[Section]) -> dict[str, str]:
 
 
 def _panel(section: Section, names: dict[str, str], label: str, score: str) -> curves.CurvePanel:
-    """A column of curves as one panel."""
     points: dict[str, dict[int, float]] = {}
     for line in section.measured:
         points.setdefault(line.row, {})[line.at] = line.ours.value

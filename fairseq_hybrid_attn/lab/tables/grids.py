@@ -156,5 +156,4 @@ def _number(value: float | None) -> str:
 
 
 def signed(value: float | None) -> str:
-    """A difference for display."""
     return "" if value is None else f"{value:+.2f}"

@@ -13,28 +13,21 @@ from scipy.stats import t as student
 from ...errors import UserError
 from ..configuration.tables import Cell, Column
 from ..lengths.measure import LENGTH_RATIO
-from ..runs.plan import Plan
 from ..runs.run_scores import AER
 from ..runs.status import State
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Score
 from .claims import judge
 from .numbers import Line, Measured, Section, TableNumbers
-from .run_results import RunResults
-from .scored_sentences import ScoredTranslations
+from .run_results import RunResults, ScoredTranslations
 
 
-def measure(plan: Plan, significance: bool = True) -> TableNumbers:
+def measure(results: RunResults, significance: bool = True) -> TableNumbers:
     """The numbers of a plan's cells by column, and the verdicts on the claims.
 
     With ``significance``, the test set is resampled for intervals, p-values and claims; that takes
     about a second for each row and each term of a claim.
     """
-    return measure_from(RunResults(plan), significance)
-
-
-def measure_from(results: RunResults, significance: bool = True) -> TableNumbers:
-    """As :func:`measure`, from results that may be in a workspace or elsewhere."""
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
     plan = results.plan
     table, workspace = plan.table, plan.workspace
@@ -100,18 +93,16 @@ def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
 
 def _line(results: RunResults, cell: Cell, significance: bool) -> Line:
     row = cell.row
-    ours, why_not = None, ""
     if row.cited:
-        why_not = "cited by the paper"
-    elif cell.planned:
-        why_not = f"not measured here: {cell.planned}"
-    else:
-        try:
-            ours = _measured(results, cell, significance)
-        except UserError as error:
-            why_not = str(error)
-    system = row.system or (cell.owner.row.system if not row.cited else "")
-    return Line(row.name, system, cell.paper, ours, why_not)
+        return Line(row.name, row.system, cell.paper, None, "cited by the paper")
+    ours, why_not = None, ""
+    try:
+        if cell.planned:
+            raise UserError(f"not measured here: {cell.planned}")
+        ours = _measured(results, cell, significance)
+    except UserError as error:
+        why_not = str(error)
+    return Line(row.name, row.system or cell.owner.row.system, cell.paper, ours, why_not)
 
 
 def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
@@ -193,7 +184,6 @@ def _scores(result: dict, column: Column) -> dict:
 def _translations(
     results: RunResults, done: list[tuple[Run, dict]], score: str, column: Column
 ) -> list[ScoredTranslations]:
-    """The translations of each run that a column looks at."""
     found = [results.sentences(run, score, column) for run, _ in done]
     if None in found:
         raise UserError("its translations or its test set are not here any more")

@@ -55,11 +55,9 @@ class Section:
 
     @property
     def measured(self) -> list[Line]:
-        """The lines that have a number of ours."""
         return [line for line in self.lines if line.ours]
 
     def paper_difference(self, line: Line) -> float | None:
-        """The paper's number less its baseline's."""
         base = self.baseline
         if base is None or base == line or base.paper is None or line.paper is None:
             return None
@@ -80,7 +78,6 @@ class Section:
         return fmean(ours[seed] - theirs[seed] for seed in seeds)
 
     def shared_seeds(self, line: Line) -> list[int]:
-        """The seeds that a measured line and its measured baseline share."""
         return [seed for seed in line.ours.seeds if seed in self.baseline.ours.seeds]
 
 
@@ -99,8 +96,6 @@ class Verdict:
 
 @dataclass(frozen=True)
 class TableNumbers:
-    """A table with the paper's numbers and ours."""
-
     table: str  #: ``paper/table``
     title: str
     notes: str
@@ -115,7 +110,6 @@ class TableNumbers:
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has any number of ours."""
         return any(section.measured for section in self.sections)
 
 

@@ -53,7 +53,6 @@ def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
 
 
 def _time(results: Sequence[dict]) -> str:
-    """How long the trainings took, on what machines."""
     seconds = [result["training_seconds"] for result in results]
     machines = dict.fromkeys(
         f"{result['devices']} {(*hardware['gpus'], hardware['processor'])[0]}"

@@ -5,41 +5,52 @@
                                                         runs' results do not say of its numbers
   FOLDER/tables/PAPER.TABLE.LABEL.png                   its figure, if it can be drawn
 
-A table is read as its runs' results and the configurations give it, with its own file on top: the
-intervals and p-values, which need the translations.  Folders of the machine are left out.
+A table is what its runs' results and the configurations give, with its own file on top: intervals
+and p-values, which need the translations.  Folders of the machine are left out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...errors import UserError
 from ..arguments.outputs import make_folder
 from ..configuration.settings import Profile
-from ..configuration.tables import Claim, load_table, table_names
+from ..configuration.tables import Column, Table, load_table, table_names
 from ..figures import style
 from ..files.json_files import read_json, write_json
-from ..files.yaml_files import merge
 from ..runs.command_lines import USER_DIR, RunFolder
 from ..runs.commands.workspace_flags import CONFIGS
 from ..runs.plan import Plan, make_plan
 from ..runs.results import read_result
-from ..runs.status import State, status
+from ..runs.status import State, Status, status
 from ..runs.workspace import OwnText, Run, Workspace
 from .drawing import draw, is_drawable
-from .measuring import measure, measure_from
+from .measuring import measure
 from .numbers import TableNumbers, rebuilt
-from .output import as_json
-from .run_results import KeptResults, result_name
+from .run_results import RunResults
+
+
+@dataclass(frozen=True)
+class KeptResults(RunResults):
+    """Results that were kept, by the names of their runs: no text, nothing that could be stale."""
+
+    results: dict[str, dict]
+
+    def result(self, run: Run) -> dict | None:
+        return self.results.get(result_name(run))
+
+    def status(self, run: Run) -> Status:
+        return Status(State.DONE if self.result(run) else State.NOT_BEGUN)
+
+    def sentences(self, run: Run, score: str, column: Column) -> None:
+        return None
 
 
 @dataclass(frozen=True)
 class KeptTable:
-    """A table that is kept."""
-
     numbers: TableNumbers
     command: list[str]  #: repeats it, in words of a command line
     results: dict[str, dict]  #: by the names of its runs that are done
@@ -50,8 +61,8 @@ class KeptTable:
 def publish(plan: Plan, folder: Path) -> None:
     """Write a table, its figure and its runs' results."""
     done = None
-    while done != _done(plan):  # again, if a run finished in between
-        done, numbers = _done(plan), measure(plan)
+    while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
+        done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
     results = {result_name(run): _content(run) for run in done}
     for name, result in results.items():
         path = result_path(folder, name)
@@ -64,14 +75,14 @@ def publish(plan: Plan, folder: Path) -> None:
         style.save(draw(plan, numbers.sections), folder / "tables" / figure)
     asked = _asked(plan)
     states = {run.name: status(run) for run in plan.runs if run not in done}
-    whole = without_folders(_by_name(numbers, plan.table.claims), plan.workspace)
-    known = _from_runs(_plan(asked, folder, plan.workspace.configs), results)
+    kept_plan = _plan(asked, folder, plan.workspace.configs)
+    known = asdict(measure(KeptResults(kept_plan, results)))
     content = {
         "asked": asked,
         "runs": list(results),
         "begun": {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN},
         "figure": figure,
-        "numbers": _beyond(whole, known),
+        "numbers": _beyond(_by_name(asdict(numbers), plan.table), _by_name(known, plan.table)),
     }
     write_json(table_path(folder, plan), without_folders(content, plan.workspace))
 
@@ -98,10 +109,12 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
             if result is None:
                 raise UserError(f"{folder}: the result of {name} is missing; publish it again")
         plan = _plan(content["asked"], folder, configs)
-        found = merge(_from_runs(plan, results), content["numbers"])
+        found = asdict(measure(KeptResults(plan, results)))
+        _put(content["numbers"], _by_name(found, plan.table))
+        numbers = rebuilt(TableNumbers, found)
         others = [run.name for run in plan.runs if result_name(run) not in results]
         unfinished = {name: content["begun"].get(name, State.NOT_BEGUN.value) for name in others}
-        return KeptTable(_in_order(found), command_of(plan), results, unfinished, content["figure"])
+        return KeptTable(numbers, command_of(plan), results, unfinished, content["figure"])
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -111,7 +124,6 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
 
 
 def _asked(plan: Plan) -> dict:
-    """What a plan asks for, as it is kept."""
     own, profile = plan.workspace.own, plan.workspace.profile
     return {
         "table": plan.table.name,
@@ -143,59 +155,53 @@ def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
 
 
-def _from_runs(plan: Plan, results: dict[str, dict]) -> dict:
-    """A table's numbers as far as its runs' results and the configurations give them."""
-    return _by_name(measure_from(KeptResults(plan, results)), plan.table.claims)
+def _by_name(numbers: dict, table: Table) -> dict:
+    """The lines and verdicts of a table's numbers by their names: not copies, but these very ones.
 
-
-def _by_name(numbers: TableNumbers, claims: Iterable[Claim]) -> dict:
-    """Numbers as mappings: of columns by name, lines by row, claims by what is above zero."""
-    content = json.loads(as_json(numbers))
+    A baseline that is a line of the table becomes that line.
+    """
     sections = {}
-    for section in content["sections"]:
-        lines = {_key(line): line for line in section["lines"]}
-        base = section["baseline"]
-        own = base is not None and _key(base) in lines
-        sections[section["name"]] = {
-            **section,
-            "lines": lines,
-            "baseline": _key(base) if own else base,
+    for section in numbers["sections"]:
+        lines, places = section["lines"], {}
+        places["lines"] = {
+            line["row"] if line["at"] is None else f"{line['row']}@{line['at']}": line
+            for line in lines
         }
-    formulas = [claim.above_zero for claim in claims]
-    verdicts = dict(zip(formulas, content["verdicts"], strict=True))
-    return {**content, "sections": sections, "verdicts": verdicts}
-
-
-def _key(line: dict) -> str:
-    return line["row"] if line["at"] is None else f"{line['row']}@{line['at']}"
-
-
-def _in_order(content: dict) -> TableNumbers:
-    """The inverse of :func:`_by_name`."""
-    sections = []
-    for section in content["sections"].values():
-        lines, base = section["lines"], section["baseline"]
-        base = lines[base] if isinstance(base, str) else base
-        sections.append({**section, "lines": lines.values(), "baseline": base})
-    parts = {"sections": sections, "verdicts": content["verdicts"].values()}
-    return rebuilt(TableNumbers, {**content, **parts})
-
-
-def _beyond(whole: dict, part: dict) -> dict:
-    """What is to be merged onto the part to get the whole."""
-    differing = [key for key in whole if key not in part or whole[key] != part[key]]
-    both = [key for key in differing if isinstance(whole[key], dict) and key in part]
-    return {key: whole[key] for key in differing} | {
-        key: _beyond(whole[key], part[key]) for key in both if isinstance(part[key], dict)
+        own = [line for line in lines if line["row"] == table.baseline]
+        if own:
+            section["baseline"] = own[0]
+        else:
+            places["baseline"] = section["baseline"]
+        sections[section["name"]] = places
+    formulas = [claim.above_zero for claim in table.claims]
+    return {
+        "sections": sections,
+        "verdicts": dict(zip(formulas, numbers["verdicts"], strict=True)),
     }
 
 
-def _done(plan: Plan) -> list[Run]:
-    return [run for run in plan.runs if run.folder.result.exists()]
+def _beyond(whole: dict, part: dict) -> dict:
+    """What has to be put on the part to get the whole."""
+    beyond = {}
+    for key, value in whole.items():
+        known = part.get(key)
+        if isinstance(value, dict) and isinstance(known, dict):
+            value, known = _beyond(value, known), {}
+        if value != known:
+            beyond[key] = value
+    return beyond
+
+
+def _put(beyond: dict, part: dict) -> None:
+    """The inverse of :func:`_beyond`; it changes the part."""
+    for key, value in beyond.items():
+        if isinstance(value, dict) and isinstance(part[key], dict):
+            _put(value, part[key])
+        else:
+            part[key] = value
 
 
 def _content(run: Run) -> dict | None:
-    """What is kept of a run; None if it has no result."""
     result = read_result(run.folder.result)
     return None if result is None else without_folders(result, run.workspace)
 
@@ -206,10 +212,9 @@ def check_can_be_published(plans: list[Plan], folder: Path) -> None:
         _check_nothing_is_lost(plan, folder)
     asked = {table_path(folder, plan) for plan in plans}
     changed = set()
-    for run in {result_name(run): run for plan in plans for run in plan.runs}.values():
-        kept = read_json(result_path(folder, result_name(run)))
-        if kept is not None and kept != _content(run):
-            changed.add(result_name(run))
+    for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
+        if read_json(result_path(folder, name)) not in (None, _content(run)):
+            changed.add(name)
     for path in sorted((folder / "tables").glob("*.json")):
         older = sorted(changed.intersection(runs_kept(path)))
         if path not in asked and older:
@@ -237,18 +242,21 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
 
 
 def runs_kept(path: Path) -> list[str]:
-    """Return the names of the runs that a table was published with, by any version."""
+    """The names of the runs that a table was published with, by any version."""
     content = read_json(path)
     return content.get("runs", []) if isinstance(content, dict) else []
 
 
+def result_name(run: Run) -> str:
+    """``label/paper/table/row/column/seedN``."""
+    return f"{run.workspace.label}/{run.name}"
+
+
 def result_path(folder: Path, name: str) -> Path:
-    """Where a result is kept."""
     return folder / "runs" / f"{name}.json"
 
 
 def table_path(folder: Path, plan: Plan) -> Path:
-    """Where a plan's table is kept."""
     return folder / "tables" / f"{_stem(plan)}.json"
 
 

@@ -1,34 +1,172 @@
-"""What is known of runs: in a workspace, or of what was kept of them in ``results/``."""
+"""Results of runs, and the sentences behind their scores.
+
+These are resampled for intervals and p-values: texts, or for alignment error rates the counts of
+each sentence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ...errors import UserError
+from ..alignment.error_rate import Counts, interval, p_value
 from ..configuration.tables import Cell, Column
+from ..corpora import read_manifest
+from ..files.text import read_lines
+from ..lengths.measure import Group, cut_to, length_ratio, word_counts
 from ..runs.plan import Plan
 from ..runs.results import read_result
-from ..runs.status import State, Status, status
+from ..runs.run_scores import read_rates
+from ..runs.status import Status, status
 from ..runs.workspace import Run
-from .scored_sentences import ScoredSentences, scored_sentences
+from ..scoring.metrics import METRICS, Metric, Score, build_metric
+from ..scoring.significance import combined, confidence_interval, paired_bootstrap
+from ..text.test_sets import read_test_sets, slices
+from ..text.words import WITHOUT_SPACES
+
+
+@dataclass(frozen=True)
+class ScoredTranslations:
+    """The translations of a test set; ``score`` without the test set's name."""
+
+    score: str
+    translations: list[str]
+    references: list[str]
+    target: str
+    lowercase: bool
+
+    @property
+    def metric(self) -> Metric:
+        return build_metric(self.score, self.target, self.lowercase)
+
+    def measure(self) -> Score:
+        return self.metric.score(self.translations, self.references)
+
+    def length_ratio(self) -> Score:
+        return length_ratio(self.metric, self.translations, self.references)
+
+    def cut(self) -> ScoredTranslations:
+        """Each translation cut to the number of words of its reference."""
+        if self.target in WITHOUT_SPACES:
+            raise UserError(f"text in {self.target} has no spaces between words to cut it at")
+        pairs = zip(self.translations, self.references, strict=True)
+        return replace(self, translations=[cut_to(*pair) for pair in pairs])
+
+    def interval(self, *others: ScoredTranslations) -> float | None:
+        """Half the 95 % interval of the mean over this and other systems of the same sentences."""
+        how = self.references, self.target, self.lowercase
+        if not others:
+            return confidence_interval(self.score, self.translations, *how).interval
+        different = any(other.references != self.references for other in others)
+        if different or len(self.references) < 2:  # nothing to resample
+            return None
+        share = 1 / (1 + len(others))
+        terms = [(share, one.translations) for one in (self, *others)]
+        mean = combined(self.score, terms, *how)
+        return (mean.high - mean.low) / 2
+
+    def p_value(self, baseline: ScoredTranslations) -> float | None:
+        """By the paired bootstrap; None if the baseline is of different sentences."""
+        if self.references != baseline.references:
+            return None
+        how = self.references, self.target, self.lowercase
+        systems = {"ours": self.translations}
+        return paired_bootstrap(self.score, baseline.translations, systems, *how)["ours"].p_value
+
+
+@dataclass(frozen=True)
+class ScoredAlignments:
+    """Hand-aligned sentences; :class:`ScoredTranslations` says what the methods return."""
+
+    counts: list[Counts]
+
+    @property
+    def gold(self) -> list[tuple[int, int]]:
+        """Sure and possible links of each sentence, which identify the text."""
+        return [(one.sure, one.possible) for one in self.counts]
+
+    def interval(self, *others: ScoredAlignments) -> float | None:
+        if any(other.gold != self.gold for other in others):
+            return None
+        return interval([one.counts for one in (self, *others)])
+
+    def p_value(self, baseline: ScoredAlignments) -> float | None:
+        same = self.gold == baseline.gold
+        return p_value(self.counts, baseline.counts) if same else None
+
+
+ScoredSentences = ScoredTranslations | ScoredAlignments
+
+
+def scored_sentences(run: Run, score: str, column: Column) -> ScoredSentences | None:
+    """The sentences behind a score of a run; None if there is no result, or they have gone.
+
+    They have gone too when the corpus has been prepared anew from another text.
+    """
+    folder, reference = run.folder, run.prepared_corpus.reference()
+    result = read_result(folder.result)
+    if result is None:
+        return None
+    metric = score.partition(".")[0]
+    if metric not in METRICS:
+        rate = read_rates(folder.alignment_score).get(score)
+        return ScoredAlignments(rate.sentences) if rate and rate.sentences else None
+    manifest = read_manifest(run.corpus_folder)
+    if manifest is None or manifest.digest != result["corpus"]["digest"]:
+        return None
+    if not (folder.hypotheses.exists() and reference.exists()):
+        return None
+    translations, references = read_lines(folder.hypotheses), read_lines(reference)
+    numbers = sentence_numbers(run, score, column.group, len(references))
+    if numbers is None:
+        return None
+    translations, references = (
+        [lines[number] for number in numbers] for lines in (translations, references)
+    )
+    found = ScoredTranslations(
+        metric, translations, references, run.prepared_corpus.target, run.recipe.lowercase
+    )
+    return found.cut() if column.cut else found
+
+
+def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:
+    """The sentences that a score is of, out of ``count``; None if there is no such test set.
+
+    A score ``bleu.NAME`` is of the test set NAME, a ``group`` of a range of source lengths.
+    """
+    _, dot, test_set = score.partition(".")
+    path = run.prepared_corpus.test_sets
+    part = slices(read_test_sets(path, count) if path else {}, count).get(f"{dot}{test_set}")
+    if part is None:
+        return None
+    numbers = list(range(count))[part]
+    if group is None:
+        return numbers
+    wanted = set(group.sentences(source_lengths(run)))
+    return [number for number in numbers if number in wanted]
+
+
+def source_lengths(run: Run) -> list[int]:
+    """Words of each source sentence of a run's test text."""
+    source, recipe = run.prepared_corpus.source, run.recipe
+    if source in WITHOUT_SPACES and recipe.tokenizer[source] == "none":
+        raise UserError(f"its corpus does not split {source} into words")
+    return word_counts(read_lines(run.prepared_corpus.source_words))
 
 
 @dataclass(frozen=True)
 class RunResults:
-    """The runs of a plan in its workspace, with their translations and alignments."""
+    """The runs of a plan in its workspace."""
 
     plan: Plan
 
     def result(self, run: Run) -> dict | None:
-        """The run's result; None if it is not done."""
         return read_result(run.folder.result)
 
     def status(self, run: Run) -> Status:
-        """How far the run is."""
         return status(run)
 
     def sentences(self, run: Run, score: str, column: Column) -> ScoredSentences | None:
-        """The sentences behind a score, if they are there."""
         return scored_sentences(run, score, column)
 
     def runs(self, cell: Cell) -> list[Run]:
@@ -39,26 +177,3 @@ class RunResults:
         """The runs of a cell that have a result, with it."""
         results = [(run, self.result(run)) for run in self.runs(cell)]
         return [(run, result) for run, result in results if result is not None]
-
-
-@dataclass(frozen=True)
-class KeptResults(RunResults):
-    """The results that were kept of some runs: no text, and nothing that could be stale."""
-
-    results: Mapping[str, dict]
-
-    def result(self, run: Run) -> dict | None:
-        """The run's result, if it was kept."""
-        return self.results.get(result_name(run))
-
-    def status(self, run: Run) -> Status:
-        """Done or not begun."""
-        return Status(State.DONE if self.result(run) else State.NOT_BEGUN)
-
-    def sentences(self, run: Run, score: str, column: Column) -> None:
-        """There are none."""
-
-
-def result_name(run: Run) -> str:
-    """``label/paper/table/row/column/seedN``."""
-    return f"{run.workspace.label}/{run.name}"

@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, interval, p_value
 from fairseq_hybrid_attn.lab.scoring.significance import draw
-from fairseq_hybrid_attn.lab.tables.scored_sentences import ScoredAlignments
+from fairseq_hybrid_attn.lab.tables.run_results import ScoredAlignments
 
 
 def sentences(right, wrong):

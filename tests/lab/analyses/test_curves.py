@@ -50,9 +50,6 @@ def losses(records):
     return {updates: values["loss"] for updates, values in records.items()}
 
 
-# --- logs ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("layout", [FAIRSEQ, HYDRA], ids=["fairseq", "hydra"])
 @pytest.mark.parametrize("form", ["json", "simple"])
 def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
@@ -81,10 +78,8 @@ def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
     found = read_log(folder / "train.log")
     assert losses(found.training) == {10: 8.0, 20: 7.0, 30: 6.0}
     assert found.training[20]["lr"] == 1e-3
-    assert {name: losses(records) for name, records in found.validation.items()} == {
-        "valid": {30: 4.25},
-        "valid1": {30: 3.5},
-    }
+    validation = {name: losses(records) for name, records in found.validation.items()}
+    assert validation == {"valid": {30: 4.25}, "valid1": {30: 3.5}}
     assert found.validation["valid"][30]["bleu"] == 12.5
 
 
@@ -145,33 +140,29 @@ def test_parameters_and_the_last_record(folder):
             parameters(folder / name)
 
 
-# --- curves -------------------------------------------------------------------------------------
-
-
-def curve_of(folder, *lines, source="training"):
-    (found,) = (c for c in curves_of_log("a", read_log(log(folder, *lines))) if c.source == source)
-    return found
-
-
 def test_a_run_without_numbers_to_the_end_has_diverged(folder):
+    def curves_of(*lines):
+        return curves_of_log("a", read_log(log(folder, *lines)))
+
     lines = [inner(10, 5), inner(20, "inf"), inner(30, 4), valid(30, 3)]
-    lines += [inner(40, "nan"), inner(50, "inf"), valid(50, "nan")]
-    training = curve_of(folder, *lines)
-    assert training.diverged == 40 and curve_of(folder, *lines, source="validation").diverged == 50
+    training, validation = curves_of(*lines, inner(40, "nan"), inner(50, "inf"), valid(50, "nan"))
+    assert training.diverged == 40 and validation.diverged == 50
     assert training.best == (30, 4) and training.last is None
     assert training.as_dict()["values"] == [5, None, 4, None, None]
-    whole = curve_of(folder, inner(10, 5), inner(20, "nan"), inner(30, 4))
+    (whole,) = curves_of(inner(10, 5), inner(20, "nan"), inner(30, 4))
     assert whole.diverged is None and whole.last == 4
-    lost = curve_of(folder, inner(0, "nan"), inner(20, "nan"))
+    (lost,) = curves_of(inner(0, "nan"), inner(20, "nan"))
     assert lost.diverged == 0 and lost.best is None
 
 
 def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
-    def best(what):
-        return Curve("a", what, "checkpoints", "", (1, 2, 3), (5.0, 9.0, 5.0)).best
-
-    assert [best(w) for w in ("loss", "nll_loss", "valid_loss", "aer", "aer.head1")] == [(1, 5)] * 5
-    assert [best(w) for w in ("bleu", "tokenised_bleu")] == [(2, 9)] * 2
+    for names, best in {
+        "loss nll_loss valid_loss aer aer.head1": (1, 5),
+        "bleu tokenised_bleu": (2, 9),
+    }.items():
+        for what in names.split():
+            curve = Curve("a", what, "checkpoints", "", (1, 2, 3), (5.0, 9.0, 5.0))
+            assert curve.best == best, what
 
 
 def test_smoothing_is_a_mean_over_the_updates_before():
@@ -185,9 +176,6 @@ def test_smoothing_is_a_mean_over_the_updates_before():
             near = [v for u, v in points if at - window < u <= at and v == v]
             expected = sum(near) / len(near) if value == value else NAN
             assert smoothed == pytest.approx(expected, nan_ok=True), (window, at)
-
-
-# --- the command ----------------------------------------------------------------------------------
 
 
 def scores(folder, name, points, subset="valid"):
@@ -220,17 +208,10 @@ def curves(*arguments, runs=RUNS):
 
 def test_files_of_a_name_are_one_run(runs, capsys):
     found = curves("--csv", "out.csv")
-    assert set(found) == {
-        ("a", "loss", "training", "train"),
-        ("a", "loss", "validation", "valid"),
-        ("a", "bleu", "validation", "valid"),
-        ("a", "loss", "validation", "valid1"),
-        ("a", "bleu", "checkpoints", "valid"),
-        ("a", "aer", "checkpoints", "valid"),
-        ("b b", "loss", "training", "train"),
-        ("b b", "loss", "validation", "valid"),
-        ("b b", "bleu", "validation", "valid"),
-    }
+    logged = "loss training train, loss validation valid, bleu validation valid".split(", ")
+    scored = "loss validation valid1, bleu checkpoints valid, aer checkpoints valid".split(", ")
+    expected = {"a": logged + scored, "b b": logged}
+    assert set(found) == {(run, *one.split()) for run, ones in expected.items() for one in ones}
     scored = found["a", "bleu", "checkpoints", "valid"]
     assert (scored["updates"], scored["values"]) == ([100, 150], [10, 20.5])
     assert scored["signature"] == "bleu|x"
@@ -259,20 +240,18 @@ def test_other_names_and_places_of_files(runs, capsys):
     assert "on different sets: test, valid" in capsys.readouterr().out
 
 
-def drawn(monkeypatch, *arguments):
-    """The panels that are drawn."""
-    seen = []
-    with monkeypatch.context() as patch:
-        patch.setattr(figure, "draw", lambda panels, theme: seen.append(panels))
-        patch.setattr(style, "save", lambda drawn, path: None)
-        curves("--figure", "out.png", *arguments)
-    return seen[0]
-
-
 def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
     curves("--figure", "out.png")
     assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
-    bleu, loss = drawn(monkeypatch)
+    monkeypatch.setattr(style, "save", lambda drawn, path: None)
+
+    def drawn(*arguments):
+        seen = []
+        monkeypatch.setattr(figure, "draw", lambda panels, theme: seen.append(panels))
+        curves("--figure", "out.png", *arguments)
+        return seen[0]
+
+    bleu, loss = drawn()
     assert (bleu.label, loss.label) == ("BLEU", "loss")
     assert [(c.run, c.source) for c in bleu.curves] == [
         *(("a", "validation"), ("a", "checkpoints"), ("b b", "validation"))
@@ -280,21 +259,22 @@ def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
     assert bleu.names["checkpoints"] == "checkpoints, valid set"
     assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
     # Smoothing is of the training alone, and of the figure alone.
-    _, smoothed = drawn(monkeypatch, "--smooth", "100")
+    _, smoothed = drawn("--smooth", "100")
     assert [c.values for c in smoothed.curves[:2]] == [(9, 8.5, 7), (7.5, 5)]
     assert "mean over 100 updates" in capsys.readouterr().out
     found = json.loads((runs / "out.json").read_text())["curves"]
     assert found[0]["values"] == [9, 8, 6]
-    (aer,) = drawn(monkeypatch, "--panels", "aer")
+    (aer,) = drawn("--panels", "aer")
     assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
 
 
 def test_mistakes_are_told(runs):
-    (runs / "empty.log").write_text("")
-    (runs / "other.log").write_text("some text\n")
-    (runs / "other.json").write_text('{"scores": {}}')
-    (runs / "list.json").write_text("[1]")
-    (runs / "broken.json").write_text('{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}')
+    for name, text in {
+        **{"empty.log": "", "other.log": "some text\n", "list.json": "[1]"},
+        "other.json": '{"scores": {}}',
+        "broken.json": '{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}',
+    }.items():
+        (runs / name).write_text(text)
     mistakes = {
         "a=a.log a=a.log": "twice",
         "a=nothing.log": "cannot be read",
@@ -315,9 +295,6 @@ def test_mistakes_are_told(runs):
         with pytest.raises(SystemExit) as stop:
             main(["curves", *arguments.split()])
         assert stop.value.code == 2, arguments
-
-
-# --- the figure ---------------------------------------------------------------------------------
 
 
 def test_figure_shows_curves_gaps_and_where_a_run_diverged():

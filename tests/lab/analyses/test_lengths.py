@@ -22,7 +22,7 @@ from fairseq_hybrid_attn.lab.lengths.measure import (
     score_by_length,
 )
 from fairseq_hybrid_attn.lab.scoring.metrics import build_metric
-from fairseq_hybrid_attn.lab.tables.scored_sentences import ScoredTranslations
+from fairseq_hybrid_attn.lab.tables.run_results import ScoredTranslations
 
 CHOOSE = random.Random(7)
 VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()

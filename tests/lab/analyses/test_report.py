@@ -3,43 +3,37 @@
 import hashlib
 import json
 import shutil
-from html.parser import HTMLParser
 
 import analysed
+import lxml.html
 import pytest
 import torch
 from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
+from refusals import check_command_refusals, check_refusals
 
-from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.page import plotly_script
 from fairseq_hybrid_attn.lab.report.models import patterns_of
-from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Paragraph, Part, report
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 SYSTEMS = {
     "gate1": ["a house is there", "yes it is", "so", "I like the cats and dogs"],
     "mma": ["The house was there", "yes", "so it is said", "cats and dogs"],
 }
-TAGS = ["DET NOUN", "PRT", "", "NOUN ADJ VERB"]
 BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
-#: Elements that have no end.
-VOID = {"meta", "input", "img", "br"}
 
-MODELS = ["bin", "--path", "gate1.pt", "mma.pt"]
-TEXT = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
-SCORED = ["--reference", "ref.en", "--target-lang", "en"]
-HYPOTHESES = [word for name in SYSTEMS for word in ("--hypotheses", f"{name}={name}.en")]
-LOGS = "--log gate1=gate1.log --log mma=mma.log".split()
-#: In another order than the models.
-PROBING = "--probing mma=mma.probing --probing gate1=gate1.probing".split()
-PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu".split()
-PROBE += "--hidden 2 --dropout 0 --task-files tasks".split()
-#: Of the sentences and maps, only one: for speed.
-SECOND = ["--sentences", "2", "--maps", "2"]
+TEXT = "--source text.de --target text.en --subwords subword-nmt --cpu"
+BOTH = f"bin --path gate1.pt mma.pt {TEXT}"
+GATED, MMA = (f"bin --path {name}.pt {TEXT}" for name in ("gate1", "mma"))
+SCORED = "--reference ref.en --target-lang en"
+HYPOTHESES, LOGS, PROBING = (
+    " ".join(f"--{flag} {name}={name}.{suffix}" for name in SYSTEMS)
+    for flag, suffix in (("hypotheses", "en"), ("log", "log"), ("probing", "probing"))
+)
+ONE = "--hypotheses mma=mma.en"
+PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu --hidden 2 --dropout 0"
 
 
 def write(path, lines):
@@ -57,8 +51,8 @@ def log(losses):
         yield f"2026-01-01 00:00:00 | INFO | train_inner | {record}"
 
 
-def command(*words):
-    main([str(word) for word in words])
+def command(words, *more):
+    main([*words.split(), *map(str, more)])
 
 
 @pytest.fixture(scope="module")
@@ -66,21 +60,21 @@ def data(tmp_path_factory):
     """Models, their translations, logs, tags and, not probed alike, results of probing."""
     folder = analysed.make_data(tmp_path_factory.mktemp("report"), ["gate1", "mma", "lstm"])
     write(folder / "ref.en", REFERENCE)
-    write(folder / "text.tags", TAGS)
+    write(folder / "text.tags", ["DET NOUN", "PRT", "", "NOUN ADJ VERB"])
     for name, lines in SYSTEMS.items():
         write(folder / f"{name}.en", lines)
     write(folder / "gate1.log", log([3.5, 2.25, 2.5]))
     write(folder / "mma.log", log([4, 3]))
     (folder / "tasks").mkdir()
-    write(
-        folder / "tasks/bigram_shift.txt",
-        [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in BIGRAMS],
-    )
+    tasks = [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in BIGRAMS]
+    write(folder / "tasks/bigram_shift.txt", tasks)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name, flags in {"gate1": "--seeds 2", "mma": "--seeds 1 --end-symbol out"}.items():
-            words = [*PROBE, *flags.split(), "--json", f"{name}.probing"]
-            command("probe", "bin", "--path", f"{name}.pt", *words)
+            command(
+                f"probe bin --path {name}.pt {PROBE} {flags} --task-files tasks "
+                f"--json {name}.probing"
+            )
     return folder
 
 
@@ -96,72 +90,47 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            *("report", *MODELS[:3], "--compare", "mma.pt", *TEXT, *SCORED, *HYPOTHESES, *LOGS),
-            *("--tags", "text.tags", *PROBING, "--output", "whole.html", "--json", "whole.json"),
+            f"report bin --path gate1.pt --compare mma.pt {TEXT} {SCORED} {HYPOTHESES} {LOGS} "
+            f"--tags text.tags --probing mma=mma.probing --probing gate1=gate1.probing "
+            "--output whole.html --json whole.json"
         )
-    return read(data / "whole.json"), Page((data / "whole.html").read_text())
+    return read(data / "whole.json"), Page(data / "whole.html")
 
 
-class Page(HTMLParser):
-    """A page taken apart; fails if it is not well-formed.
+class Page:
+    """A page's ``tree``; the ``texts`` and ``tables`` of its parts, by their headings."""
 
-    Attributes:
-        tables: rows of texts, by the heading of the part; a part may have several.
-        texts: all text of a part except that of its scripts, by its heading.
-        links: what src and href name.
-        elements: the names of all elements.
-    """
-
-    def __init__(self, source):
-        super().__init__()
-        self.open, self.tables, self.texts, self.links, self.elements = [], {}, {}, [], set()
-        self.part = ""
-        self.feed(source)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.add(tag)
-        self.links += [value for name, value in attrs if name in ("src", "href", "action")]
-        if tag not in VOID:
-            self.open.append(tag)
-        if tag == "h2":
-            self.part = ""
-        if tag == "table":
-            self.tables.setdefault(self.part, []).append([])
-        if tag == "tr":
-            self.tables[self.part][-1].append([])
-        if tag in ("td", "th"):
-            self.tables[self.part][-1][-1].append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, text):
-        if "h2" in self.open:
-            self.part += text
-        elif not {"script", "style"} & set(self.open):
-            self.texts[self.part] = self.texts.get(self.part, "") + text
-        if {"td", "th"} & set(self.open):
-            self.tables[self.part][-1][-1][-1] += text
-
-
-# --- numbers ----------------------------------------------------------------------------------
+    def __init__(self, path):
+        parser = lxml.html.HTMLParser(encoding="utf-8", huge_tree=True)
+        self.tree = lxml.html.parse(str(path), parser).getroot()
+        faults = {error.type_name for error in parser.error_log}
+        assert "ERR_TAG_NAME_MISMATCH" not in faults
+        lxml.etree.strip_elements(self.tree, "script", "style", with_tail=False)
+        parts = {part.findtext("h2"): part for part in self.tree.iter("section")}
+        self.texts = {heading: part.text_content() for heading, part in parts.items()}
+        self.tables = {
+            heading: [
+                [[cell.text_content() for cell in row] for row in table.iter("tr")]
+                for table in part.iter("table")
+            ]
+            for heading, part in parts.items()
+        }
 
 
 def test_parts_are_what_the_commands_print_and_write(in_data, whole, capsys):
     found, page = whole
-    lengths = ["lengths", "--source", "text.de", "--source-subwords", "subword-nmt", *SCORED]
     theirs = {}
     for part, words in {
-        "Heads and branches": ["heads", *MODELS, *TEXT],
-        "Gates": ["gates", *MODELS[:3], *TEXT, "--tags", "text.tags"],
-        "BLEU by source length": [*lengths, *HYPOTHESES],
-        "Learning curves": ["curves", "gate1=gate1.log", "mma=mma.log"],
+        "Heads and branches": f"heads {BOTH}",
+        "Gates": f"gates {GATED} --tags text.tags",
+        "BLEU by source length": (
+            f"lengths --source text.de --source-subwords subword-nmt {SCORED} {HYPOTHESES}"
+        ),
+        "Learning curves": "curves gate1=gate1.log mma=mma.log",
     }.items():
         capsys.readouterr()
-        command(*words, "--json", "part.json")
-        theirs[words[0]] = read(in_data / "part.json")
+        command(f"{words} --json part.json")
+        theirs[words.split()[0]] = read(in_data / "part.json")
         printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
         shown = [" ".join(" ".join(row).split()) for table in page.tables[part] for row in table]
         assert len(shown) > 2 and set(shown) <= printed, part
@@ -179,13 +148,19 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, capsys):
     assert found["models"][1]["gates"] is None and "mma: no gates" in page.texts["Gates"]
     assert found["tags"] == theirs["gates"]["tags"]
     assert f"All layers: {gates['share']:.3f}, window 3." in page.texts["Gates"]
+    command(f"maps {BOTH} --page maps.html")
+    assert maps_data(in_data / "whole.html") == maps_data(in_data / "maps.html")
+
+
+def maps_data(path):
+    return json.loads(path.read_text().partition('class="maps-data">')[2].partition("</script>")[0])
 
 
 def test_scores_are_those_of_the_command(in_data, whole):
     found, page = whole
     assert [score["name"] for score in found["scores"]] == ["bleu", "tokenised_bleu"]
     for name in SYSTEMS:
-        command("score", "--hypotheses", f"{name}.en", *SCORED, "--json", "score.json")
+        command(f"score --hypotheses {name}.en {SCORED} --json score.json")
         theirs = read(in_data / "score.json")["scores"]
         for score in found["scores"]:
             assert score["systems"][name]["value"] == theirs[score["name"]]["value"]
@@ -197,28 +172,15 @@ def test_scores_are_those_of_the_command(in_data, whole):
     assert found["scores"][0]["systems"]["mma"]["p_value"] is not None
 
 
-def test_maps_are_those_of_the_command(in_data, whole):
-    command("maps", *MODELS, *TEXT, "--page", "maps.html")
-    assert maps_data(in_data / "whole.html") == maps_data(in_data / "maps.html")
-
-
-def maps_data(path):
-    text = path.read_text()
-    start = text.index('class="maps-data">') + len('class="maps-data">')
-    return json.loads(text[start : text.index("</script>", start)])
-
-
 def test_probing_is_that_of_the_command(data, whole):
     found, page = whole
     theirs = {name: read(data / f"{name}.probing") for name in SYSTEMS}
     assert found["probing"] == theirs and list(found["probing"]) == ["gate1", "mma"]
     gate1, mma = (one["tasks"]["BShift"] for one in theirs.values())
+    deviation = f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"
     assert page.tables["Probing"][0] == [
         ["task", "group", "gate1", "mma", "most common class"],
-        [
-            *("BShift", "syntactic", f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"),
-            *(f"{mma['accuracy']:.2f}", "50.00"),
-        ],
+        ["BShift", "syntactic", deviation, f"{mma['accuracy']:.2f}", "50.00"],
     ]
     assert "mma: layer last, end symbol out, seeds 1; hidden" in page.texts["Probing"]
     assert "were probed with different settings" in page.texts["Probing"]
@@ -233,11 +195,9 @@ def test_what_the_models_are(data, whole):
         weights = torch.load(path, weights_only=True)["model"]
         buffers = ("version", "_float_tensor")
         count = sum(w.numel() for name, w in weights.items() if not name.endswith(buffers))
-        assert model["parameters"] == count
-        assert rows["parameters"][number] == f"{count:,}"
-        assert model["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-        assert rows["sha256"][number] == model["sha256"]
-    assert found["models"][0]["patterns"][0] == "encoder 1-2: global | local (share gates)"
+        assert model["parameters"] == count and rows["parameters"][number] == f"{count:,}"
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert model["sha256"] == rows["sha256"][number] == digest
     assert found["models"][1]["patterns"] == [
         "encoder 1-2: 1 × global, 1 × local, 1 × forward, 1 × backward",
         "decoder 1-2: past",
@@ -246,24 +206,23 @@ def test_what_the_models_are(data, whole):
     assert found["command"][:3] == ["fairseq-hybrid", "report", "bin"]
     assert "fairseq-hybrid report bin --path gate1.pt" in page.texts["Models"]
     assert f"torch {torch.__version__}" in page.texts["Models"]
-
-
-def test_patterns():
     layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
     assert patterns_of(layers) == ["encoder 1-2: global | local (share gates)", "encoder 3: global"]
     layers = Attentions(build_tiny("hysan-gated")).layers[DECODER]
     assert patterns_of(layers) == ["decoder 1-2: fw | l5 (squeeze gates)"]
 
 
-# --- the page ---------------------------------------------------------------------------------
-
-
 def test_the_page_names_nothing_outside_itself(data, whole):
     _, page = whole
-    images = [link for link in page.links if link.startswith("data:image/svg+xml;base64,")]
-    others = [link for link in page.links if link not in images]
-    assert others == [f"#part{number}" for number in range(1, 9)]
+    named = [
+        element.get(name)
+        for element in page.tree.iter()
+        for name in ("src", "href", "action")
+        if element.get(name)
+    ]
+    images = [link for link in named if link.startswith("data:image/svg+xml;base64,")]
     assert len(images) == 2 * (1 + 2 + 1 + 1 + 1)
+    assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 9)]
     rest = (data / "whole.html").read_text().replace(plotly_script(), "")
     assert "http://" not in rest and "https://" not in rest
 
@@ -285,11 +244,11 @@ def test_the_page_in_a_browser(data, whole, browser):
 
 
 def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
+    """A name is in paragraphs, tables, captions, and in the command, which is code."""
     name = "<b>&\"'</b></script>"
-    words = [*TEXT, "--tags", "text.tags", "--output", "o.html"]
-    command("report", "bin", "--path", "lstm.pt", "--names", name, *words)
-    page = Page((in_data / "o.html").read_text())
-    assert not {"b", "i"} & page.elements
+    command(f"report bin --path lstm.pt {TEXT} --tags text.tags --output o.html --names", name)
+    page = Page(in_data / "o.html")
+    assert not list(page.tree.iter("b")) and name in page.tree.findtext(".//title")
     assert page.tables["Models"][0][:2] == [["", name], ["architecture", "LSTMModel"]]
     for part in ("Scores", "BLEU by source length"):
         assert "No translations were given" in page.texts[part]
@@ -300,16 +259,6 @@ def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
     reason = f"{name} has no encoder attention: LSTMEncoder has no self-attention modules."
     assert reason in page.texts["Attention maps"] and reason in page.texts["Heads and branches"]
     assert page.tables["Heads and branches"][0][1][:2] == ["cross", "1"]
-
-
-def test_texts_of_all_kinds_are_escaped():
-    nasty = "<u>x</u>"
-    table = PageTable(Grid([nasty], [[nasty]]), nasty)
-    page = Page(report(nasty, [Part(nasty, [Paragraph(nasty), Code(nasty, nasty), table])]))
-    assert "u" not in page.elements and page.tables[nasty] == [[[nasty], [nasty]]]
-
-
-# --- runs of reproduce ------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -326,7 +275,7 @@ def runs(in_data, tmp_path):
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     (corpus / "manifest.json").write_text('{"digest": "d"}')
     folders = []
-    for name in ("gate1", "mma"):
+    for name in SYSTEMS:
         folder = tmp_path / f"runs/small@text/hysan/table1/{name}/bleu/seed1"
         (folder / "logs").mkdir(parents=True)
         shutil.copy("lstm.pt", folder / "model.pt")
@@ -346,30 +295,29 @@ def runs(in_data, tmp_path):
 
 
 def test_runs_know_what_flags_say(in_data, runs):
-    outputs = ["--output", "o.html", "--json", "o.json"]
-    command("report", "--run", runs[0], "--compare", runs[1], "--cpu", *SECOND, *outputs)
-    ours = read(in_data / "o.json")
+    one_sentence = "--sentences 2 --maps 2"  # for speed
+    command(
+        f"report --cpu {one_sentence} --output o.html --json o.json --run",
+        *(runs[0], "--compare", runs[1]),
+    )
     shutil.copy("lstm.pt", "mma.lstm.pt")
     names = ["gate1/bleu/seed1", "mma/bleu/seed1"]
-    named = [
-        f"{flag} {name}={path}"
+    named = " ".join(
+        f"--hypotheses {name}={short}.en --log {name}={short}.log"
         for name, short in zip(names, SYSTEMS, strict=True)
-        for flag, path in (("--hypotheses", f"{short}.en"), ("--log", f"{short}.log"))
-    ]
-    words = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/tokenised/test.de"
-    command(
-        *("report", "bin", "--path", "lstm.pt", "mma.lstm.pt", "--names", *names, *TEXT, *SCORED),
-        *(" ".join(named).split()),
-        *("--lowercase", "--source-words", words, *SECOND, "--output", "p.html"),
-        *("--json", "p.json"),
     )
-    theirs = read(in_data / "p.json")
+    command(
+        f"report bin --path lstm.pt mma.lstm.pt {TEXT} {SCORED} {named} --lowercase {one_sentence} "
+        f"--names {' '.join(names)} --output p.html --json p.json --source-words",
+        runs[0].parents[6] / "corpora/small@text/ldc.en-zh/tokenised/test.de",
+    )
+    ours, theirs = read(in_data / "o.json"), read(in_data / "p.json")
     for key in ("scores", "lengths", "curves"):
         assert ours[key] == theirs[key]
     for one, other in zip(ours["models"], theirs["models"], strict=True):
         for key in ("name", "heads", "layers", "gates", "sha256", "parameters"):
             assert one[key] == other[key]
-    command("score", "--hypotheses", "mma.en", *SCORED, "--lowercase", "--json", "score.json")
+    command(f"score --hypotheses mma.en {SCORED} --lowercase --json score.json")
     expected = read(in_data / "score.json")["scores"]["bleu"]["value"]
     assert ours["scores"][0]["systems"]["mma/bleu/seed1"]["value"] == expected
     assert "case:lc" in ours["scores"][0]["signature"]
@@ -378,122 +326,109 @@ def test_runs_know_what_flags_say(in_data, runs):
     assert "fairseq-train bin --arch mma" in (in_data / "o.html").read_text()
 
 
-# --- mistakes ---------------------------------------------------------------------------------
-
-MMA = ["bin", "--path", "mma.pt", *TEXT]
-ONE = ["--hypotheses", "mma=mma.en"]
-NO_SPACES = "--source-words source.words --sentences 3".split()
-
-
-def refused(problem, *words, name="report", flags=("--output",)):
-    with pytest.raises(UserError, match=problem):
-        command(name, *words, *flags, "no.html")
-
-
 def test_mistakes_about_runs(in_data, runs, tmp_path):
-    def bad(problem, *flags):
-        refused(problem, *flags, "--cpu")
+    def refused(flags, problem):
+        check_command_refusals([(flags, problem)], "report", "--output", "no.html", "--cpu")
 
-    bad("--run knows that; leave out --gen-subset", "--run", runs[0], "--gen-subset", "test")
-    bad("--run knows that; leave out DATA", "bin", "--run", runs[0])
-    bad("there is no result.json", "--run", tmp_path)
-    bad("gives 1 names for 2 runs", "--run", *runs, "--names", "a")
-    bad("two models are called", "--run", runs[0], runs[0])
-    shutil.copytree(runs[0], tmp_path / "elsewhere")
-    bad("is not where `reproduce` makes runs", "--run", tmp_path / "elsewhere")
-    manifest = runs[0].parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
+    first, second = runs
+    shutil.copytree(first, tmp_path / "elsewhere")
+    for flags, problem in (
+        (f"--run {first} --gen-subset test", "--run knows that; leave out --gen-subset"),
+        (f"bin --run {first}", "--run knows that; leave out DATA"),
+        (f"--run {tmp_path}", "there is no result.json"),
+        (f"--run {first} {second} --names a", "gives 1 names for 2 runs"),
+        (f"--run {tmp_path}/elsewhere", "is not where `reproduce` makes runs"),
+    ):
+        refused(flags, problem)
+    manifest = first.parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
     manifest.write_text('{"digest": "other"}')
-    bad("the run was not made of the corpus in", "--run", runs[0])
+    refused(f"--run {first}", "the run was not made of the corpus in")
     manifest.unlink()
-    bad("its corpus is not in", "--run", runs[0])
-    (runs[0] / "model.pt").unlink()
-    bad("has no model.pt", "--run", runs[0])
-    assert not (in_data / "no.html").exists()
+    refused(f"--run {first}", "its corpus is not in")
+    (first / "model.pt").unlink()
+    refused(f"--run {first}", "has no model.pt")
 
 
 def test_mistakes(in_data):
     write(in_data / "short.en", REFERENCE[:3])
-    short = "--reference short.en --target-lang en --hypotheses mma=short.en".split()
+    short = "--reference short.en --target-lang en --hypotheses mma=short.en"
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
-    for problem, words in {
-        "give DATA and --path; or --run FOLDER alone": TEXT,
-        "--compare with what": ["bin", "--compare", "mma.pt", *TEXT],
-        "no translations of mma": [*MODELS, *TEXT, *SCORED, *HYPOTHESES[:2]],
-        "no such model; they are called mma": [*MMA, *SCORED, "--hypotheses", "nobody=mma.en"],
-        "give --reference and --target-lang as well": [*MMA, *ONE],
-        "scored: give --target-lang as well": [*MMA, *ONE, "--reference", "ref.en"],
-        "--reference is for translations": [*MMA, *SCORED],
-        "--lowercase is for translations": [*MMA, "--lowercase"],
-        "--bounds is for translations": [*MMA, "--bounds", "5"],
-        "goes with --generated": [*MMA, *SCORED, *ONE, "--tokenizer", "moses"],
-        "needs --tokenizer": [*MMA, *SCORED, "--generated", "mma=mma.en"],
-        "none.en cannot be read": [*MMA, *SCORED, "--hypotheses", "mma=none.en"],
-        "none.words cannot be read": [*MMA, *SCORED, *ONE, "--source-words", "none.words"],
-        "--log x=…: there is no such model": [*MMA, "--log", "x=mma.log"],
-        "loss .training. twice": [*MMA, *"--log mma=mma.log --log mma=mma.log".split()],
-        "--output writes there too": [*MMA, "--json", "no.html"],
-        "one of the inputs": [*MMA, "--json", "mma.pt"],
-        "one of --tags": [*MMA, "--tags", "text.tags", "--tagger", "de"],
-        "none of the sentences can be looked at": [*MMA, "--sentences", "3"],
-        "has 3 lines, but the sentences of the models are 4": [*MMA, *short],
-        "text.de has 4 lines, but the reference short.en has 3": [
-            *(*MMA, *short, "--source-words", "text.de")
-        ],
-        "is of gate1.pt, which is or was another checkpoint than mma.pt": [
-            *(*MMA, "--probing", "mma=gate1.probing")
-        ],
-        "text.de was not written by `probe": [*MMA, "--probing", "mma=text.de"],
-        "text.json was not written by `probe": [*MMA, "--probing", "mma=text.json"],
-        "none.json cannot be read": [*MMA, "--probing", "mma=none.json"],
-        "--probing x=…: there is no such model": [*MMA, "--probing", "x=mma.probing"],
-        "--probing mma=… twice": [*MMA, *PROBING[:2], *PROBING[:2]],
-    }.items():
-        refused(problem, *words)
-    assert not (in_data / "no.html").exists()
+    other = "is of gate1.pt, which is or was another checkpoint than mma.pt"
+    cases = [
+        (TEXT, "give DATA and --path; or --run FOLDER alone"),
+        (f"bin --compare mma.pt {TEXT}", "--compare with what"),
+        (f"{BOTH} {SCORED} --hypotheses gate1=gate1.en", "no translations of mma"),
+    ]
+    cases += [
+        (f"{MMA} {flags}", problem)
+        for flags, problem in (
+            (f"{SCORED} --hypotheses nobody=mma.en", "no such model; they are called mma"),
+            (ONE, "give --reference and --target-lang as well"),
+            (f"{ONE} --reference ref.en", "scored: give --target-lang as well"),
+            (SCORED, "--reference is for translations"),
+            ("--lowercase", "--lowercase is for translations"),
+            ("--bounds 5", "--bounds is for translations"),
+            (f"{SCORED} --generated mma=mma.en", "needs --tokenizer"),
+            ("--log x=mma.log", "--log x=…: there is no such model"),
+            ("--log mma=mma.log --log mma=mma.log", "loss .training. twice"),
+            ("--json no.html", "--output writes there too"),
+            ("--json mma.pt", "one of the inputs"),
+            (short, "has 3 lines, but the sentences of the models are 4"),
+            (
+                f"{short} --source-words text.de",
+                "text.de has 4 lines, but the reference short.en has 3",
+            ),
+            ("--probing mma=gate1.probing", other),
+            ("--probing mma=text.de", "text.de was not written by `probe"),
+            ("--probing mma=text.json", "text.json was not written by `probe"),
+            ("--probing x=mma.probing", "--probing x=…: there is no such model"),
+            ("--probing mma=mma.probing --probing mma=mma.probing", "--probing mma=… twice"),
+        )
+    ]
+    check_command_refusals(cases, "report", "--output", "no.html")
 
 
 def test_bounds_and_words_of_the_source(in_data, capsys):
     """Groups are those of the command; a file without words is warned of."""
-    flags = [*SCORED, *ONE, "--bounds", "1,2", "--sentences", "4", "--maps", "1,2"]
-    command("report", *MMA, *flags, "--output", "w.html", "--json", "w.json")
+    flags = f"{SCORED} {ONE} --bounds 1,2"
+    command(f"report {MMA} {flags} --sentences 4 --maps 1,2 --output w.html --json w.json")
     assert "warning" not in capsys.readouterr().err
-    of_text = ["--source", "text.de", "--source-subwords", "subword-nmt"]
-    command("lengths", *of_text, *flags[:-4], "--json", "lengths.json")
-    command("heads", *MMA, "--sentences", "4", "--json", "heads.json")
+    command(f"lengths --source text.de --source-subwords subword-nmt {flags} --json lengths.json")
+    command(f"heads {MMA} --sentences 4 --json heads.json")
     found, heads = read(in_data / "w.json"), read(in_data / "heads.json")["models"][0]["heads"]
     assert found["lengths"]["groups"] == read(in_data / "lengths.json")["groups"]
     assert [group["label"] for group in found["lengths"]["groups"]] == ["(0,1]", "(1,2]", "(2,∞)"]
     assert (found["models"][0]["heads"], found["models"][0]["sentences"]) == (heads, 1)
     assert [one["number"] for one in maps_data(in_data / "w.html")["sentences"]] == [1, 2]
     write(in_data / "source.words", ["我喜欢这本书" * 5 + "@@ x"] * 4)
-    refused("none of the sent", *MMA, *SCORED, *ONE, *NO_SPACES)
+    words = f"report {MMA} {SCORED} {ONE} --source-words source.words --sentences 3 --output n.html"
+    check_refusals([(words, "none of the sent")], command)
     warned = capsys.readouterr().err
     assert "are there spaces between words? --source-words" in warned
     assert "source.words looks like subword-nmt" in warned
 
 
-def test_all_models_show_the_same_sentences(in_data, monkeypatch):
-    """Those of the first model; a later one that does not take them is refused."""
-    arch, settings = analysed.MODELS["mma"]
-    tight = arch, [*settings, "--max-source-positions", "3"]
-    monkeypatch.setitem(analysed.MODELS, "tight", tight)
-    analysed.save(in_data, "tight")
-    words = ["bin", "--path", "mma.pt", "tight.pt", *TEXT]
-    problem = r"--path tight.pt: 2 sentences are longer .* by --"
-    refused(problem, *words, "--too-long", "skip")
-    refused(problem, *words, name="maps", flags=["--page"])
+def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
+    """Some sentences are too long for one, and one returns no attention."""
+    for name, base, flags in (
+        ("tight", "mma", ["--max-source-positions", "3"]),
+        ("blind", "lstm", ["--decoder-attention", "0"]),
+    ):
+        arch, settings = analysed.MODELS[base]
+        monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
+        analysed.save(in_data, name)
+    tight = f"bin --path mma.pt tight.pt {TEXT}"
+    blind = f"bin --path blind.pt {TEXT}"
+    long = "--path tight.pt: 2 sentences are longer .* by --"
+    none = "LSTMDecoder has no attention modules, and returns no"
+    cases = [
+        (f"report {tight} --too-long skip --output no.html", long),
+        (f"maps {tight} --page no.html", long),
+        (f"heads {blind} --json no.html", none),
+        (f"maps {blind} --page no.html", none),
+    ]
+    check_refusals(cases, command)
     assert not (in_data / "no.html").exists()
-
-
-def test_a_decoder_that_returns_no_attention(in_data, monkeypatch):
-    arch, settings = analysed.MODELS["lstm"]
-    blind = arch, [*settings, "--decoder-attention", "0"]
-    monkeypatch.setitem(analysed.MODELS, "blind", blind)
-    analysed.save(in_data, "blind")
-    for name, flag in (("heads", "--json"), ("maps", "--page")):
-        problem = "LSTMDecoder has no attention modules, and returns no"
-        refused(problem, "bin", "--path", "blind.pt", *TEXT, name=name, flags=[flag])
-    assert not (in_data / "no.html").exists()
-    command("report", "bin", "--path", "mma.pt", "blind.pt", *TEXT, "--output", "w.html")
-    text = Page((in_data / "w.html").read_text()).texts["Heads and branches"]
+    command(f"report bin --path mma.pt blind.pt {TEXT} --output w.html")
+    text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention that can be looked at" in text

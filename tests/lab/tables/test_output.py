@@ -7,14 +7,7 @@ import re
 from dataclasses import replace
 
 from fairseq_hybrid_attn.lab.scoring.significance import Combined
-from fairseq_hybrid_attn.lab.tables.numbers import (
-    Line,
-    Measured,
-    Section,
-    TableNumbers,
-    Verdict,
-    rebuilt,
-)
+from fairseq_hybrid_attn.lab.tables import numbers
 from fairseq_hybrid_attn.lab.tables.output import as_csv, as_json, as_markdown, as_terminal
 
 
@@ -24,38 +17,32 @@ def measured(value, **changed):
         **{"by_seed": (value - 1, value, value + 1), "signature": "tok:13a", "p_values": ()},
         **{"stale": "", "updates": 100.0, "parameters": 1000},
     }
-    return Measured(value, **{**fields, **changed})
+    return numbers.Measured(value, **{**fields, **changed})
 
 
-BASE = Line("base", "Transformer", 31.27, measured(30.0), "")
+BASE = numbers.Line("base", "Transformer", 31.27, measured(30.0), "")
+E1 = measured(31.5, p_values=(0.001, None, 0.25), stale="data changed")
 LINES = (
     BASE,
-    Line(
-        "e1", "HySAN", 32.28, measured(31.5, p_values=(0.001, None, 0.25), stale="data changed"), ""
-    ),
-    Line("e2", "HySAN", 32.29, None, "not run"),
+    numbers.Line("e1", "HySAN", 32.28, E1, ""),
+    numbers.Line("e2", "HySAN", 32.29, None, "not run"),
 )
-SECTION = Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
+SECTION = numbers.Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
+SUMS = Combined(8.1, 7.2, 9.0), Combined(1.1, 0.2, 2.0)
 VERDICTS = (
-    Verdict(
-        "base falls", 15.71, Combined(8.1, 7.2, 9.0), {"1": 8.2, "2": 8.0}, (3,), False, "held"
-    ),
-    Verdict("e1 falls", 1.5, Combined(1.1, 0.2, 2.0), {"1": 1.1}, (), True, "held"),
-    Verdict("e1 falls less", None, None, {}, (1,), False, "not run"),
+    numbers.Verdict("base falls", 15.71, SUMS[0], {"1": 8.2, "2": 8.0}, (3,), False, "held"),
+    numbers.Verdict("e1 falls", 1.5, SUMS[1], {"1": 1.1}, (), True, "held"),
+    numbers.Verdict("e1 falls less", None, None, {}, (1,), False, "not run"),
 )
-
-
-def table(*sections, profile="full", text=None, verdicts=(), transposed=False):
-    return TableNumbers(
-        **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},
-        **{"profile": profile, "text": text, "is_papers": profile == "full" and text is None},
-        **{"columns": 1, "transposed": transposed, "sections": sections or (SECTION,)},
-        **{"verdicts": verdicts},
-    )
+TABLE = numbers.TableNumbers(
+    **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},
+    **{"profile": "full", "text": None, "is_papers": True, "columns": 1, "transposed": False},
+    **{"sections": (SECTION,), "verdicts": VERDICTS},
+)
 
 
 def of_lines(*lines):
-    return table(replace(SECTION, lines=lines))
+    return replace(TABLE, sections=(replace(SECTION, lines=lines),))
 
 
 def cells(text, row):
@@ -64,12 +51,12 @@ def cells(text, row):
     return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
-def records(numbers):
-    return list(csv.DictReader(io.StringIO(as_csv(numbers))))
+def records(table):
+    return list(csv.DictReader(io.StringIO(as_csv(table))))
 
 
 def test_markdown_at_the_papers_scale():
-    text = as_markdown(table())
+    text = as_markdown(TABLE)
     headings = "row, system, paper, ours, ours - paper, paper - base, ours - base, p, seeds"
     assert cells(text, "row") == headings.split(", ")
     assert cells(text, "base") == [
@@ -92,7 +79,7 @@ def test_other_scales_and_texts_are_labelled():
         ("full", "mine", "On another text (mine):"),
         ("small", "x", "Profile small on another text (x):"),
     ]:
-        text = as_terminal(table(profile=profile, text=own))
+        text = as_terminal(replace(TABLE, profile=profile, text=own, is_papers=False))
         assert f"{said} levels cannot be compared" in text and "ours - paper" not in text
         assert "+1.50" in text and "+1.01" in text
 
@@ -107,48 +94,47 @@ def test_differences_are_over_the_seeds_that_both_have():
     assert SECTION.our_difference(replace(line, at=1000)) is None  # a point of a curve
 
 
-def test_scores_of_one_signature_are_told_once():
-    lines = [replace(BASE, row=name, ours=measured(1.0, score=name)) for name in "abcd"]
-    assert "\na to d: tok:13a\n" in as_markdown(of_lines(*lines))
-
-
-def test_what_would_end_a_cell_is_escaped():
-    """As in systems of HySAN's tables: encoder | decoder."""
-    numbers = of_lines(replace(BASE, system="global, fw | fw"))
-    assert cells(as_markdown(numbers), "base")[1] == r"global, fw \| fw"
-    assert "global, fw | fw" in as_terminal(numbers)
+def test_scores_of_one_signature_are_told_once_and_bars_are_escaped():
+    """Systems of HySAN's tables have bars: encoder | decoder."""
+    lines = [
+        replace(BASE, row=name, system="fw | fw", ours=measured(1.0, score=name)) for name in "abcd"
+    ]
+    text = as_markdown(of_lines(*lines))
+    assert "\na to d: tok:13a\n" in text and cells(text, "b")[1] == r"fw \| fw"
+    assert "fw | fw" in as_terminal(of_lines(*lines))
 
 
 def test_seeds_are_told_of_rows_and_of_columns_where_they_differ():
     second = replace(LINES[1], ours=measured(1.0, seeds=(1,), by_seed=(1.0,)))
     assert "Seeds: 1 2 3 (base); 1 (e1)." in as_markdown(of_lines(BASE, second))
     other = replace(SECTION, title="layer 2", lines=(replace(second, row="base"),))
-    text = as_markdown(table(SECTION, other, transposed=True))
+    text = as_markdown(replace(TABLE, sections=(SECTION, other), transposed=True))
     assert "Seeds: 1 2 3 (base: BLEU; e1); 1 (base: layer 2)." in text
 
 
 def test_a_curve_has_a_line_for_each_checkpoint():
     lines = [replace(BASE, paper=None, at=at, ours=measured(at / 100)) for at in (1000, 2000)]
     none = replace(LINES[2], paper=None)
-    numbers = table(Section("aer", "AER", "aer", True, None, None, (*lines, none)))
-    points = [words for words in map(str.split, as_terminal(numbers).split("\n")) if words]
+    section = numbers.Section("aer", "AER", "aer", True, None, None, (*lines, none))
+    curve = replace(TABLE, sections=(section,))
+    points = [words for words in map(str.split, as_terminal(curve).split("\n")) if words]
     assert ["1000", "10.00", "±", "0.50"] in points and ["2000", "20.00", "±", "0.50"] in points
     assert ["not", "run"] in points
-    found = [(line["at"], line["ours"]) for line in records(numbers)]
+    found = [(line["at"], line["ours"]) for line in records(curve)]
     assert found == [("1000", "10.0000"), ("2000", "20.0000"), ("", "")]
 
 
 def test_columns_as_lines():
     """Many columns of few rows are one grid, with the paper's number where it has one."""
-    local = Section("layer2", "layer 2", "gate", False, None, None, (LINES[2],))
-    text = as_markdown(table(SECTION, local, transposed=True))
+    local = numbers.Section("layer2", "layer 2", "gate", False, None, None, (LINES[2],))
+    text = as_markdown(replace(TABLE, sections=(SECTION, local), transposed=True))
     expected = "BLEU,31.27,30.00 ± 0.50,32.28,31.50 ± 0.50†,32.29,not run"
     assert cells(text, "BLEU") == expected.split(",")
     assert cells(text, "layer 2") == ["layer 2", "", "", "", "", "32.29", "not run"]
 
 
 def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():
-    found = records(table())
+    found = records(TABLE)
     assert [line["row"] for line in found] == ["base", "e1", "e2"]
     assert [line["state"] for line in found] == ["done", "data changed", "not run"]
     assert found[1]["our_difference"] == "1.5000" and found[1]["seeds"] == "1 2 3"
@@ -161,7 +147,7 @@ def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():
 
 
 def test_claims_are_sentences():
-    text = as_markdown(table(verdicts=VERDICTS))
+    text = as_markdown(TABLE)
     assert (
         "- **Held**: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
         "not all runs with seed 3; paper +15.71 (above our interval).\n"
@@ -169,12 +155,11 @@ def test_claims_are_sentences():
         "seed 1: +1.10; paper +1.50.\n"
         "- **Not run**: e1 falls less.\n"
     ) in text
-    assert "- Held: base falls: ours +8.10" in as_terminal(table(verdicts=VERDICTS))
+    assert "- Held: base falls: ours +8.10" in as_terminal(TABLE)
 
 
 def test_json_gives_back_all_of_it():
-    whole = table(verdicts=VERDICTS)
-    content = json.loads(as_json(whole))
+    content = json.loads(as_json(TABLE))
     keys = "table title notes label profile text is_papers columns transposed sections verdicts"
     assert list(content) == keys.split()
-    assert rebuilt(TableNumbers, content) == whole
+    assert numbers.rebuilt(numbers.TableNumbers, content) == TABLE

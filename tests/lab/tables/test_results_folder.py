@@ -1,19 +1,16 @@
 """Publishing: the files that are kept of tables and runs, and the document that is made of them."""
 
-import contextlib
-import io
 import json
 import re
 import shutil
 from pathlib import Path
 
-import pytest
 from made_runs import REFERENCES, worse
+from refusals import check_refusals, files
 
-from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.tables.measuring import measure
-from fairseq_hybrid_attn.lab.tables.results_document import write_up
 from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
+from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 TABLES = ("toy/curves", "toy/gates", "toy/lengths", "toy/table1")
 
@@ -50,10 +47,11 @@ def test_published_numbers_are_the_measured_ones(made):
     made.make_stale(made.run("ours"))
     made.run("ours", "nopos", 2).folder.result.unlink()
     made.run("plain", "nopos", 1).folder.hypotheses.unlink()
-    made.hybrid("publish", "toy/table1", "toy/curves", "toy/cut", "--seeds", "2")
+    names = ("toy/table1", "toy/curves", "toy/cut", "toy/other")
+    made.hybrid("publish", *names, "--seeds", "2")
     found = read_tables(made.folder / "results", made.configs)
-    for name, kept in zip(("table1", "curves", "cut"), found, strict=True):
-        assert kept.numbers == measure(made.plan(f"toy/{name}", seeds=(1, 2))), name
+    for name, kept in zip(names, found, strict=True):
+        assert kept.numbers == measure(RunResults(made.plan(name))), name
     assert found[0].unfinished == {"toy/table1/ours/nopos/seed2": "begun (before its first update)"}
     # The translations may go, the results stay.
     shutil.rmtree(made.folder / "out")
@@ -65,11 +63,9 @@ def test_published_numbers_are_the_measured_ones(made):
 def test_a_run_that_was_done_again_is_not_published_beside_tables_of_what_it_was(made):
     made.hybrid("publish", "toy/curves", "toy/table1")
     document = (made.folder / "RESULTS.md").read_text()
-    with pytest.raises(UserError, match=r"also has full@text/toy/table1/plain/\S+; name its row"):
-        made.hybrid("publish", "toy/table1", "ours")
     made.finish(made.run("plain"), worse(REFERENCES, 0.1, "plain/bleu1"), finished="later")
-    with pytest.raises(UserError, match=r"toy\.curves\S+ is of an older result of full@text"):
-        made.hybrid("publish", "toy/table1")
+    older = [("toy/table1", r"toy\.curves\S+ is of an older result of full@text")]
+    check_refusals(older, lambda table: made.hybrid("publish", table))
     assert (made.folder / "RESULTS.md").read_text() == document
     made.hybrid("publish", "toy/curves", "toy/table1")
     (kept, *_) = read_tables(made.folder / "results", made.configs)
@@ -79,21 +75,26 @@ def test_a_run_that_was_done_again_is_not_published_beside_tables_of_what_it_was
 def test_what_was_published_is_not_replaced_by_nothing(made):
     """As in another clone, which has the results and not the runs."""
     made.hybrid("publish", "toy/table1")
-    before = (made.folder / "RESULTS.md").read_text()
-    elsewhere = ("--configs", "configs", "--data", "text", "--output", "elsewhere")
-    with pytest.raises(UserError, match=r"tables/toy\.table1.*missing in .*elsewhere"):
-        made.hybrid("publish", "toy/curves", "toy/table1", *elsewhere)
-    with pytest.raises(UserError, match="also has seed 1; name it"):
-        made.hybrid("publish", "toy/curves", "toy/table1", "--seeds", "2,3")
-    assert not list((made.folder / "results/tables").glob("toy.curves*"))  # nothing was begun
-    assert (made.folder / "RESULTS.md").read_text() == before
-    (made.folder / "results/runs/full@text/toy/table1/ours/nopos/seed1.json").unlink()
-    with pytest.raises(UserError, match="the result of full@text/toy/table1/ours/nopos/seed1 is"):
-        read_tables(made.folder / "results", made.configs)
-    path = made.folder / "results/tables/toy.table1.full@text.json"
+    results = made.folder / "results"
+    before = files(made.folder)
+    cases = {
+        "toy/table1 ours": r"also has full@text/toy/table1/plain/\S+; name its row",
+        "toy/curves toy/table1 --seeds 2,3": "also has seed 1; name it",
+        "toy/curves toy/table1 --configs configs --data text --output elsewhere": (
+            r"tables/toy\.table1.*missing in .*elsewhere"
+        ),
+    }
+    check_refusals(cases.items(), lambda words: made.hybrid("publish", *words.split()))
+    assert files(made.folder) == before
+
+    def refused(problem):
+        check_refusals([(results, problem)], lambda folder: read_tables(folder, made.configs))
+
+    (results / "runs/full@text/toy/table1/ours/nopos/seed1.json").unlink()
+    refused("the result of full@text/toy/table1/ours/nopos/seed1 is")
+    path = results / "tables/toy.table1.full@text.json"
     path.write_text('{"comparison": {}, "runs": []}')
-    with pytest.raises(UserError, match=r"is not a table of this version .*; publish it again"):
-        read_tables(made.folder / "results", made.configs)
+    refused("is not a table of this version .*; publish it again")
 
 
 def test_a_run_that_failed_is_listed_with_its_error(made):
@@ -116,15 +117,17 @@ def test_a_run_that_failed_is_listed_with_its_error(made):
 
 
 def test_what_cannot_be_written_is_refused(made):
-    for wrong, said in {
-        ("--results", "text/test.de"): "is a file",
-        ("--document", "text"): "is a directory",
-        ("--document", "nowhere/x.md"): "there is no directory",
-    }.items():
-        with pytest.raises(UserError, match=said), contextlib.redirect_stdout(io.StringIO()):
-            made.hybrid("publish", "toy/curves", *wrong)
-    with pytest.raises(UserError, match="has no tables/"):
-        write_up(made.folder / "text", "x", made.configs)
+    cases = {
+        "--results text/test.de": "is a file",
+        "--document text": "is a directory",
+        "--document nowhere/x.md": "there is no directory",
+    }
+    check_refusals(
+        cases.items(), lambda flags: made.hybrid("publish", "toy/curves", *flags.split())
+    )
+    check_refusals(
+        [(made.folder, "has no tables/")], lambda folder: read_tables(folder, made.configs)
+    )
 
 
 def test_what_runs_took_is_told_for_each_text(made):

@@ -8,7 +8,7 @@ import shutil
 import pytest
 import sacrebleu
 from cli import run
-from made_runs import write_lines
+from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
 from fairseq_hybrid_attn.lab.text.training_log import read_log
@@ -73,11 +73,11 @@ def place(tmp_path_factory):
     text = folder / "text"
     write_text(text)
     for language in ("de", "en"):
-        write_lines(text / f"test.second.{language}", lines(text / f"test.{language}")[:12])
+        write_lines(text / f"test.second.{language}", read_lines(text / f"test.{language}")[:12])
         shutil.copy(text / f"test.{language}", text / f"gold.{language}")
     # The last word is aligned with the first, and so on; the target word comes first and words
     # count from 1.  The link of the first source word is only a possible one.
-    counts = [len(sentence.split()) for sentence in lines(text / "test.de")]
+    counts = [len(sentence.split()) for sentence in read_lines(text / "test.de")]
     links = [" ".join(f"{n - i}{'-' if i else 'p'}{i + 1}" for i in range(n)) for n in counts]
     write_lines(text / "gold.align", links)
     (text / "gold.yaml").write_text("base: 1\nfirst: en\n")
@@ -112,8 +112,8 @@ def near(value):
     return pytest.approx(value, abs=1e-4)
 
 
-def lines(path):
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+def number(cells, row, column, at=""):
+    return float(cells[row, column, at]["ours"])
 
 
 def run_folder(place, row):
@@ -133,59 +133,53 @@ def test_error_rates_are_those_of_the_users_own_gold_file(reproduced, cells):
         found = run_folder(reproduced, row) / links
         run("fairseq-hybrid", "aer", found, *gold, *sides, "--json", out, cwd=reproduced)
         (rates,) = read(out)["alignments"].values()
-        assert float(cells[row, "aer", ""]["ours"]) == near(rates["aer"])
+        assert number(cells, row, "aer") == near(rates["aer"])
     assert rates["aer"] < 5  # the aligner's: each word is always translated by the same one
     assert cells["aligner", "aer", ""]["updates"] == "0"
     assert cells["plain", "aer", ""]["p_values"] == ""
     for row in ("taught", "head2", "average", "aligner"):
         assert 0 < float(cells[row, "aer", ""]["p_values"]) <= 1
         assert cells[row, "aer", ""]["interval_over"] == "test set"
-
-
-def test_heads_and_their_average_are_rows(reproduced, cells):
+    # Heads and their average are rows.
     entries = read(run_folder(reproduced, "plain") / "alignment.json")["table"]
     heads = {(entry["layer"], entry["head"]): entry["aer"] for entry in entries}
     assert len(heads) == 2 * 5  # one layer and the mean of layers, 4 heads and their mean
     for row, head in {"plain": 4, "head2": 2, "average": "average"}.items():
-        assert float(cells[row, "aer", ""]["ours"]) == near(heads[1, head])
+        assert number(cells, row, "aer") == near(heads[1, head])
     assert cells["head9", "aer", ""]["state"].endswith("has no aer.head9")
     assert "layer:last|head:2|" in cells["head2", "aer", ""]["signature"]
 
 
-def test_a_second_test_set_has_scores_of_its_own(reproduced, cells):
-    hypotheses = lines(run_folder(reproduced, "plain") / "hypotheses.txt")
-    references = lines(reproduced / "text/test.en")
+def test_scores_are_those_of_the_run(reproduced, cells):
+    """Of two test sets, of the curve's set, which its row names, and of gates."""
+    text, folder = reproduced / "text", run_folder(reproduced, "plain")
+    hypotheses, references = read_lines(folder / "hypotheses.txt"), read_lines(text / "test.en")
+    assert len(hypotheses) == 32
     for column, part in (("bleu", hypotheses[:20]), ("second", hypotheses[20:])):
         expected = sacrebleu.corpus_bleu(part, [references[: len(part)]]).score
-        assert float(cells["plain", column, ""]["ours"]) == near(expected)
+        assert number(cells, "plain", column) == near(expected)
         assert 0 < float(cells["taught", column, ""]["p_values"]) <= 1
-    assert len(hypotheses) == 32
 
-
-def test_a_curve_is_of_the_set_that_its_row_names(reproduced, cells):
-    folder = run_folder(reproduced, "plain")
     content, losses = read(folder / "curve.json"), read_log(folder / "logs/train.log").validation
     assert content["curve_set"] == "valid"
     assert [point["updates"] for point in content["curve"]] == [60]  # not 30, a checkpoint as well
-    hypotheses = lines(folder / "curve/60/hypotheses.txt")
+    hypotheses = read_lines(folder / "curve/60/hypotheses.txt")
     expected = {
         "aer": read(folder / "curve/60/alignment.json")["aer"],
-        "bleu": sacrebleu.corpus_bleu(hypotheses, [lines(reproduced / "text/valid.en")]).score,
+        "bleu": sacrebleu.corpus_bleu(hypotheses, [read_lines(text / "valid.en")]).score,
         "loss": losses["valid"][60]["loss"],
     }
-    shown = {name: float(cells["plain", f"{name}_curve", "60"]["ours"]) for name in expected}
+    shown = {name: number(cells, "plain", f"{name}_curve", "60") for name in expected}
     assert shown == near(expected)
     assert cells["taught", "bleu_curve", ""]["state"] == "its run has no curve"
 
-
-def test_gates_are_those_of_the_model(reproduced, cells):
-    (model,) = read(run_folder(reproduced, "plain") / "gates.json")["models"]
+    (model,) = read(folder / "gates.json")["models"]
     (first,) = [row for row in model["rows"] if row["layer"] == 1 and row["head"] is None]
     assert 0 < first["mean"] < 1
-    gate, layer = (cells["plain", column, ""] for column in ("gate", "layer1"))
-    assert float(gate["ours"]) == near(model["share"])
-    assert float(layer["ours"]) == near(first["mean"])
-    assert layer["signature"] == f"share|branch:local|positions:{first['positions']}"
+    assert number(cells, "plain", "gate") == near(model["share"])
+    assert number(cells, "plain", "layer1") == near(first["mean"])
+    signature = f"share|branch:local|positions:{first['positions']}"
+    assert cells["plain", "layer1", ""]["signature"] == signature
 
 
 def test_training_alignments_are_for_those_that_ask(reproduced):
@@ -193,7 +187,7 @@ def test_training_alignments_are_for_those_that_ask(reproduced):
     assert not list((corpus / "bin").glob("*align*"))
     assert (corpus / "aligned/train.align.de-en.idx").is_file()
     assert (corpus / "aligned/train.de-en.de.bin").samefile(corpus / "bin/train.de-en.de.bin")
-    links = lines(corpus / "aligned/train.align")
+    links = read_lines(corpus / "aligned/train.align")
     assert len(links) == 200 and any(links)
     alignments = read(corpus / "manifest.json")["alignments"]
     for row, expected in {"plain": None, "taught": alignments}.items():
@@ -271,10 +265,8 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
 
 
 def test_text_without_gold_is_told(place):
-    for part in ("train", "valid", "test"):
-        for language in ("de", "en"):
-            text = lines(place / f"text/{part}.{language}")
-            write_lines(place / f"bare/{part}.{language}", text[:60])
+    for name in ("train.de", "train.en", "valid.de", "valid.en", "test.de", "test.en"):
+        write_lines(place / "bare" / name, read_lines(place / "text" / name)[:60])
     done = hybrid(place, "reproduce", "toy/table1", "aligner", text="bare", expect=1)
     assert "without hand-aligned sentences: no alignment error rate" in done.stdout
     assert "eflomal is measured by hand-aligned sentences" in done.stderr

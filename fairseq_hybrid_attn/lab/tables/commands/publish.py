@@ -24,7 +24,6 @@ from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_cells(parser)
     parser.add_argument(
         "--results",
@@ -44,7 +43,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Publish the tables that the arguments name."""
     check_outputs({"--document": args.document}, inputs=[])
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")

@@ -32,11 +32,11 @@ from ...runs.status import State, status
 from ...runs.workspace import Run, Workspace
 from ..measuring import measure
 from ..output import as_terminal
+from ..run_results import RunResults
 from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_cells(parser)
     parser.add_argument("--dry-run", action="store_true", help="print the plan; do nothing")
     parser.add_argument(
@@ -69,7 +69,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the plan, do what is missing, print the tables."""
     asked = plans(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run)
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     stop_at_signals()
     problems = do(asked, where, args)
     for plan in asked if not args.prepare_only else []:
-        print("\n" + as_terminal(measure(plan)), end="", flush=True)
+        print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
     if problems:
         resume = "Once this is mended, the same command resumes."
         raise UserError("\n".join(["", "Not all was done:", *problems, resume]))

@@ -20,11 +20,11 @@ from ...runs.commands.workspace_flags import add_workspace
 from ..drawing import check_drawable, draw
 from ..measuring import measure
 from ..output import FORMATS
+from ..run_results import RunResults
 from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_cells(parser)
     parser.add_argument("--format", choices=tuple(FORMATS), default="terminal")
     parser.add_argument(
@@ -37,14 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables that the arguments name."""
     outputs.check_figure(args)
     asked = plans(args)
     if args.figure:
         check_outputs({"--figure": args.figure}, inputs=[])
         check_drawable(asked)
     for number, plan in enumerate(asked):
-        found = measure(plan, significance=not args.no_significance)
+        found = measure(RunResults(plan), significance=not args.no_significance)
         sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
         if args.figure:
             style.save(draw(plan, found.sections, args.theme or "light"), args.figure)

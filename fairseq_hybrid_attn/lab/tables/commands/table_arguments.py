@@ -12,7 +12,6 @@ from ..claims import terms_of
 
 
 def add_cells(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments that name tables, or some of their rows and columns."""
     parser.add_argument(
         "names",
         nargs="+",
@@ -30,7 +29,6 @@ def add_cells(parser: argparse.ArgumentParser) -> None:
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:
-    """The plans for the tables, rows and columns that the arguments name."""
     if "/" not in args.names[0]:
         raise UserError(f"{args.names[0]}: name a table first, as PAPER/TABLE")
     place = workspace(args)

@@ -29,7 +29,6 @@ TERMINATED = 128 + signal.SIGTERM
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="name of a recipe, or a .yaml file")
     add("--output", required=True, type=Path, metavar="DIR")
@@ -50,7 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Prepare, and say what there is."""
     from . import load_corpus, own_corpus, prepare
     from .definition import PARTS, with_options
 

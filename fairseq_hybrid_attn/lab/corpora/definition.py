@@ -40,8 +40,6 @@ class Clean:
 
 @dataclass(frozen=True)
 class Subwords:
-    """How words are split."""
-
     kind: str  # of SUBWORD_KINDS
     size: int  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
     joint: bool = True  # one model and one dictionary for both sides
@@ -111,7 +109,6 @@ class Corpus:
 
     @property
     def title(self) -> str:
-        """The corpus in a few words, for messages."""
         if self.own:
             return "own text" if self.name == "own" else f"{self.name} on own text"
         return self.name
@@ -142,7 +139,6 @@ class Corpus:
 
 
 def is_test(part: str) -> bool:
-    """Return whether a part is a test set."""
     return part == PARTS[2] or part.startswith(NAMED_TEST)
 
 
@@ -210,7 +206,6 @@ def _build(kind: type, data: object, place: str, faults: list[str]):
 
 
 def check(data: dict) -> list[str]:
-    """Return what is wrong with the values of a recipe that has all its keys."""
     from ..text.tokenisers import KINDS
 
     faults = []

@@ -119,7 +119,6 @@ def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
 
 
 def _accept(archive: Archive, path: Path, partial: Path) -> str:
-    """Give a whole download its name, if it is the right file."""
     found = sha256(partial)
     wanted = archive.sha256 or _recorded(path)
     if wanted and found != wanted:

@@ -103,7 +103,6 @@ def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> Par
 
 
 def check_languages(corpus: Corpus, reader: str, languages: tuple[str, str]) -> None:
-    """Refuse a recipe that does not have these languages, in either direction."""
     if set(corpus.languages) != set(languages):
         wanted, found = " and ".join(languages), " and ".join(corpus.languages)
         raise UserError(f"the reader {reader} has {wanted}, not {found}")
@@ -151,7 +150,6 @@ def read_options(options: dict, known: dict[str, object]) -> dict:
 
 
 def check_names(option: str, names: object, known: Iterable[str]) -> None:
-    """Refuse an option that is not a list of known names."""
     known = list(known)
     if not isinstance(names, list) or not names or any(name not in known for name in names):
         raise UserError(

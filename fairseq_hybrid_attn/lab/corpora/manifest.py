@@ -45,7 +45,6 @@ class Manifest:
     digest: str = field(default="")  # of recipe, raw/, bin/ and gold/: equal digests, equal data
 
     def write(self, output: Path) -> None:
-        """Write to a prepared corpus, unless the same is there."""
         path = output / NAME
         content = as_json(asdict(self), sort_keys=True)
         if not path.is_file() or path.read_bytes() != content:

@@ -112,7 +112,6 @@ def gold_of(
 
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
-    """Return the files of the user's text, by stem and language."""
     if not isinstance(folder, Path):  # a pair, whatever its names, even train.de and train.en
         for path in folder:
             if not path.is_file():
@@ -159,7 +158,6 @@ def stem_and_language(path: Path) -> tuple[str, str] | None:
 
 
 def common_languages(texts: Texts, place: object) -> list[str]:
-    """Return the two languages that all the texts have."""
     languages = {stem: sorted(files) for stem, files in texts.items()}
     first = next(iter(languages.values()))
     if len(first) != 2 or any(other != first for other in languages.values()):

@@ -110,7 +110,6 @@ class _Preparation:
         self.results += [name for name, wanted in optional.items() if wanted]
 
     def everything(self) -> Manifest:
-        """Run the stages that are missing or outdated, and write the manifest."""
         stages = self.plan()
         for name in self.results:
             self.shop.ensure(stages[name])
@@ -161,7 +160,6 @@ class _Preparation:
             load_eflomal()
 
     def stages(self, archives: dict[str, str]) -> dict[str, Stage]:
-        """All stages, for archives with these checksums."""
         corpus = self.corpus.treatment
         if self.corpus.reader not in READERS:
             raise UserError(f"reader {self.corpus.reader}: use one of {', '.join(READERS)}")

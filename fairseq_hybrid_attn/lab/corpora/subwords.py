@@ -116,7 +116,6 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
 
 
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
-    """Write a text in subwords, with spaces between them."""
     status = model.stat()
     version = (status.st_ino, status.st_mtime_ns)
     rewrite(text, output, _split_line, (kind, model, version), workers)

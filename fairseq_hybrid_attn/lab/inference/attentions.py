@@ -36,8 +36,6 @@ _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"
 
 @dataclass(frozen=True)
 class Layer:
-    """An attention of a model."""
-
     kind: str
     number: int  # 1 = the lowest
     heads: tuple[tuple[str, ...], ...]  # the paper's word for each head's pattern, [l][h]
@@ -79,8 +77,6 @@ Observed = dict[str, list[Seen]]
 
 
 class Attentions:
-    """The attentions of these kinds in an encoder-decoder of fairseq."""
-
     def __init__(self, model: nn.Module, kinds: Sequence[str] = KINDS):
         if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
             raise UserError(
@@ -116,7 +112,6 @@ class Attentions:
         return described
 
     def missing(self) -> dict[str, str]:
-        """Why the model does not have a kind, for each such kind."""
         reasons = {}
         for kind in self.kinds:
             if kind in self.layers:

@@ -16,7 +16,6 @@ class RunningMean:
     spread: float = 0.0  # sum of the squares of their differences from their mean
 
     def add(self, values: np.ndarray) -> None:
-        """Add numbers, of any shape."""
         values = np.asarray(values, np.float64)
         if not values.size:
             return

@@ -22,8 +22,6 @@ _SHOWN = 5  # sentences that a message names
 
 @dataclass(frozen=True)
 class Sentences:
-    """Sentences for a model, with or without translations."""
-
     # As numbers; targets are padded on the right: a decoder would read padding as the past.
     dataset: LanguagePairDataset
     source: list[list[str]]  # the subwords of each sentence, without end symbol

@@ -35,7 +35,6 @@ from .metrics import Metric, Score, build_metric, default_scores, language
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add = parser.add_argument
     add("--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:")
     text = "detokenised translations, one a line"
@@ -59,7 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score, print and write."""
     check_arguments(args)
     args.target_lang = language(args.target_lang)
     metrics = choose_metrics(args)
@@ -104,7 +102,6 @@ def choose_metrics(args: argparse.Namespace) -> list[Metric]:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse arguments that contradict each other."""
     if (args.generated is None) == (args.hypotheses is None):
         raise UserError(
             "give one of --generated OUT (output of fairseq-generate) and "

@@ -20,7 +20,6 @@ _SOURCE = re.compile(r"S-(\d+)\t.*", re.DOTALL)
 
 
 def read_finished(path: Path, reference: Path, count: int) -> list[str]:
-    """Read detokenised translations of the ``count`` lines of a reference."""
     translations = read_lines(path)
     if len(translations) != count:
         raise UserError(

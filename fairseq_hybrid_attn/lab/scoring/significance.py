@@ -75,7 +75,6 @@ def confidence_interval(
     lowercase: bool = False,
     samples: int = SAMPLES,
 ) -> Comparison:
-    """Return the 95 % interval of one system's score."""
     check_parallel({"translations": translations}, references)
     metric = build_metric(metric_name, target_lang, lowercase)
     (result,) = _resample(metric, [translations], references, samples)

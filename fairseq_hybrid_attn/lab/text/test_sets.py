@@ -18,7 +18,6 @@ TestSets = dict[str, int]  # name of a set -> its number of sentences, in their 
 
 
 def read_test_sets(path: Path, sentences: int) -> TestSets:
-    """Read the sets of a file of so many test sentences."""
     sets = read_json(path)
     if sets is None:
         raise UserError(f"{path} does not exist")

@@ -117,7 +117,6 @@ def _number(text: object) -> float | None:
 
 
 def parameters(log: Path) -> int:
-    """Return the number of a model's parameters, shared ones counted once."""
     found = _PARAMETERS.findall(_text(log))
     if not found:
         raise UserError(f"{log} does not tell the number of parameters; is it fairseq-train's?")

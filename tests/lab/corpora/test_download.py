@@ -22,7 +22,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.files, self.requests = {"/a.tgz": CONTENT}, []
         self.cuts = []  # after how many bytes the connection breaks, one for each request
         self.status = []  # answers in place of the file, one for each request
-        self.ranges, self.tag = True, '"one"'  # whether it knows Range; its ETag
+        self.ranges, self.tag = True, '"one"'  # whether it knows Range, or refuses it; its ETag
 
     def url(self, path="/a.tgz"):
         return f"http://127.0.0.1:{self.server_port}{path}"
@@ -33,6 +33,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server, asked = self.server, self.headers.get("Range")
         server.requests.append((self.path, asked))
         content = server.files.get(self.path)
+        if asked and server.ranges == "refused":
+            return self.send_error(416)
         if server.status or content is None:
             return self.send_error(server.status.pop(0) if server.status else 404)
         start = 0
@@ -136,7 +138,7 @@ def test_starts_again_where_it_cannot_resume(server, tmp_path):
         if missing == "same file":
             server.files["/a.tgz"], server.tag = CONTENT[::-1], '"two"'
         elif missing == "rest":
-            server.status = [416]
+            server.ranges = "refused"
         found, _ = fetch(folder, server.url())
         assert found == hashlib.sha256(server.files["/a.tgz"]).hexdigest(), missing
         assert names(folder) == ["a.tgz", "a.tgz.sha256"]

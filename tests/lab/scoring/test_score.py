@@ -11,7 +11,6 @@ from refusals import check_command_refusals, check_refusals
 from sacrebleu_command import sacrebleu_command
 
 from fairseq_hybrid_attn.lab.command_line import COMMANDS, main
-from fairseq_hybrid_attn.lab.scoring.generate_output import join_subwords
 from fairseq_hybrid_attn.lab.scoring.metrics import build_metric, language
 from fairseq_hybrid_attn.lab.text.tokenisers import KINDS
 
@@ -127,46 +126,35 @@ def test_wat_bleu_with_a_kytea_model(monkeypatch, capsys):
 
 def test_moses_tokens_and_their_subwords_score_as_the_text_they_stand_for():
     """In any order of sentences."""
-    for kind, tokens in (
-        ("none", MOSES),
-        ("subword-nmt", [line.replace("e", "e@@ ").replace("@@  ", " ") for line in MOSES]),
-    ):
+    pieces = [line.replace("e", "e@@ ").replace("@@  ", " ") for line in MOSES]
+    for kind, tokens in (("none", MOSES), ("subword-nmt", pieces)):
         write_generated(tokens, random.sample(range(4), 4))
         result = score(*generated(kind, "moses"), *OUT)
         assert Path("out.hyp").read_text().split("\n") == [*HYPOTHESES, ""], kind
         assert result["scores"] == score("--hypotheses", "out.hyp")["scores"]
 
 
-def test_tokens_of_every_tokenizer_become_text():
+def test_tokens_of_every_kind_become_text():
     pytest.importorskip("MeCab")
     pytest.importorskip("ipadic")
-    cases = {
-        "none": ("en", "It's a well-known dog.", "It's a well-known dog."),
-        "moses": ("en", "It &apos;s a well-known dog .", "It's a well-known dog."),
-        "moses-aggressive": ("en", "It &apos;s a well @-@ known dog .", "It's a well-known dog."),
-        "mecab": ("ja", "私 は BLEU を 知る 。", "私はBLEUを知る。"),
-        "kytea": ("ja", "私 は BLEU を 知 る 。", "私はBLEUを知る。"),
-        "jieba": ("zh", "我 喜欢 猫 。", "我喜欢猫。"),
-    }
-    assert set(cases) == set(KINDS)
-    for tokenizer, (lang, tokens, text) in cases.items():
+    cases = [
+        ("none none en", "It's a well-known dog.", "It's a well-known dog."),
+        ("none moses en", "It &apos;s a well-known dog .", "It's a well-known dog."),
+        ("none moses-aggressive en", "It &apos;s a well @-@ known dog .", "It's a well-known dog."),
+        ("none mecab ja", "私 は BLEU を 知る 。", "私はBLEUを知る。"),
+        ("none kytea ja", "私 は BLEU を 知 る 。", "私はBLEUを知る。"),
+        ("none jieba zh", "我 喜欢 猫 。", "我喜欢猫。"),
+        ("sentencepiece none en", "\u2581It ' s \u2581a \u2581do g .", "It's a dog."),
+        ("subword-nmt moses en", "It &ap@@ os@@ ;s a d@@ o@@ g . x@@", "It's a dog. x"),
+        ("none none en", "a@@ \u2581b", "a@@ \u2581b"),
+    ]
+    assert {kind.split()[1] for kind, *_ in cases} == set(KINDS)
+    for kind, tokens, text in cases:
+        *kinds, lang = kind.split()
         write("one.txt", [text])
         write_generated([tokens])
-        found = bleu(*generated(tokenizer=tokenizer), *OUT, lang=lang, reference="one.txt")
-        assert (found, Path("out.hyp").read_text()) == (pytest.approx(100), f"{text}\n"), tokenizer
-
-
-def test_subwords_are_joined():
-    for kind, subwords, words in (
-        ("sentencepiece", "\u2581It ' s \u2581a \u2581do g .", "It's a dog."),
-        ("sentencepiece", "\u2581 It \u2581 \u2581is", "It  is"),
-        ("sentencepiece", "\u2581", ""),
-        ("subword-nmt", "It &ap@@ os@@ ;s a d@@ o@@ g .", "It &apos;s a dog ."),
-        ("subword-nmt", "do@@ g@@", "dog"),
-        ("subword-nmt", "", ""),
-        ("none", "a@@ \u2581b", "a@@ \u2581b"),
-    ):
-        assert join_subwords(subwords, kind) == words, (kind, subwords)
+        score(*generated(*kinds), *OUT, lang=lang, reference="one.txt")
+        assert Path("out.hyp").read_text() == f"{text}\n", kind
 
 
 def test_the_best_of_several_hypotheses_and_those_without_tokens():

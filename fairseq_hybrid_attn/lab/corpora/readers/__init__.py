@@ -24,6 +24,5 @@ READERS = {
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
-    """Read a corpus by the reader of its recipe."""
     reader = import_module(f"{__name__}.{READERS[corpus.reader]}")
     return reader.read(corpus, archives, destination) or {}

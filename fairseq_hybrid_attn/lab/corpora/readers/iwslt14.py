@@ -57,7 +57,6 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
 
 
 def find(path: Path, patterns: Patterns) -> Texts:
-    """Read the wanted files of an archive, or of a plain file."""
     names: dict[tuple[str, str], str] = {}
     texts: Texts = {}
     plain = path.suffix not in (".tgz", ".gz")

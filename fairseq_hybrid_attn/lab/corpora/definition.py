@@ -12,9 +12,7 @@ from ..files.yaml_files import read_mapping
 
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
-
-#: Before the names of test sets, where there are several: ``test.news``.
-NAMED_TEST = "test."
+NAMED_TEST = "test."  # before the names of test sets, where there are several: test.news
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from ..files.yaml_files import read_mapping
 from ..text.words import WITHOUT_SPACES
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
 
-#: How text in a language is tokenised, if not by Moses.
-_TOKENIZERS = {"ja": "mecab", "zh": "jieba"}
+_TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # of a language, if not Moses
 
 _NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?")
 
@@ -23,9 +22,7 @@ _NO_LANGUAGES = ("txt", "csv", "tsv", "md", "log", "zip", "tar", "tgz", "xml", "
 
 #: The stem of the files of hand-aligned sentences: gold.de, gold.en, gold.align, gold.yaml.
 GOLD = "gold"
-
-#: A stem (train, valid, test, or that of a single pair) -> language -> file.
-Texts = dict[str, dict[str, Path]]
+Texts = dict[str, dict[str, Path]]  # stem (train, valid, test, or a pair's) -> language -> file
 
 
 def own_corpus(

@@ -23,8 +23,7 @@ _INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*)")
 _VALID = re.compile(r"epoch \d+ \| valid on '([^']*)' subset \| (.*)")
 TRAINING = "train_inner"
 
-#: Of an update: its values by name.
-Records = dict[int, dict[str, float]]
+Records = dict[int, dict[str, float]]  # of an update: its values by name
 
 
 @dataclass

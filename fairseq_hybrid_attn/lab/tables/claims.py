@@ -16,8 +16,7 @@ from ..configuration.tables import Cell, Claim, Table
 from ..runs.status import State
 from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES, combined
-from .grids import STALE
-from .numbers import Verdict
+from .numbers import STALE, Verdict
 from .run_results import RunResults, ScoredTranslations
 
 #: Sign, row and column; a hyphen is of the column's name unless another ROW/COLUMN follows.

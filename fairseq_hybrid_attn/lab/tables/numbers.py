@@ -9,6 +9,9 @@ from typing import get_args, get_origin, get_type_hints
 
 from ..scoring.significance import Combined
 
+#: Marks what is not up to date.
+STALE = "†"
+
 
 @dataclass(frozen=True)
 class Measured:

@@ -45,6 +45,8 @@ BY_HAND = {
     "they never agree": ("0-1", "1-0", "", "0-1 1-0"),
     # In order of the source words: 0-2 joins 0-1 before 1-1 could.
     "source words in order": ("0-2 1-0 0-1", "0-2 1-0 1-1", "0-1 0-2 1-0", "0-1 0-2 1-0"),
+    # 1-0 comes from 0-0 and takes word 1 of the source; 1-1 would then join two taken words, since
+    # 0-0, looking sideways first, has added 0-1 before.
     "a square": ("0-0 0-1 1-1", "0-0 1-0", "0-0 0-1 1-0", "0-0 0-1 1-0"),
 }
 

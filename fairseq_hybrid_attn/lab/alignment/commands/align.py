@@ -155,7 +155,7 @@ def run(args: argparse.Namespace) -> None:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")
     if gold:
-        report(args, gold, scores_of(everyone, gold))
+        report(args, gold, everyone)
 
 
 @dataclass
@@ -257,16 +257,12 @@ def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) 
         np.lib.format.write_array(file, result.attention, allow_pickle=False)
 
 
-def scores_of(everyone: list[dict[Key, Links]], gold: Gold) -> dict[Key, AlignmentScore]:
-    """Score each layer and head; a sentence that was left out has no links."""
-    keys = max(everyone, key=len)
-    return {
+def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:
+    """Score each layer and head, print the error rates and write them."""
+    scores = {  # a sentence that was left out has no links
         key: score([links.get(key, frozenset()) for links in everyone], gold.sentences)
-        for key in keys
+        for key in max(everyone, key=len)
     }
-
-
-def report(args: argparse.Namespace, gold: Gold, scores: dict[Key, AlignmentScore]) -> None:
     selected = scores.pop(SELECTED)
     print_scores(gold, {f"layer {args.layer}, head {args.head}": selected})
     layers, heads = (list(dict.fromkeys(key[side] for key in scores)) for side in (0, 1))

@@ -68,12 +68,7 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
 
 
 def slots(
-    kind: str,
-    per_run: int,
-    jobs: int | None,
-    threads: int,
-    precision: str,
-    pretend: bool = False,
+    kind: str, per_run: int, jobs: int | None, threads: int, precision: str, pretend: bool = False
 ) -> list[Devices]:
     """Places where runs can be at work side by side, at most ``jobs`` of them.
 

@@ -44,11 +44,7 @@ class Plan:
 
 
 def make_plan(
-    table: Table,
-    workspace: Workspace,
-    rows: list[str],
-    columns: list[str],
-    seeds: tuple[int, ...],
+    table: Table, workspace: Workspace, rows: list[str], columns: list[str], seeds: tuple[int, ...]
 ) -> Plan:
     """The plan for some rows and columns of a table; all of them if none is named."""
     for name in rows:

@@ -17,8 +17,6 @@ NAMED_TEST = "test."  # before the names of test sets, where there are several: 
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that the corpus is made of."""
-
     file: str  # its name (or path) within the folder of downloads
     urls: tuple[str, ...] = ()  # tried in order; none if the user has to supply it
     sha256: str | None = None  # where it is known

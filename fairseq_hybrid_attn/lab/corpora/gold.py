@@ -32,10 +32,7 @@ def prepare_gold(
     workers: int,
     warn: Callable[[str], None],
 ) -> dict:
-    """Write the files of a corpus' gold set, by the models in the folder ``subwords``.
-
-    Return ``gold``: how many sentences and links there are, and what was left out.
-    """
+    """Write the files of a corpus' gold set, by the models in the folder ``subwords``."""
     gold = corpus.gold
     text = [archives[gold.text[language]] for language in corpus.languages]
     sentences = [tuple(map(split_words, pair)) for pair in pairs(*text)]

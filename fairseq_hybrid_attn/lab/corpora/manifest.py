@@ -53,10 +53,7 @@ class Manifest:
 
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
-    """Return the manifest of what the stages made.
-
-    ``stamps`` are those of select, subwords and binarise, and of gold and align if there are such.
-    """
+    """Return the manifest of what the stages made, by their stamps."""
     facts = {key: value for stamp in stamps.values() for key, value in stamp["facts"].items()}
     versions = {k: v for stamp in stamps.values() for k, v in stamp["facts"]["versions"].items()}
     files = {

@@ -31,10 +31,8 @@ class RunningMean:
 
     @property
     def mean(self) -> float | None:
-        """The mean; None without numbers."""
         return self.total / self.count if self.count else None
 
     @property
     def deviation(self) -> float | None:
-        """The standard deviation (of a population); None without numbers."""
         return float(np.sqrt(self.spread / self.count)) if self.count else None

@@ -49,7 +49,6 @@ class Sentences:
 
     @classmethod
     def of_split(cls, task, split: str) -> Sentences:
-        """Sentences of a binarised part of the data folder, such as ``test``."""
         try:
             task.load_dataset(split)
         except FileNotFoundError as error:

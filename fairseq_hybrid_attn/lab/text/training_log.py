@@ -75,14 +75,13 @@ def read_log(path: Path) -> TrainingLog:
 
 
 def _text(path: Path) -> str:
-    """Read a log, whose last character may be cut off."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if not content:
         raise UserError(f"{path} is empty")
-    return content.decode("utf-8", errors="replace")
+    return content.decode("utf-8", errors="replace")  # its last character may be cut off
 
 
 def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None:

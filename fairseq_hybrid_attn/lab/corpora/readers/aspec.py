@@ -24,10 +24,7 @@ _FIELDS = ("similarity", "id", "number", "Japanese", "English")
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
-    """Write the three parts.
-
-    The options are ``train``, ``valid`` and ``test``, lists of files (default: :data:`FILES`).
-    """
+    """Options: ``train``, ``valid`` and ``test``, lists of files (default: :data:`FILES`)."""
     options = read_options(corpus.options, dict(FILES))
     check_languages(corpus, "aspec", ("ja", "en"))
     for part in FILES:

@@ -27,7 +27,7 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     for part in PARTS:
         command += [f"--{part}pref", str(subwords / part)]
     command += ["--destdir", str(output), "--workers", str(workers)]
-    if corpus.subwords.joint:
+    if corpus.subwords.one_dictionary:
         command.append("--joined-dictionary")
     run_program(command, output.parent / "fairseq-preprocess.log")
     # fairseq's log of the same: has the time of day in it, and paths.

@@ -38,7 +38,8 @@ class Clean:
 class Subwords:
     kind: str  # of SUBWORD_KINDS
     size: int  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
-    joint: bool = True  # one model and one dictionary for both sides
+    joint: bool = True  # one model for both sides
+    joined_dictionary: bool | None = None  # one dictionary for both; None: if the model is joint
     # Learn from so many training sentences of each side at most, taken evenly from all: from
     # millions, sentencepiece needs hours and tens of gigabytes.
     sample: int | None = None
@@ -48,6 +49,11 @@ class Subwords:
     def family(self) -> str:
         """The marks that show where words end, by the name that commands give them."""
         return "sentencepiece" if self.kind.startswith("sentencepiece") else self.kind
+
+    @property
+    def one_dictionary(self) -> bool:
+        """Whether both sides have one dictionary."""
+        return self.joint if self.joined_dictionary is None else self.joined_dictionary
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Corpus:
     lowercase: bool = False
     # The reader supplies no validation set: every n-th of the cleaned training pairs is in it.
     valid_every: int | None = None
-    # Characters of the test text that the model sees.
+    # Characters of the test text, references too.
     replace_in_test: dict[str, str] = field(default_factory=dict)
     expect: dict[str, int] = field(default_factory=dict)  # sizes that are checked
     about: dict[str, int] = field(default_factory=dict)  # sizes roughly known, for plans
@@ -126,6 +132,8 @@ class Corpus:
         del recipe["subwords"]["exact"]
         if self.gold is None:  # then nothing depends on it
             del recipe["gold"]
+        if self.subwords.joined_dictionary is None:
+            del recipe["subwords"]["joined_dictionary"]
         return recipe
 
     @property

@@ -2,7 +2,7 @@
 
 work/read      the archives' text, one sentence a line          removed when no longer
 work/tokens    the same, tokenised                              needed
-raw            text of the pairs that are used, untouched
+raw            text of the pairs that are used, untouched but for replace-in-test
 tokenised      the same, tokenised
 subwords       the same in subwords, and the models
 bin            dictionaries and binary files of fairseq-preprocess
@@ -43,7 +43,7 @@ from .readers import read as read_archives
 from .subwords import split_into_subwords
 
 #: Part of every key; to be raised when the same recipe is to give another result.
-FORMAT = 1
+FORMAT = 2
 
 _FAIRSEQ = ("ve-fairseq", "fairseq-fixed", "fairseq")
 
@@ -177,11 +177,11 @@ class _Preparation:
             return [corpus[item] for item in keys]
 
         workers = f" ({self.workers} worker{'s' * (self.workers > 1)})"
-        depends = of_corpus("reader", "options", "source", "target")
+        depends = of_corpus("reader", "options", "source", "target", "replace_in_test")
         add("read", "reading the text", ["work/read"], self.read, depends)
 
         kytea = sha256(kytea_model()) if "kytea" in corpus["tokenizer"].values() else None
-        depends = [of_corpus("tokenizer", "lowercase", "replace_in_test"), kytea]
+        depends = [of_corpus("tokenizer", "lowercase"), kytea]
         title = f"tokenising{workers}"
         add("tokenise", title, ["work/tokens"], self.tokenise, depends, ["read"])
 
@@ -194,7 +194,7 @@ class _Preparation:
         title = f"subwords: learning and applying {self.corpus.subwords.kind}{workers}"
         add("subwords", title, ["subwords"], self.split, depends, ["select"])
 
-        depends, title = self.corpus.subwords.joint, f"binarising{workers}"
+        depends, title = self.corpus.subwords.one_dictionary, f"binarising{workers}"
         add("binarise", title, ["bin"], self.binarise, depends, ["subwords"])
 
         title = "aligning the words of the training text by eflomal"
@@ -210,6 +210,9 @@ class _Preparation:
         self.refuse_missing_packages()
         folder = partial / "work/read"
         facts = read_archives(self.corpus, self.places, folder)
+        table = str.maketrans(self.corpus.replace_in_test)
+        for path in folder.glob("test.*") if table else ():
+            write_lines(path, [line.translate(table) for line in lines(path)])
         for part in PARTS:
             if part == "valid" and self.corpus.valid_every:
                 continue
@@ -225,15 +228,10 @@ class _Preparation:
     def tokenise(self, partial: Path) -> dict:
         corpus, folder = self.corpus, partial / "work/tokens"
         for source in sorted((self.output / "work/read").iterdir()):
-            part, _, language = source.name.partition(".")
+            language = source.name.partition(".")[2]
             kind = corpus.tokenizer[language]
-            text = source
-            if part == "test" and corpus.replace_in_test:
-                text = partial / f"replaced.{source.name}"
-                table = str.maketrans(corpus.replace_in_test)
-                write_lines(text, (line.translate(table) for line in lines(source)))
             tokens = folder / source.name
-            tokenise_file(text, tokens, kind, language, self.workers, corpus.lowercase)
+            tokenise_file(source, tokens, kind, language, self.workers, corpus.lowercase)
         names = {name for kind in corpus.tokenizer.values() for name in KINDS[kind].packages}
         versions = manifest.versions(*sorted(names))
         return {"versions": {"python": platform.python_version(), **versions}}

@@ -31,7 +31,7 @@ def parameter_count(run: Run) -> int:
     for dictionary, size in zip((source, target), _vocabulary(run), strict=True):
         for number in range(size - len(dictionary)):
             dictionary.add_symbol(f"word{number}")
-    if run.recipe.subwords.joint:
+    if run.recipe.subwords.one_dictionary:
         target = source
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
     with torch.device("meta"):  # shapes alone, no memory

@@ -1,7 +1,8 @@
 r"""Tokenisers by name, and their inverses.
 
 =================  ==============================================================================
-moses              Moses' tokenizer.perl with its escaping (``&`` is ``&amp;``), by sacremoses
+moses              Moses' tokenizer.perl with its escaping (``&`` is ``&amp;``), as it is today
+moses-2018         as it was until November 2018: the last word of a line may keep its dot
 moses-aggressive   with ``-a``: splits at hyphens too, ``well-known`` is ``well @-@ known``
 mecab              MeCab with IPAdic, for Japanese
 kytea              KyTea, for Japanese, with a model file that the user supplies
@@ -30,6 +31,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ...errors import UserError
+from .moses import ESCAPE, moses
 from .rewriting import rewrite
 
 #: The environment variable that names the KyTea model.
@@ -49,6 +51,8 @@ def tokeniser(kind: str, lang: str, model: Path | None = None) -> LineFunction:
     Only kytea takes a model: the one given, or else that of the environment variable KYTEA_MODEL.
     """
     tokenise = _kind(kind, lang).make(lang, model)
+    if kind in MOSES:
+        return tokenise
     return lambda line: " ".join(tokenise(_CONTROL.sub(" ", line)).split())
 
 
@@ -119,13 +123,13 @@ def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool, model: Path
 # -- The kinds --------------------------------------------------------------------------------
 
 
-def _make_moses(lang: str, model: Path | None, aggressive: bool = False) -> LineFunction:
-    moses = _import("sacremoses", "moses").MosesTokenizer(lang=lang)
-    return partial(moses.tokenize, aggressive_dash_splits=aggressive, return_str=True)
+def _make_moses(lang: str, model: Path | None, **options: bool) -> LineFunction:
+    lists = _import("sacremoses", "moses").corpus.NonbreakingPrefixes()
+    return moses(lang, list(lists.words(lang)), **options)
 
 
 def _spell_moses(lang: str) -> LineFunction:
-    return _import("sacremoses", "moses").MosesTokenizer(lang=lang).escape_xml
+    return lambda word: word.translate(ESCAPE)
 
 
 def _undo_moses(lang: str) -> LineFunction:
@@ -191,10 +195,14 @@ class Kind:
     spell: Callable[[str], LineFunction] = lambda lang: str  # spells a word as in tokens
 
 
-_MOSES = {"undo": _undo_moses, "packages": ("sacremoses",), "spell": _spell_moses}
-KINDS = {
+_MOSES = {"undo": _undo_moses, "packages": ("sacremoses", "regex"), "spell": _spell_moses}
+MOSES = {
     "moses": Kind(_make_moses, **_MOSES),
+    "moses-2018": Kind(partial(_make_moses, split_last=False), **_MOSES),
     "moses-aggressive": Kind(partial(_make_moses, aggressive=True), **_MOSES),
+}
+KINDS = {
+    **MOSES,
     "mecab": Kind(_make_mecab, _undo_mecab, ("mecab-python3", "ipadic"), ("ja",)),
     "kytea": Kind(_make_kytea, _undo_mecab, ("kytea",), ("ja",)),
     "jieba": Kind(_make_jieba, _undo_jieba, ("rjieba",), ("zh",)),

@@ -3,6 +3,8 @@
 What has to come out was worked out by hand from fairseq's prepare-iwslt14.sh.
 """
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -10,7 +12,6 @@ from corpora_made import CONFIGS, lines, pairs_of, remade, tar
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
-from fairseq_hybrid_attn.lab.corpora.definition import Subwords
 from fairseq_hybrid_attn.lab.corpora.readers import iwslt14
 
 SETS = {"dev2010": "TED", "dev2012": "TEDX", "tst2010": "TED", "tst2011": "TED", "tst2012": "TED"}
@@ -79,7 +80,12 @@ def downloads(tmp_path):
 def recipe(name):
     """A recipe with as few subwords as its tiny text has."""
     corpus = load_corpus(f"iwslt14.de-en.{name}", CONFIGS)
-    return replace(corpus, subwords=Subwords(corpus.subwords.kind, 60))
+    return replace(corpus, subwords=replace(corpus.subwords, size=60))
+
+
+def subword_nmt(program, *arguments, text):
+    command = [sys.executable, "-m", f"subword_nmt.{program}", *arguments]
+    return subprocess.run(command, input=text, capture_output=True, check=True).stdout
 
 
 def read(corpus, downloads, destination):
@@ -96,16 +102,23 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
     train = [pair for number, pair in enumerate(kept, 1) if number % 23]
     assert pairs_of(output, "train") == train
     assert pairs_of(output, "valid") == [kept[22], kept[45]]
-    # The test sets in the order of fairseq's script, text untouched.
+    # The test sets in the order of fairseq's script, with its apostrophes, references too.
     for language in ("de", "en"):
         assert lines(output / f"raw/test.{language}") == [
-            f"{language} Q&A {number} of {name}: it’s so." for name in SETS for number in (1, 2, 3)
+            f"{language} Q&A {number} of {name}: it's so." for name in SETS for number in (1, 2, 3)
         ]
-    # What the model sees is tokenised and lower-cased, with ASCII apostrophes in the test set.
+    # What the model sees is tokenised and lower-cased.
     test = lines(output / "tokenised/test.en")
     assert test[0] == "en q &amp; a 1 of dev2010 : it &apos;s so ."
     assert lines(output / "tokenised/train.de")[2] == "das ist satz 0-0 ."
     assert lines(output / "subwords/test.en")[0].replace("@@ ", "") == test[0]
+    # As by the program that the script calls.
+    text = b"".join((output / f"tokenised/train.{side}").read_bytes() for side in ("de", "en"))
+    codes = output / "subwords/subwords.codes"
+    assert subword_nmt("learn_bpe", "-s", "60", text=text) == codes.read_bytes()
+    text = (output / "tokenised/valid.de").read_bytes()
+    pieces = subword_nmt("apply_bpe", "-c", str(codes), text=text)
+    assert pieces == (output / "subwords/valid.de").read_bytes()
 
     assert manifest.counts == {"train": len(train), "valid": 2, "test": 15}
     assert manifest.dropped == {"train": {"empty side": 4, "length ratio": 4, "too many tokens": 4}}
@@ -126,14 +139,14 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
     (downloads / "de-en.tgz.sha256").unlink()
     second = prepare(recipe("fairseq"), output, downloads, workers=1)
     assert second.digest != manifest.digest and second.archives != manifest.archives
-    assert lines(output / "raw/test.de")[-1] == "de Q&A 3 of changed: it’s so."
+    assert lines(output / "raw/test.de")[-1] == "de Q&A 3 of changed: it's so."
 
 
 def test_hysan_recipe_is_cased_and_without_dev2012(downloads, no_preprocess, tmp_path):
     output = tmp_path / "out"
     manifest = prepare(recipe("hysan"), output, downloads, workers=1)
     assert manifest.counts["test"] == 12
-    assert lines(output / "raw/test.de")[3] == "de Q&A 1 of tst2010: it’s so."
+    assert lines(output / "raw/test.de")[3] == "de Q&A 1 of tst2010: it's so."
     assert lines(output / "tokenised/test.en")[0] == "en Q &amp; A 1 of dev2010 : it &apos;s so ."
     pieces = lines(output / "subwords/train.de")[2]
     assert pieces.replace(" ", "").replace("\u2581", " ") == " Das ist Satz 0-0 ."

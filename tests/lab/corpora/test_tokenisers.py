@@ -271,7 +271,7 @@ def test_wrong_kind_or_language():
 def test_missing_package(monkeypatch, tmp_path):
     (tmp_path / "model").write_bytes(b"")
     for kind, module, packages in (
-        ("moses", "sacremoses", "sacremoses"),
+        ("moses", "sacremoses", "sacremoses regex"),
         ("mecab", "MeCab", "mecab-python3 ipadic"),
         ("mecab", "ipadic", "mecab-python3 ipadic"),
         ("jieba", "rjieba", "rjieba"),

@@ -105,6 +105,11 @@ class Corpus:
         return self.source, self.target
 
     @property
+    def gold_text(self) -> list[str]:
+        """The files of the hand-aligned sentences, source first, as in ``options["files"]``."""
+        return [self.gold.text[language] for language in self.languages] if self.gold else []
+
+    @property
     def has_named_tests(self) -> bool:
         """Whether its test text is made of sets with names (see ``text/test_sets.py``)."""
         return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))

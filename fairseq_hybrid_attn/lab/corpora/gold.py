@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import UserError
-from ..alignment.link_files import GoldSentence, read_gold
+from ..alignment.link_files import Gold, GoldSentence, read_gold
 from ..files.text import lines, pairs, write_lines
 from ..text.tokenisers import spelling
 from ..text.words import split_words, words_of
@@ -34,15 +34,7 @@ def prepare_gold(
 ) -> dict:
     """Write the files of a corpus' gold set, by the models in the folder ``subwords``."""
     gold = corpus.gold
-    text = [archives[gold.text[language]] for language in corpus.languages]
-    sentences = [tuple(map(split_words, pair)) for pair in pairs(*text)]
-    found = read_gold(
-        archives[gold.links],
-        base=gold.base,
-        kind=gold.format,
-        reverse=gold.first != corpus.source,
-        lengths=[(len(source), len(target)) for source, target in sentences],
-    )
+    sentences, found = _read(corpus, archives)
     for remark in found.remarks:
         warn(f"{corpus.title}: {remark}")
     both = zip(sentences, found.sentences, strict=True)
@@ -62,6 +54,24 @@ def prepare_gold(
             "remarks": found.remarks,
         }
     }
+
+
+def scored_rows(corpus: Corpus, archives: dict[str, Path]) -> list[bool]:
+    """Return for each hand-aligned sentence whether the recipe scores it."""
+    return [_is_wanted(corpus.gold, links) for links in _read(corpus, archives)[1].sentences]
+
+
+def _read(corpus: Corpus, archives: dict[str, Path]) -> tuple[list, Gold]:
+    gold, text = corpus.gold, [archives[file] for file in corpus.gold_text]
+    sentences = [tuple(map(split_words, pair)) for pair in pairs(*text)]
+    found = read_gold(
+        archives[gold.links],
+        base=gold.base,
+        kind=gold.format,
+        reverse=gold.first != corpus.source,
+        lengths=[(len(source), len(target)) for source, target in sentences],
+    )
+    return sentences, found
 
 
 def _is_wanted(gold: GoldSet, links: GoldSentence) -> bool:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.yaml_files import read_mapping
-from ..text.words import WITHOUT_SPACES
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
 
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # of a language, if not Moses
+_WORDS = {"zh": ("word_bleu",), "ja": (), "ko": ()}  # scores of words, if not of Moses'
 
 _NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?")
 
@@ -67,7 +67,7 @@ def own_corpus(
         valid_every=None,
         expect={},
         about={},
-        scores=("bleu",) if target in WITHOUT_SPACES else ("bleu", "tokenised_bleu"),
+        scores=("bleu", *_WORDS.get(target, ("tokenised_bleu",))),
         licence=None,
     )
 

@@ -165,7 +165,8 @@ class _Preparation:
             raise UserError(f"reader {self.corpus.reader}: use one of {', '.join(READERS)}")
         stages: dict[str, Stage] = {}
         gold = {file: archives[file] for file in self.corpus.gold.files} if self.corpus.gold else {}
-        text = {file: checksum for file, checksum in archives.items() if file not in gold}
+        tested = self.corpus.gold_text in corpus["options"].get("files", {}).values()
+        text = {file: checksum for file, checksum in archives.items() if tested or file not in gold}
         key: dict = {"format": FORMAT, "archives": text}
 
         def add(name, title, folders, make, depends, needs=()) -> None:
@@ -178,6 +179,7 @@ class _Preparation:
 
         workers = f" ({self.workers} worker{'s' * (self.workers > 1)})"
         depends = of_corpus("reader", "options", "source", "target", "replace_in_test")
+        depends += of_corpus("gold") if tested else []
         add("read", "reading the text", ["work/read"], self.read, depends)
 
         kytea = sha256(kytea_model()) if "kytea" in corpus["tokenizer"].values() else None

@@ -8,6 +8,7 @@ Of the former, the subwords are joined and the words detokenised here.
   compound_split_bleu  the same, words split at hyphens (get_ende_bleu.sh; WMT14 En-De)
   nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
   wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
+  word_bleu            multi-bleu.perl over jieba's words, for zh
 
 The default is the first two.  For Chinese, Japanese and Korean it is the first alone, since
 Moses does not split them into words.  Every score tokenises translation and reference itself,

@@ -9,6 +9,7 @@ tokenised_bleu       multi-bleu.perl of Moses words
 compound_split_bleu  the same with words split at hyphens: WMT14 English-German
 nist_bleu            mteval-v13a
 wat_bleu             the Workshop on Asian Translation's, into Japanese or English
+word_bleu            multi-bleu.perl of jieba's words, into Chinese
 ===================  ==================================================================
 
 multi-bleu.perl is BLEU (Papineni et al. 2002) of words separated by spaces, without smoothing.
@@ -26,7 +27,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 
 from ...errors import UserError
-from ..text.tokenisers import LineFunction, tokeniser
+from ..text.tokenisers import LineFunction, detokeniser, tokeniser
 from ..text.words import WITHOUT_SPACES
 from . import wat
 
@@ -206,6 +207,16 @@ def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     return Metric("wat_bleu", "WAT BLEU", multi_bleu(lowercase), words, signature, packages)
 
 
+def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """multi-bleu.perl over jieba's words; the spaces of either text, words or not, do not count."""
+    if lang != "zh":
+        raise UserError(f"word_bleu is for translation into zh, not into {lang}")
+    join, cut = detokeniser("jieba", lang), tokeniser("jieba", lang)
+    signature = f"jieba-zh,rjieba-{version('rjieba')}"
+    words = multi_bleu(lowercase), lambda line: cut(join(line))
+    return Metric("word_bleu", "word BLEU", *words, signature, ("rjieba",))
+
+
 #: From a metric's name to its builder, which takes language, lowercase and KyTea model.
 METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "bleu": _bleu,
@@ -213,6 +224,7 @@ METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "compound_split_bleu": _compound_split_bleu,
     "nist_bleu": _nist_bleu,
     "wat_bleu": _wat_bleu,
+    "word_bleu": _word_bleu,
 }
 
 #: Metrics of languages with spaces between words.
@@ -237,7 +249,7 @@ def multi_bleu(lowercase: bool) -> BLEU:
 
 
 def moses(lang: str) -> tuple[LineFunction, str]:
-    """Return Moses' tokenizer.perl, with its escaping, and its name in a signature."""
+    """Return Moses' tokenizer.perl of before November 2018, and its name in a signature."""
     from sacremoses import MosesTokenizer  # not every metric needs it
 
     tokenizer = MosesTokenizer(lang=lang)

@@ -73,6 +73,12 @@ def test_which_sentences_are_scored(no_preprocess, tmp_path):
     assert lines(tmp_path / "out/gold/words.en") == [GOLD[0][1], GOLD[3][1]]
     assert len(lines(tmp_path / "out/gold/links")) == 2
     assert manifest.gold["sentences_left_out"] == 2
+    # A test set of these sentences has those alone that are scored.
+    corpus = own_corpus(recipe(size=60), tmp_path / "text")
+    files = {**corpus.options["files"], "test.gold": ["gold.de", "gold.en"]}
+    corpus = replace(corpus, options={**corpus.options, "files": files})
+    assert prepare(corpus, tmp_path / "tested", workers=1).tests == {"test": 10, "gold": 2}
+    assert lines(tmp_path / "tested/raw/test.en")[-2:] == [GOLD[0][1], GOLD[3][1]]
     write_gold(tmp_path / "text", about.replace("2", "9"))
     with pytest.raises(UserError, match="no sentence is left"):
         made(tmp_path / "text", tmp_path / "out")

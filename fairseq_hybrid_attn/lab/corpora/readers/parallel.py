@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ from ....errors import UserError
 from ...files.text import ParallelWriter, pairs
 from ..definition import NAMED_TEST, PARTS, Corpus, is_test
 from ..formats import part_writer
+from ..gold import scored_rows
 
 LARGEST = 1000  # sentences of valid and of test, if the recipe says nothing
 SHARE = 0.05  # of the sentences, at most
@@ -24,7 +26,8 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
 
     ``options["files"]`` names the files: part -> [source, target], or one such pair under any
     other name.  Several test sets, ``test`` and ``test.NAME``, are written one after the other,
-    in their order.  ``options["valid"]`` and ``["test"]`` are the sizes of what is split off.
+    in their order.  Of one that is the text of the gold set, only the sentences are taken that the
+    gold set scores.  ``options["valid"]`` and ``["test"]`` are the sizes of what is split off.
     """
     if "files" not in corpus.options:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
@@ -37,18 +40,22 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
             for part in PARTS
         }
         if set(PARTS[:2]) < set(texts):
-            return {"tests": copy(corpus, texts, writers)}
+            return {"tests": copy(corpus, archives, writers)}
         ((source, target),) = texts.values()
         return {"dropped": {"train": split(corpus, source, target, writers)}}
 
 
-def copy(corpus: Corpus, texts: dict[str, list[Path]], writers: Writers) -> list:
+def copy(corpus: Corpus, archives: dict[str, Path], writers: Writers) -> list:
     """Write parts that are there; return the test sets, if they have names."""
     tests: list[tuple[str, int]] = []
-    for part, files in texts.items():
+    for part, names in corpus.options["files"].items():
+        files = [archives[name] for name in names]
+        rows = pairs(*files)
+        if names == corpus.gold_text:
+            rows = itertools.compress(rows, scored_rows(corpus, archives))
         writer = writers[PARTS[2] if is_test(part) else part]
         before = writer.count
-        for pair in pairs(*files):
+        for pair in rows:
             write(writer, pair)
         if is_test(part):
             tests.append((part.removeprefix(NAMED_TEST), writer.count - before))

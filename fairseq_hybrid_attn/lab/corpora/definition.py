@@ -19,7 +19,7 @@ NAMED_TEST = "test."  # before the names of test sets, where there are several: 
 class Archive:
     file: str  # its name (or path) within the folder of downloads
     urls: tuple[str, ...] = ()  # tried in order; none if the user has to supply it
-    sha256: str | None = None  # where it is known
+    sha256: tuple[str, ...] = ()  # where it is known; of all its forms
     obtain: str | None = None  # where to get a file that has no urls; for the message
     path: Path | None = None  # where it is on disk, if it belongs to the user
 
@@ -205,8 +205,9 @@ def _build(kind: type, data: object, place: str, faults: list[str]):
     if unknown:
         faults.append(f"{place}: no such key: {', '.join(unknown)}")
         return None
-    if "urls" in values:
-        values["urls"] = tuple(values["urls"])
+    for key in values.keys() & {"urls", "sha256"}:
+        given = values[key]
+        values[key] = (given,) if isinstance(given, str) else tuple(given)
     try:
         return kind(**values)
     except TypeError as error:  # a key without default is missing

@@ -57,10 +57,10 @@ def identify(archive: Archive, folder: Path) -> str | None:
     found = sha256(path)
     if archive.path is not None:  # the user's own text, whatever it is
         return found
-    if archive.sha256 and found != archive.sha256:
+    if archive.sha256 and found not in archive.sha256:
         raise UserError(
             f"{path} is damaged or another file: its sha256 is {found}, it should be "
-            f"{archive.sha256}. Delete it and run this again"
+            f"{' or '.join(archive.sha256)}. Delete it and run this again"
         )
     recorded = _recorded(path)
     if recorded and found != recorded:
@@ -120,11 +120,13 @@ def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
 
 def _accept(archive: Archive, path: Path, partial: Path) -> str:
     found = sha256(partial)
-    wanted = archive.sha256 or _recorded(path)
-    if wanted and found != wanted:
+    wanted = archive.sha256 or tuple(filter(None, [_recorded(path)]))
+    if wanted and found not in wanted:
         partial.unlink()
         _beside(partial, "json").unlink(missing_ok=True)
-        raise UnavailableError(f"another file: its sha256 is {found}, it should be {wanted}")
+        raise UnavailableError(
+            f"another file: its sha256 is {found}, it should be {' or '.join(wanted)}"
+        )
     if not wanted:
         _write_record(path, found)
     os.replace(partial, path)

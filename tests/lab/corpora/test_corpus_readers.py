@@ -263,9 +263,15 @@ def wmt17_archives(tmp_path) -> dict[str, Path]:
         "test/newstest2017-zhen-src.zh.sgm": sgm("srcset", ("x", ["测试"])),
         "test/newstest2017-zhen-ref.en.sgm": sgm("refset", ("x", ["R&amp;D"])),
     }
+    halves = {
+        f"casict2011/casict-{half}_{language}.txt": f"{text} {half}\n"
+        for half in "BA"
+        for language, text in (("ch", "上下"), ("en", "Half"))
+    }
     contents = {
         "wmt17/training-parallel-nc-v12.tgz": tar(news),
         "un/UNv1.0.en-zh.tar.gz": zipped(un),  # told by its content
+        "cwmt/casict2011.zip": zipped(halves),
         "cwmt/datum2017.zip": zipped(books),
         "wmt17/dev.tgz": tar(dev),
         "wmt17/test.tgz": tar(test),
@@ -299,7 +305,10 @@ def test_wmt17(wmt17_archives):
         ("新闻\u2028评论", "News again"),
         ("决议", "Other"),
         ("决议", "Resolution"),
-        *(("语料 库", name) for name in ("casia2015", "casict2015", "datum2015")),
+        ("语料 库", "casia2015"),
+        ("上下 A", "Half A"),
+        ("上下 B", "Half B"),
+        *(("语料 库", name) for name in ("casict2015", "datum2015")),
         *((f"第{n}本Open Source书。", f"Book number {n} .") for n in range(1, 21)),
         ("语料 库", "neu2017"),
     ]

@@ -68,7 +68,7 @@ def server(monkeypatch):
 
 def fetch(folder, *urls, sha256=None, file="a.tgz"):
     said = []
-    archive = Archive(file=file, urls=urls, sha256=sha256)
+    archive = Archive(file=file, urls=urls, sha256=("another form's", sha256) if sha256 else ())
     return download.fetch(archive, folder, said.append), said
 
 

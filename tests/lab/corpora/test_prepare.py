@@ -15,8 +15,9 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
+from fairseq_hybrid_attn.lab.corpora.binarise import binarise
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
-from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.readers import READERS
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.scoring.generate_output import join_subwords
@@ -50,6 +51,17 @@ def test_result_is_what_fairseq_takes(prepared):
     assert joined == [line.replace(".", " .") for line in lines(prepared / "raw/test.en")]
     # One dictionary for both sides.
     assert lines(prepared / "bin/dict.de.txt") == lines(prepared / "bin/dict.en.txt")
+
+
+def test_joint_merges_may_go_with_a_dictionary_a_side(prepared, tmp_path):
+    subwords = Subwords("subword-nmt", 30, joined_dictionary=False)
+    binarise(replace(recipe(), subwords=subwords), prepared / "subwords", tmp_path, workers=1)
+    for language in ("de", "en"):
+        entries = [line.split()[0] for line in lines(tmp_path / f"dict.{language}.txt")]
+        words = {
+            word for line in lines(prepared / f"subwords/train.{language}") for word in line.split()
+        }
+        assert {entry for entry in entries if not entry.startswith("madeupword")} == words
 
 
 def test_manifest_lists_all_that_was_made(text, prepared):

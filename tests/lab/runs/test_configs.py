@@ -29,7 +29,7 @@ from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
 #: factor before width^-0.5 * min(step^-0.5, step * warmup^-1.5).
 PAPERS = yaml.safe_load("""
 Vaswani et al. 2017, which all follow: &vaswani
-  {layers: 6, width: 512, ffn: 2048, heads: 8,
+  {layers: 6, width: 512, ffn: 2048, heads: 8, pre-norm: false,
   dropout: [0.1, 0, 0],  # of residual connections, attention weights, activations
   betas: [0.9, 0.98], eps: 1.0e-9, weight decay: 0, clipping: 0,
   schedule: inverse_sqrt, warm-up: 4000, peak: 1,
@@ -50,8 +50,9 @@ hysan/table3/hysan_big: *big
 hysan/table4: {<<: *big, tied: decoder, corpus: wmt17.zh-en, score: bleu}
 
 hybrid_gate: &xu {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
-  tied: none, dropout: [0.1, 0.1, 0.1], weight decay: 1.0e-7, tokens: 25000, updates: 100000,
-  evaluated: [best bleu, 2000, 1], corpus: wmt14.en-de.hybrid_gate, score: nist_bleu}
+  tied: none, pre-norm: true, dropout: [0.1, 0.1, 0.1], weight decay: 1.0e-7, tokens: 25000,
+  updates: 100000, evaluated: [best bleu, 2000, 1], corpus: wmt14.en-de.hybrid_gate,
+  score: nist_bleu}
 hybrid_gate/table2: {<<: *xu, corpus: wat17.ja-en.hybrid_gate}
 
 all of MMA: &mma {<<: *vaswani, task: translation, penalty: 1, beam: 5, tokens: 4096, updates: 0,
@@ -68,7 +69,7 @@ mma: {<<: *mma, tied: decoder, ffn: 1024, heads: 4, dropout: [0.3, 0, 0],
 alignment: &ma {<<: *vaswani, task: translation, penalty: none, longest: [0, 200], beam: 5,
   tied: none, betas: [0.9, 0.998], warm-up: 8000, peak: 2, tokens: 32768, updates: 50000,
   evaluated: [best loss, 1000, 1], corpus: ldc.en-zh, score: bleu}
-alignment/table1/rnn_nmt: &rnn {<<: *ma, layers: 2, ffn: null, heads: null,
+alignment/table1/rnn_nmt: &rnn {<<: *ma, layers: 2, ffn: null, heads: null, pre-norm: null,
   dropout: [0.3, null, null], clipping: 5}
 alignment/figure1/rnn_nmt: *rnn
 alignment/figure2/rnn_nmt: *rnn
@@ -126,6 +127,7 @@ def seen_by_fairseq(cell):
         "width": both("embed_dim"),
         "ffn": both("ffn_embed_dim"),
         "heads": both("attention_heads"),
+        "pre-norm": both("normalize_before"),
         "dropout": [getattr(cfg.model, name, None) for name in dropouts],
         "tied": "all" if shared else "decoder" if decoder_shared else "none",
         "betas": yaml.safe_load(cfg.optimizer.adam_betas.replace("(", "[").replace(")", "]")),

@@ -37,6 +37,10 @@ TRAIN = {
     ),
     "un-v1": TrainingText("un/UNv1.0.en-zh.tar.gz", (("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"),)),
     "casia2015": TrainingText("cwmt/casia2015.zip", (("casia2015_ch.txt", "casia2015_en.txt"),)),
+    "casict2011": TrainingText(
+        "cwmt/casict2011.zip",
+        tuple((f"casict-{half}_ch.txt", f"casict-{half}_en.txt") for half in "AB"),
+    ),
     "casict2015": TrainingText(
         "cwmt/casict2015.zip", (("casict2015_ch.txt", "casict2015_en.txt"),)
     ),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.yaml_files import read_mapping
+from ..files.yaml_files import merge, read_mapping
 
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
@@ -152,7 +152,18 @@ def is_test(part: str) -> bool:
 
 
 def load_corpus(name: str, configs: Path) -> Corpus:
-    """Read a recipe, by the name of a file in ``configs/corpora`` or by its path."""
+    """Read a recipe, by the name of a file in ``configs/corpora`` or by its path.
+
+    Its ``extends`` names another, which extends none; its keys hold where this one has none.
+    """
+    path = _path(name, configs)
+    data = read_mapping(path)
+    if isinstance(data.get("extends"), str):
+        data = merge(read_mapping(_path(data.pop("extends"), configs)), data)
+    return parse(data, path)
+
+
+def _path(name: str, configs: Path) -> Path:
     folder = configs / "corpora"
     named = name.endswith((".yaml", ".yml"))
     path = Path(name) if named else folder / f"{name}.yaml"
@@ -161,7 +172,7 @@ def load_corpus(name: str, configs: Path) -> Corpus:
         raise UserError(
             f"there is no recipe {name!r} in {folder}; there are: {known} (or name a .yaml file)"
         )
-    return parse(read_mapping(path), path)
+    return path
 
 
 def parse(data: object, path: Path) -> Corpus:

@@ -261,7 +261,7 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
 
 def _evaluation_of_bleu(corpus: PreparedCorpus) -> list[str]:
     """What ``--eval-bleu`` must know of the text."""
-    if corpus.tokenizer not in ("moses", "none"):
+    if corpus.tokenizer not in ("moses", "none", "given"):
         raise UserError(
             f"--eval-bleu: fairseq cannot undo {corpus.tokenizer}'s tokens during training"
         )

@@ -9,10 +9,11 @@ Of the former, the subwords are joined and the words detokenised here.
   nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
   wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
   word_bleu            multi-bleu.perl over jieba's words, for zh
+  given_bleu           fairseq-generate's own, for text that comes tokenised (--tokenizer given)
 
 The default is the first two.  For Chinese, Japanese and Korean it is the first alone, since
-Moses does not split them into words.  Every score tokenises translation and reference itself,
-so the tokenisation of the training data does not matter.
+Moses does not split them into words.  Every score but the last tokenises translation and
+reference itself, so the tokenisation of the training data does not matter.
 
 --test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text consists of these
 sets in this order, and each is scored.  The scores of the set "test" have plain names; without

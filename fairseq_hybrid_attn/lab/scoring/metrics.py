@@ -1,7 +1,7 @@
 """The scores that papers report, each by one name, each with a signature to repeat it by.
 
-All are BLEU, computed by sacrebleu's code on detokenised text.  They differ in the words that are
-counted, and in the smoothing where no n-gram of a length is right:
+All are BLEU, computed by sacrebleu's code, on detokenised text but for the last.  They differ in
+the words that are counted, and in the smoothing where no n-gram of a length is right:
 
 ===================  ==================================================================
 bleu                 sacrebleu's default for the language: comparable, the one to report
@@ -10,6 +10,7 @@ compound_split_bleu  the same with words split at hyphens: WMT14 English-German
 nist_bleu            mteval-v13a
 wat_bleu             the Workshop on Asian Translation's, into Japanese or English
 word_bleu            multi-bleu.perl of jieba's words, into Chinese
+given_bleu           multi-bleu.perl of text that is tokenised already: fairseq-generate's own
 ===================  ==================================================================
 
 multi-bleu.perl is BLEU (Papineni et al. 2002) of words separated by spaces, without smoothing.
@@ -217,6 +218,14 @@ def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     return Metric("word_bleu", "word BLEU", *words, signature, ("rjieba",))
 
 
+def _given_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """multi-bleu.perl over the words of translation and reference as they are.
+
+    Of text that comes tokenised, this is what fairseq-generate prints with ``--remove-bpe``.
+    """
+    return Metric("given_bleu", "BLEU of given tokens", multi_bleu(lowercase))
+
+
 #: From a metric's name to its builder, which takes language, lowercase and KyTea model.
 METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "bleu": _bleu,
@@ -225,10 +234,11 @@ METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "nist_bleu": _nist_bleu,
     "wat_bleu": _wat_bleu,
     "word_bleu": _word_bleu,
+    "given_bleu": _given_bleu,
 }
 
 #: Metrics of languages with spaces between words.
-NEED_SPACES = ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
+NEED_SPACES = ("tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")
 
 
 # -- Parts of the metrics ---------------------------------------------------------------------

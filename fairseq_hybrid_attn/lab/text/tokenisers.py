@@ -8,9 +8,10 @@ mecab              MeCab with IPAdic, for Japanese
 kytea              KyTea, for Japanese, with a model file that the user supplies
 jieba              jieba's algorithm and dictionary, for Chinese
 none               text unchanged, except white space and control characters
+given              text that is tokenised already, unchanged to the last byte
 =================  ==============================================================================
 
-Whatever the kind, tokens are separated by single spaces and contain no other white space:
+Of any kind but given, tokens are separated by single spaces and contain no other white space:
 fairseq splits at every character that Python takes for white space, subword-nmt at the space
 alone, and they must see the same tokens.
 
@@ -51,7 +52,7 @@ def tokeniser(kind: str, lang: str, model: Path | None = None) -> LineFunction:
     Only kytea takes a model: the one given, or else that of the environment variable KYTEA_MODEL.
     """
     tokenise = _kind(kind, lang).make(lang, model)
-    if kind in MOSES:
+    if kind in (*MOSES, "given"):
         return tokenise
     return lambda line: " ".join(tokenise(_CONTROL.sub(" ", line)).split())
 
@@ -207,6 +208,7 @@ KINDS = {
     "kytea": Kind(_make_kytea, _undo_mecab, ("kytea",), ("ja",)),
     "jieba": Kind(_make_jieba, _undo_jieba, ("rjieba",), ("zh",)),
     "none": Kind(lambda lang, model: str, lambda lang: str),
+    "given": Kind(lambda lang, model: str, lambda lang: str),
 }
 
 

@@ -63,6 +63,8 @@ def test_recipe_and_settings(checkout):
         ("iwslt14_de-en.sh", "iwslt14.de-en.fairseq"),
         ("iwslt14_de-en.sh hysan", "iwslt14.de-en.hysan"),
         ("iwslt14_de-en.sh mma", "iwslt14.de-en.mma"),
+        ("multi30k.sh", "multi30k.en-de"),
+        ("multi30k.sh de-en.cased", "multi30k.de-en.cased"),
         ("wmt14_en-de.sh", "wmt14.en-de.hysan"),
         ("wmt14_en-de.sh hybrid_gate", "wmt14.en-de.hybrid_gate"),
         ("wmt17_zh-en.sh", "wmt17.zh-en"),

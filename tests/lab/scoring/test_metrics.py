@@ -13,7 +13,7 @@ from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.scoring.metrics import METRICS, build_metric, split_compounds
 from fairseq_hybrid_attn.lab.scoring.wat import english, japanese, normalise_japanese
 
-MULTI_BLEU = ("tokenised_bleu", "compound_split_bleu", "wat_bleu")
+MULTI_BLEU = ("tokenised_bleu", "compound_split_bleu", "wat_bleu", "given_bleu")
 INTO_ENGLISH = [name for name in METRICS if name != "word_bleu"]
 
 
@@ -40,8 +40,8 @@ def test_bleu_by_hand():
 
 def test_case():
     texts = ["The a b c", "d e f g"], ["the a b c", "d e f g"]
-    labels = ("BLEU", "tokenised BLEU", "compound-split BLEU", "NIST BLEU", "WAT BLEU")
-    for name, label in zip(INTO_ENGLISH, labels, strict=True):
+    labels = "BLEU", "tokenised BLEU", "compound-split BLEU", "NIST BLEU", "WAT BLEU"
+    for name, label in zip(INTO_ENGLISH, (*labels, "BLEU of given tokens"), strict=True):
         cased = build_metric(name, "en").score(*texts)
         # Of 8, 6, 4, 2 n-grams, those with The are wrong.
         assert cased.value == fourth_root(7 / 8, 5 / 6, 3 / 4, 1 / 2), name
@@ -66,6 +66,27 @@ def test_moses_words():
     metric.score([text], [text])
     assert "|tok:moses-en,sacremoses-" in metric.signature()
     assert "|smooth:none|" in metric.signature()
+
+
+def test_given_tokens_are_scored_as_by_fairseq():
+    from fairseq.data import Dictionary
+    from fairseq.scoring.bleu import BleuConfig, Scorer
+
+    references = ["a boy &apos;s dog , (red) runs .", "x-y z u v ."]
+    translations = ["a boy &apos;s dog , (red runs .", "x - y z u v"]
+    words = Dictionary()
+    scorer = Scorer(BleuConfig(words.pad(), words.eos(), words.unk()))
+    for pair in zip(references, translations, strict=True):
+        scorer.add(*(words.encode_line(line, add_if_not_exist=True).int() for line in pair))
+    score = build_metric("given_bleu", "de").score(translations, references)
+    assert score.value == pytest.approx(scorer.score(), abs=1e-4) and score.value > 30
+    # fairseq: BLEU4 = .., 1/2/3/4 (BP=.., ratio=.., syslen=.., reflen=..)
+    number = r"\d+\.?\d*"
+    assert (
+        re.findall(number, score.line.replace("-gram", ""))[:5]
+        == re.findall(number, scorer.result_string().removeprefix("BLEU4"))[:5]
+    )
+    assert "|tok:none|smooth:none|" in score.signature
 
 
 def test_compounds_are_split_as_by_perl():

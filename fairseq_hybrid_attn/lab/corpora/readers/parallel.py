@@ -11,7 +11,7 @@ from pathlib import Path
 from ....errors import UserError
 from ...files.text import ParallelWriter, pairs
 from ..definition import NAMED_TEST, PARTS, Corpus, is_test
-from ..formats import part_writer
+from ..formats import archive_of, part_writer
 from ..gold import scored_rows
 
 LARGEST = 1000  # sentences of valid and of test, if the recipe says nothing
@@ -24,16 +24,19 @@ Writers = dict[str, ParallelWriter]  # of each part
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     """Write the three parts.
 
-    ``options["files"]`` names the files: part -> [source, target], or one such pair under any
-    other name.  Several test sets, ``test`` and ``test.NAME``, are written one after the other,
-    in their order.  Of one that is the text of the gold set, only the sentences are taken that the
-    gold set scores.  ``options["valid"]`` and ``["test"]`` are the sizes of what is split off.
+    ``options["files"]`` names the files: part -> [source, target], or one name for both that has
+    ``{language}`` in it; or one such pair under any other name.  Several test sets, ``test`` and
+    ``test.NAME``, are written one after the other, in their order.  Of one that is the text of the
+    gold set, only the sentences are taken that the gold set scores.  ``options["valid"]`` and
+    ``["test"]`` are the sizes of what is split off.
     """
     if "files" not in corpus.options:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
-    texts = {
-        stem: [archives[name] for name in names] for stem, names in corpus.options["files"].items()
-    }
+    texts = {}
+    for stem, names in corpus.options["files"].items():
+        if isinstance(names, str):
+            names = [names.replace("{language}", language) for language in corpus.languages]
+        texts[stem] = [archive_of(archives, name) for name in names]
     with ExitStack() as stack:
         writers = {
             part: stack.enter_context(part_writer(destination, part, corpus.languages))

@@ -1,4 +1,4 @@
-"""For tools that still look for this file; everything is said in pyproject.toml."""
+"""For tools that still look for this file; everything is in pyproject.toml."""
 
 from setuptools import setup
 

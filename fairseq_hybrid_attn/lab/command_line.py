@@ -51,7 +51,7 @@ INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run a command, given with its arguments; None takes those of the process.
+    """Run a command with its arguments; None takes those of the process.
 
     Uncaught, a UserError prints its message and exits with 1.  Arguments that cannot be parsed
     exit with 2.

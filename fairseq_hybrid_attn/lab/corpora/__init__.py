@@ -1,7 +1,7 @@
-"""From the archives of a corpus, or your own text, to data that fairseq trains on.
+"""Prepare a corpus, or your own text, as data that fairseq trains on.
 
-:func:`load_corpus` reads a recipe, :func:`own_corpus` puts your text in place of its archives,
-:func:`prepare` makes everything, :func:`read_manifest` tells what was made.
+:func:`load_corpus` reads a recipe, :func:`own_corpus` replaces its archives with your text,
+:func:`prepare` makes everything, :func:`read_manifest` reads what was made.
 """
 
 from .definition import Corpus, load_corpus

@@ -1,8 +1,8 @@
 """The data that fairseq trains on: dictionaries, binary text, and word alignments.
 
-``--load-alignments`` reads alignments of the training text from the data folder itself.  A training
-that does not use them must not depend on them, and two runs of the aligner differ; so they get a
-folder of their own that has the files of ``bin`` by links.
+``--load-alignments`` reads alignments of the training text from the data folder itself.  Two runs
+of the aligner differ, and a training without alignments must not depend on them.  So they get a
+separate folder, with links to the files of ``bin``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict:
     """Make the folder that fairseq-train takes.
 
-    Return how many entries each ``dictionary`` has, without fairseq's own four.
+    Return the number of entries in each ``dictionary``, without fairseq's own four.
     """
     command = ["fairseq-preprocess", "--source-lang", corpus.source, "--target-lang", corpus.target]
     for part in PARTS:
@@ -30,21 +30,21 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     if corpus.subwords.one_dictionary:
         command.append("--joined-dictionary")
     run_program(command, output.parent / "fairseq-preprocess.log")
-    # fairseq's log of the same: has the time of day in it, and paths.
+    # fairseq's own log, which contains paths and the time of day.
     (output / "preprocess.log").unlink(missing_ok=True)
     sizes = {lang: count_lines(output / f"dict.{lang}.txt") for lang in corpus.languages}
     return {"dictionary": sizes}
 
 
 def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
-    """Align the text in ``prepared/subwords``, and make a data folder of it and ``prepared/bin``.
+    """Align the text in ``prepared/subwords``; make a data folder from it and ``prepared/bin``.
 
-    ``output`` is the folder to write to; it will be one of ``prepared``.
+    ``output`` is the folder to write to; it is moved into ``prepared`` later.
     """
     from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
     from fairseq.utils import parse_alignment
 
-    load_eflomal()  # refuses before the work if there is none
+    load_eflomal()  # raises before the work if it is not installed
     # The command writes beside the text that it reads.
     text = output.parent / "text"
     text.mkdir()

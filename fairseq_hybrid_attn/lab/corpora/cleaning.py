@@ -1,4 +1,4 @@
-"""Which sentence pairs become training, validation and test data.
+"""Select the sentence pairs for training, validation and test data.
 
 Training pairs (and validation pairs, where the recipe says so) are cleaned as by Moses'
 clean-corpus-n.perl.  A test set stays unchanged.
@@ -18,14 +18,14 @@ from ...errors import UserError
 from ..files.text import ParallelWriter, lines
 from .definition import PARTS, Clean, Corpus
 
-LONGEST_TOKEN = 1000  # characters; Moses drops a pair that has a longer one
+LONGEST_TOKEN = 1000  # characters; Moses drops pairs with a longer one
 
 #: A pair's number within its file, from 0; its source and target text, source and target tokens.
 NumberedPair = tuple[int, tuple[str, str, str, str]]
 
 
 def fault(source: str, target: str, clean: Clean) -> str | None:
-    """Return why a pair of tokenised sentences is not to be used; None if it is."""
+    """Return why a pair of tokenised sentences is dropped; None if it is kept."""
     first, second = source.split(), target.split()
     shorter, longer = sorted((len(first), len(second)))
     if not shorter:
@@ -42,10 +42,10 @@ def fault(source: str, target: str, clean: Clean) -> str | None:
 
 
 def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path) -> dict:
-    """Write the pairs that are used, as text to ``raw`` and as tokens to ``tokenised``.
+    """Write the selected pairs, as text to ``raw`` and as tokens to ``tokenised``.
 
     ``text`` and ``tokens`` are folders of ``PART.LANGUAGE``.  Return ``counts`` of the pairs in
-    each part, and ``dropped``: how many were not used, by reason.
+    each part, and ``dropped``: how many were dropped, by reason.
     """
     dropped: dict[str, Counter] = {part: Counter() for part in PARTS}
     rules = {"train": corpus.clean, "valid": corpus.clean if corpus.clean.valid else Clean()}
@@ -56,7 +56,7 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
         }
         for part in PARTS:
             if part == "valid" and corpus.valid_every:
-                continue  # made of train
+                continue  # taken from train
             # strict: the tokenisers keep the number of lines, and the reader compared both sides.
             rows = zip(*map(lines, _files(part, corpus, text, tokens)), strict=True)
             kept: Iterator[NumberedPair] = enumerate(rows)
@@ -104,10 +104,10 @@ def _without_held_out(
 
 
 def _chosen(pairs: Iterator[NumberedPair], count: int, reasons: Counter) -> Iterator[NumberedPair]:
-    """Yield the ``count`` first pairs of a shuffled corpus, in the order of the corpus.
+    """Yield the first ``count`` pairs of a shuffled corpus, in the order of the corpus.
 
-    Shuffled by a hash of number and text, hence the same everywhere and always; only the chosen
-    ones are in memory.
+    A hash of number and text shuffles, so the choice is always the same.  Only the chosen pairs
+    are in memory.
     """
 
     def place(pair: NumberedPair) -> bytes:

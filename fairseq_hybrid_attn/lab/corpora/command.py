@@ -5,14 +5,13 @@
   fairseq-hybrid prepare iwslt14.de-en.mma --own x.de x.en --output data/mine
 
 A recipe (configs/corpora/NAME.yaml) says what is downloaded and how it is cleaned, tokenised
-and split into subwords.  --own takes your own text instead and keeps the recipe's treatment: a
-folder with train, valid and test (train.de, train.en, ...) or one pair of files that differ in
-their languages (x.de, x.en), which is then split; files may be .gz.
+and split into subwords.  --own takes your text instead, and treats it as the recipe says.  Give a
+folder with train, valid and test (train.de, train.en, ...), or one pair of files that differ only
+in their languages (x.de, x.en), which is then split.  Files may be .gz.
 
 Hand-aligned sentences (gold.de, gold.en, gold.align, gold.yaml; docs/alignment.md) are prepared
 too.  The result has raw/ (text; the references are raw/test.LANGUAGE), tokenised/, subwords/, bin/
-(for fairseq-train) and manifest.json.  Run again, the command makes only what is missing or
-outdated.
+(for fairseq-train) and manifest.json.  A second run makes only what is missing or outdated.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("recipe", metavar="RECIPE", help="name of a recipe, or a .yaml file")
     add("--output", required=True, type=Path, metavar="DIR")
-    text = "folder of the archives; what is there is not downloaded (OUTPUT/downloads)"
+    text = "folder of archives; those in it are not downloaded (OUTPUT/downloads)"
     add("--downloads", type=Path, metavar="DIR", help=text)
-    text = "has corpora/ (%(default)s)"
+    text = "folder with corpora/ (%(default)s)"
     add("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
-    add("--workers", type=int, metavar="N", help="processes (one for each core)")
+    add("--workers", type=int, metavar="N", help="processes (one per core)")
     text = "your text: a folder, or two files"
     add("--own", type=Path, nargs="+", metavar="DIR|FILE", help=text)
     add("--source-lang", metavar="L", help="translate your text from this language")
     add("--target-lang", metavar="L", help="translate your text to this language")
-    add("--pairs", type=int, metavar="N", help="train on N pairs, chosen the same way each time")
-    text = "merges or subwords, instead of the recipe's"
+    add("--pairs", type=int, metavar="N", help="train on N pairs, the same ones each time")
+    text = "number of merges or subwords, instead of the recipe's"
     add("--subword-size", type=int, metavar="N", help=text)
-    text = "also align the words of the training text, by eflomal: data in OUTPUT/aligned"
+    text = "also align the words of the training text with eflomal; data in OUTPUT/aligned"
     add("--alignments", action="store_true", help=text)
 
 
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
         corpus = own_corpus(corpus, own_text(args.own), args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         flag = "--source-lang" if args.source_lang else "--target-lang"
-        raise UserError(f"{flag} goes with --own; a recipe has its direction")
+        raise UserError(f"{flag} needs --own; a recipe has its direction")
     corpus = with_options(corpus, args.pairs, args.subword_size, exact=True)
     signal.signal(signal.SIGTERM, _end)
     manifest = prepare(
@@ -71,12 +70,12 @@ def run(args: argparse.Namespace) -> None:
     print(f"{corpus.title}, {corpus.source} to {corpus.target}: {counts}")
     for part, reasons in manifest.dropped.items():
         listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        print(f"not used of {part}: {listed}")
+        print(f"dropped from {part}: {listed}")
     if manifest.gold:
         print(f"hand-aligned: {manifest.gold['sentences']:,} sentences, in {args.output / 'gold'}")
     if args.alignments:
         print(f"data for fairseq --load-alignments: {args.output / 'aligned'}")
-    print(f"data for fairseq: {args.output / 'bin'}; all about it: {args.output / 'manifest.json'}")
+    print(f"data for fairseq: {args.output / 'bin'}; details: {args.output / 'manifest.json'}")
 
 
 def own_text(paths: list[Path]) -> Path | list[Path]:
@@ -88,5 +87,5 @@ def own_text(paths: list[Path]) -> Path | list[Path]:
 
 
 def _end(number: int, frame: object) -> None:
-    """Leave by an exception, so that what was half made is removed and child processes end."""
+    """Exit by an exception, so that partial output is removed and child processes end."""
     raise SystemExit(TERMINATED)

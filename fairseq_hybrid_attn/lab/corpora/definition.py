@@ -1,4 +1,4 @@
-"""What a corpus is: the recipe in ``configs/corpora/<name>.yaml``, read and checked."""
+"""The definition of a corpus: the recipe ``configs/corpora/<name>.yaml``, read and checked."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED_TEST = "test."  # before the names of test sets, where there are several: 
 class Archive:
     file: str  # its name (or path) within the folder of downloads
     urls: tuple[str, ...] = ()  # tried in order; none if the user has to supply it
-    sha256: tuple[str, ...] = ()  # where it is known; of all its forms
+    sha256: tuple[str, ...] = ()  # if known; of all its forms
     obtain: str | None = None  # where to get a file that has no urls; for the message
     path: Path | None = None  # where it is on disk, if it belongs to the user
 
@@ -40,14 +40,14 @@ class Subwords:
     size: int  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
     joint: bool = True  # one model for both sides
     joined_dictionary: bool | None = None  # one dictionary for both; None: if the model is joint
-    # Learn from so many training sentences of each side at most, taken evenly from all: from
-    # millions, sentencepiece needs hours and tens of gigabytes.
+    # Learn from at most this many training sentences of each side, spread evenly over the text.
+    # From millions, sentencepiece needs hours and tens of gigabytes.
     sample: int | None = None
-    exact: bool = False  # refuse a text with which the size cannot be reached
+    exact: bool = False  # refuse a text that is too small for the size
 
     @property
     def family(self) -> str:
-        """The marks that show where words end, by the name that commands give them."""
+        """The marks of word boundaries, by their name in command-line flags."""
         return "sentencepiece" if self.kind.startswith("sentencepiece") else self.kind
 
     @property
@@ -58,13 +58,13 @@ class Subwords:
 
 @dataclass(frozen=True)
 class GoldSet:
-    """Hand-aligned sentences, to score a model's alignments by."""
+    """Hand-aligned sentences, against which a model's alignments are scored."""
 
     text: dict[str, str]  # the file of each language: sentences in words, with spaces between
-    links: str  # the file of links, in a form that fairseq-hybrid aer takes
+    links: str  # the file of links, in a format that fairseq-hybrid aer takes
     base: int  # the number of the first word there, 0 or 1
     first: str  # the language whose word comes first in a link
-    format: str = "lines"  # a line for each sentence; naacl: a line for each link
+    format: str = "lines"  # one line per sentence; naacl: one line per link
     sure_alone: bool = False  # leave out sentences with links that are only possible
     fewest_links: int = 0  # leave out sentences with fewer links
 
@@ -75,7 +75,7 @@ class GoldSet:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A corpus and what becomes of it; the fields are the keys of the recipe."""
+    """A corpus and its treatment; the fields are the keys of the recipe."""
 
     name: str
     source: str
@@ -87,17 +87,17 @@ class Corpus:
     options: dict = field(default_factory=dict)
     clean: Clean = field(default_factory=Clean)
     lowercase: bool = False
-    # The reader supplies no validation set: every n-th of the cleaned training pairs is in it.
+    # If the reader supplies no validation set: it gets every n-th of the cleaned training pairs.
     valid_every: int | None = None
-    # Characters of the test text, references too.
+    # Replacements of characters in the test text, references included.
     replace_in_test: dict[str, str] = field(default_factory=dict)
     expect: dict[str, int] = field(default_factory=dict)  # sizes that are checked
-    about: dict[str, int] = field(default_factory=dict)  # sizes roughly known, for plans
+    about: dict[str, int] = field(default_factory=dict)  # approximate sizes, for plans
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None
     notes: str | None = None
-    gold: GoldSet | None = None  # its files are archives too
-    pairs: int | None = None  # use so many of the cleaned training pairs
+    gold: GoldSet | None = None  # its files are listed as archives too
+    pairs: int | None = None  # use only n of the cleaned training pairs
     own: bool = False  # the user's text, with the treatment of the recipe
 
     @property
@@ -111,7 +111,7 @@ class Corpus:
 
     @property
     def has_named_tests(self) -> bool:
-        """Whether its test text is made of sets with names (see ``text/test_sets.py``)."""
+        """Whether its test text consists of named sets (see ``text/test_sets.py``)."""
         return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))
 
     @property
@@ -121,7 +121,7 @@ class Corpus:
         return self.name
 
     def resolved(self) -> dict:
-        """Return the recipe as plain data, without places on this machine."""
+        """Return the recipe as plain data, without local paths."""
         recipe = asdict(self)
         for archive in recipe["archives"]:
             del archive["path"]
@@ -143,7 +143,7 @@ class Corpus:
 
     @property
     def digest(self) -> str:
-        """Changes with everything in the recipe that the result depends on."""
+        """A digest of everything in the recipe that the result depends on."""
         return digest(self.treatment)
 
 
@@ -176,7 +176,7 @@ def _path(name: str, configs: Path) -> Path:
 
 
 def parse(data: object, path: Path) -> Corpus:
-    """Make a corpus of a recipe's data, or list everything that is wrong with it."""
+    """Make a corpus from a recipe's data, or list everything that is wrong with it."""
     if not isinstance(data, dict):
         raise UserError(f"{path}: a recipe is a mapping of keys to values")
     data = {str(key).replace("-", "_"): value for key, value in data.items()}
@@ -186,7 +186,7 @@ def parse(data: object, path: Path) -> Corpus:
     data = {key: value for key, value in data.items() if key in known and value is not None}
     for key in ("source", "target", "reader"):
         if not isinstance(data.setdefault(key, None), str):
-            faults.append(f"{key}: give a word; YAML takes a bare no, on or yes for true or false")
+            faults.append(f"{key}: give a word; YAML reads a bare no, on or yes as true or false")
     data["archives"] = tuple(
         _build(Archive, item, f"archives, no. {number}", faults)
         for number, item in enumerate(data.get("archives", []), 1)
@@ -205,7 +205,7 @@ def parse(data: object, path: Path) -> Corpus:
 
 
 def _build(kind: type, data: object, place: str, faults: list[str]):
-    """Make a ``kind`` of a mapping, or add what is wrong to ``faults``."""
+    """Make a ``kind`` from a mapping, or add what is wrong to ``faults``."""
     if not isinstance(data, dict):
         faults.append(f"{place}: use a mapping")
         return None
@@ -259,7 +259,7 @@ def check(data: dict) -> list[str]:
 
 
 def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
-    """Return what is wrong with a gold set, whose files are to be among the archives."""
+    """Return what is wrong with a gold set, whose files must be among the archives."""
     from ..alignment.link_files import GOLD_FORMATS
 
     faults = []
@@ -268,7 +268,7 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
     elif stray := [file for file in gold.files if file not in files]:
         faults.append(f"gold: {', '.join(map(str, stray))}: name the file under archives as well")
     if isinstance(gold.base, bool) or gold.base not in (0, 1):
-        faults.append(f"gold, base: {gold.base}; the number of the first word, 0 or 1")
+        faults.append(f"gold, base: {gold.base}; use the number of the first word, 0 or 1")
     if gold.first not in languages:
         faults.append(f"gold, first: {gold.first}; use the language that comes first in a link")
     if gold.format not in GOLD_FORMATS:
@@ -284,7 +284,7 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
 def with_options(
     corpus: Corpus, pairs: int | None = None, subword_size: int | None = None, exact: bool = False
 ) -> Corpus:
-    """Return the corpus with so many training pairs, or another (``exact``) size of subwords."""
+    """Return the corpus with n training ``pairs``, or another (``exact``) subword size."""
     for flag, value in (("--pairs", pairs), ("--subword-size", subword_size)):
         if value is not None and value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")

@@ -1,8 +1,8 @@
-"""The archives of a corpus: taken from a folder, or downloaded to it, and held to a checksum.
+"""Find the archives of a corpus in a folder, or download them to it, and verify their checksums.
 
-A download goes to ``<file>.partial`` until it is whole, and is resumed if the server can tell that
-it still has the same file (HTTP Range and If-Range).  A checksum that the recipe does not know is
-recorded at the first download, in ``<file>.sha256``, and held to afterwards.
+A download goes to ``<file>.partial`` until it is complete.  It is resumed if the server can tell
+that its file has not changed (HTTP Range and If-Range).  A checksum that the recipe does not have
+is recorded in ``<file>.sha256`` at the first download, and verified from then on.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..files.checksums import sha256
 from ..files.writing import atomic_write
 from .definition import Archive
 
-ATTEMPTS = 4  # at one place, as long as only the connection fails
-PAUSE = 2.0  # seconds before the second attempt; doubled for every further one
+ATTEMPTS = 4  # at one URL, while only the connection fails
+PAUSE = 2.0  # seconds before the second attempt; doubled for each further one
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 1 << 18
 
-#: Worth trying again at the same place; 416 after what has arrived is forgotten.
+#: Statuses worth retrying at the same URL; 416 once the partial file is discarded.
 _TEMPORARY = (408, 416, 425, 429, 500, 502, 503, 504)
 
 
@@ -42,7 +42,7 @@ class BrokenOffError(Exception):
 
 
 class UnavailableError(Exception):
-    """This place does not have the file, or not the right one."""
+    """This URL does not have the file, or not the right one."""
 
 
 def place(archive: Archive, folder: Path) -> Path:
@@ -59,15 +59,15 @@ def identify(archive: Archive, folder: Path) -> str | None:
         return found
     if archive.sha256 and found not in archive.sha256:
         raise UserError(
-            f"{path} is damaged or another file: its sha256 is {found}, it should be "
+            f"{path} is damaged or a different file: its sha256 is {found}, it should be "
             f"{' or '.join(archive.sha256)}. Delete it and run this again"
         )
     recorded = _recorded(path)
     if recorded and found != recorded:
         record = _beside(path, "sha256").name
         raise UserError(
-            f"{path} is not what it was: its sha256 is {found}, recorded in {record} was "
-            f"{recorded}. Delete the archive to get it again, or {record} to accept it"
+            f"{path} has changed: its sha256 is {found}, but {record} has {recorded}. "
+            f"Delete the archive to get it again, or {record} to accept it"
         )
     if not archive.sha256 and not recorded:
         _write_record(path, found)
@@ -75,7 +75,7 @@ def identify(archive: Archive, folder: Path) -> str | None:
 
 
 def fetch(archive: Archive, folder: Path, say: Say) -> str:
-    """Download an archive, which has urls, if it is not there; return its checksum."""
+    """Download an archive, which has urls, unless it exists; return its checksum."""
     found = identify(archive, folder)
     if found:
         return found
@@ -96,9 +96,9 @@ def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
         try:
             return _from_place(archive, url, path, say)
         except UnavailableError as error:
-            say(f"not from there: {error}")
+            say(f"failed: {error}")
             failures.append(f"{url}: {error}")
-    advice = f"If you have it from elsewhere, put it at {path}"
+    advice = f"If you get the file elsewhere, put it at {path}"
     raise UserError("\n  ".join([f"{archive.file} could not be downloaded:", *failures, advice]))
 
 
@@ -113,7 +113,7 @@ def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
                 raise UnavailableError(f"{error}, {ATTEMPTS} times") from error
             say(f"{error}; trying again")
             time.sleep(PAUSE * 2 ** (attempt - 1))
-        except OSError as error:  # of the disk: those of the network are sorted out below
+        except OSError as error:  # of the disk: _network() converts those of the network
             raise UserError(f"{partial} cannot be written: {error.strerror}") from error
     return _accept(archive, path, partial)
 
@@ -125,7 +125,7 @@ def _accept(archive: Archive, path: Path, partial: Path) -> str:
         partial.unlink()
         _beside(partial, "json").unlink(missing_ok=True)
         raise UnavailableError(
-            f"another file: its sha256 is {found}, it should be {' or '.join(wanted)}"
+            f"a different file: its sha256 is {found}, it should be {' or '.join(wanted)}"
         )
     if not wanted:
         _write_record(path, found)
@@ -135,10 +135,10 @@ def _accept(archive: Archive, path: Path, partial: Path) -> str:
 
 
 def _transfer(url: str, partial: Path, say: Say) -> None:
-    """Download to ``partial``, resuming what is there if that is possible.
+    """Download to ``partial``; resume if possible.
 
-    Beside it are the file's ``url``, ``length`` and ``validator``, the server's mark of its
-    version.  An OSError is one of the disk.
+    A JSON file beside it has ``url``, ``length`` and ``validator``, the server's mark of the
+    file's version.  An OSError comes from the disk.
     """
     state = _beside(partial, "json")
     begun = _begun(partial, state, url)
@@ -151,7 +151,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
             request = urllib.request.Request(url, headers=headers)
             response = urllib.request.urlopen(request, timeout=TIMEOUT)
         except urllib.error.HTTPError as error:
-            if error.code == 416:  # what we have is not the beginning of what is there
+            if error.code == 416:  # our part is not the beginning of the server's file
                 state.unlink(missing_ok=True)
             raise
     with response:
@@ -165,7 +165,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
             state.write_text(json.dumps(about), encoding="utf-8")
         else:
             state.unlink(missing_ok=True)
-            raise BrokenOffError(f"answer {response.status} to a request for the rest")
+            raise BrokenOffError(f"status {response.status} when asked for the rest")
         with open(partial, mode) as file:
             arrived = _copy(response, file, start, length)
             file.flush()
@@ -176,7 +176,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
 
 @contextlib.contextmanager
 def _network():
-    """Tell a failure of the network from one of the disk; both are OSErrors."""
+    """Distinguish failures of the network from those of the disk; both are OSErrors."""
     try:
         yield
     except urllib.error.HTTPError as error:
@@ -193,7 +193,7 @@ def _network():
 
 
 def _copy(response, file: BinaryIO, done: int, total: int | None) -> int:
-    """Write what arrives, with a line of progress on a terminal; return the bytes of the file."""
+    """Write what arrives, with a progress line on a terminal; return the file's size in bytes."""
     shown, next_time = sys.stderr.isatty(), 0.0
     while True:
         with _network():
@@ -212,11 +212,11 @@ def _copy(response, file: BinaryIO, done: int, total: int | None) -> int:
 
 
 def _begun(partial: Path, state: Path, url: str) -> dict | None:
-    """What is known of a partial file, if it can be resumed."""
+    """Return the record of a partial file, if it can be resumed."""
     try:
         about = json.loads(state.read_text(encoding="utf-8"))
         size = partial.stat().st_size
-        # Without a mark nothing shows whether the rest would fit what we have.
+        # Without a validator, the rest might be of another version.
         fits = about["url"] == url and about["validator"] and size
         return about if fits and (about["length"] is None or size < about["length"]) else None
     except (OSError, ValueError, TypeError, KeyError):
@@ -225,7 +225,7 @@ def _begun(partial: Path, state: Path, url: str) -> dict | None:
 
 def _validator(response) -> str | None:
     tag = response.headers.get("ETag", "W/")
-    # A weak one does not promise the same bytes.
+    # A weak ETag does not promise the same bytes.
     return response.headers.get("Last-Modified") if tag.startswith("W/") else tag
 
 

@@ -1,6 +1,6 @@
-"""Taking text out of what corpora are delivered in: archives and SGML test sets.
+"""Read text from the formats in which corpora come: archives and SGML test sets.
 
-Archives are read as streams, never unpacked: a member goes line by line to where it is wanted.
+Archives are streamed line by line, never unpacked.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _DAMAGED = (
     *DAMAGED,
     tarfile.TarError,
     zipfile.BadZipFile,
-    NotImplementedError,  # zipfile: an unknown way of compression
+    NotImplementedError,  # zipfile: an unknown compression method
     RuntimeError,  # zipfile: encrypted
 )
 
 
 def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
-    """Read an archive, in its order: the name of each file, without folders, and its lines.
+    """Yield the files of an archive in order: the name, without folders, and the lines of each.
 
-    It is a ``.tar``, ``.tar.gz`` or ``.zip``, told by its content.  Read the lines before the
-    next file.
+    It is a ``.tar``, ``.tar.gz`` or ``.zip``, recognised by its content.  Read the lines of a file
+    before the next file.
     """
     with _telling_damage(archive), open(archive, "rb") as stream:
         for path, file in _files(stream):
@@ -41,7 +41,7 @@ def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
 
 
 def members(archive: Path, names: Collection[str]) -> Iterator[tuple[str, Iterator[str]]]:
-    """Read files of an archive as :func:`contents` does; each must be there once."""
+    """Yield these files of an archive as :func:`contents` does; each must occur exactly once."""
     missing = set(names)
     for name, text in contents(archive):
         if name not in names:
@@ -71,7 +71,7 @@ def _telling_damage(archive: Path) -> Iterator[None]:
 
 
 def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
-    """Path and content of every file in a tar or zip archive."""
+    """Yield path and content of every file in a tar or zip archive."""
     start = stream.peek(2)[:2]
     if start == b"PK":
         with zipfile.ZipFile(stream) as archive:
@@ -81,7 +81,7 @@ def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
                         yield item.filename, file
         return
     content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
-    # "r|": front to back, since going back in a compressed file means starting again.
+    # "r|" only reads forward: going back in a compressed file means starting over.
     with tarfile.open(fileobj=content, mode="r|") as archive:
         for item in archive:
             if item.isfile():
@@ -92,7 +92,7 @@ def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
-    # A generator of its own: what it raises does not pass through contents().
+    # A separate generator, whose errors do not pass through contents().
     with _telling_damage(archive):
         yield from decoded(file, f"{archive}: {path}")
 
@@ -158,7 +158,7 @@ def check_names(option: str, names: object, known: Iterable[str]) -> None:
 
 
 class Segment(NamedTuple):
-    """A sentence of a test set; ``document`` and ``number`` are its names in the file."""
+    """A sentence of a test set; ``document`` and ``number`` identify it in the file."""
 
     document: str
     number: str
@@ -174,8 +174,8 @@ _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 def segments(lines: Iterable[str], place: str) -> list[Segment]:
     """Return the segments of a test set in the SGML of NIST and WMT, in order; empty ones too.
 
-    It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  Hence only
-    ``doc`` and ``seg`` are looked for, and only the entities of XML replaced.
+    It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  So only the
+    tags ``doc`` and ``seg`` are parsed, and only the entities of XML are replaced.
     """
     text = "\n".join(lines)
     found: list[Segment] = []
@@ -210,9 +210,9 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
 
 
 def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
-    """Refuse other segments, or the same in another order.
+    """Refuse sides that differ in their segments or in the order of these.
 
-    Documents may have other names on the two sides, but must be as long.
+    Documents may have different names on the two sides, but must have equal lengths.
     """
     first, second = sides
     if len(first) != len(second):
@@ -239,6 +239,6 @@ def _character(entity: re.Match) -> str:
     if name[0] != "#":
         return _ENTITIES[name]
     code = int(name[2:], 16) if name[1] in "xX" else int(name[1:])
-    # Left as it is: no character, half of one, or one that would end the line.
+    # Unchanged: not a character, half of one, or one that would end the line.
     valid = code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF and code not in (0, 10, 13)
     return chr(code) if valid else entity[0]

@@ -1,11 +1,11 @@
 """Hand-aligned sentences, as the model of a corpus sees them.
 
-Links count their words, so they are not tokenised again, but only brought into the tokeniser's
-spelling, and split into the corpus' subwords.
+Links refer to words by number, so the sentences are not tokenised again.  They are only brought
+into the tokeniser's spelling, and split into the corpus' subwords.
 
 words.LANGUAGE      the sentences, word by word as they were aligned
 subwords.LANGUAGE   the same in subwords, for the model
-links               a line for each sentence: i-j for a sure link, ipj for a possible one (from 0)
+links               one line per sentence: i-j for a sure link, ipj for a possible one (from 0)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def prepare_gold(
     workers: int,
     warn: Callable[[str], None],
 ) -> dict:
-    """Write the files of a corpus' gold set, by the models in the folder ``subwords``."""
+    """Write the files of a corpus' gold set, with the models in the folder ``subwords``."""
     gold = corpus.gold
     sentences, found = _read(corpus, archives)
     for remark in found.remarks:
@@ -40,7 +40,7 @@ def prepare_gold(
     both = zip(sentences, found.sentences, strict=True)
     kept = [(words, links) for words, links in both if _is_wanted(gold, links)]
     if not kept:
-        raise UserError(f"{archives[gold.links]}: no sentence is left to be scored")
+        raise UserError(f"{archives[gold.links]}: no sentence is left to score")
     write_lines(output / "links", (_line_of(links) for _, links in kept))
     for side, language in enumerate(corpus.languages):
         _write_side(corpus, language, [words[side] for words, _ in kept], subwords, output, workers)

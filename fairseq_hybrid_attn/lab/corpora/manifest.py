@@ -25,7 +25,7 @@ class Manifest:
     """
 
     corpus: str  # the recipe's name
-    own: bool  # with the user's own text in place of the recipe's
+    own: bool  # with the user's text in place of the recipe's
     source: str
     target: str
     subwords: dict  # of the recipe; the sizes learned, by file; dictionary entries, by language
@@ -34,8 +34,8 @@ class Manifest:
     counts: dict[str, int]  # sentence pairs of train, valid and test
     tests: dict[str, int]  # of each test set in test, if they have names
     expected: dict[str, int]  # the counts that the recipe expects
-    differences: dict[str, dict[str, int]]  # where they are others
-    dropped: dict[str, dict[str, int]]  # pairs that are not used, by part and reason
+    differences: dict[str, dict[str, int]]  # where the counts differ
+    dropped: dict[str, dict[str, int]]  # dropped pairs, by part and reason
     archives: dict[str, str]  # the sha256 of every archive
     files: dict[str, str]  # the sha256 of every file that was made
     versions: dict[str, str]  # of the programs that made them
@@ -53,7 +53,7 @@ class Manifest:
 
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
-    """Return the manifest of what the stages made, by their stamps."""
+    """Return the manifest of what the stages made, from their stamps."""
     facts = {key: value for stamp in stamps.values() for key, value in stamp["facts"].items()}
     versions = {k: v for stamp in stamps.values() for k, v in stamp["facts"]["versions"].items()}
     files = {
@@ -101,7 +101,7 @@ def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
 
 
 def read_manifest(output: Path) -> Manifest | None:
-    """Read the manifest of a prepared corpus; None if there is none, or another program's."""
+    """Read the manifest of a prepared corpus; None if it is missing or another program's."""
     try:
         data = json.loads((output / NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -12,12 +12,12 @@ from ...errors import UserError
 from ..files.yaml_files import read_mapping
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
 
-_TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # of a language, if not Moses
+_TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # by language, if not Moses
 _WORDS = {"zh": ("word_bleu",), "ja": (), "ko": ()}  # scores of words, if not of Moses'
 
 _NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?")
 
-#: Endings that are as short as a language's.
+#: File endings that are as short as a language's.
 _NO_LANGUAGES = ("txt", "csv", "tsv", "md", "log", "zip", "tar", "tgz", "xml", "sgm", "pdf")
 
 #: The stem of the files of hand-aligned sentences: gold.de, gold.en, gold.align, gold.yaml.
@@ -31,11 +31,11 @@ def own_corpus(
     source_lang: str | None = None,
     target_lang: str | None = None,
 ) -> Corpus:
-    """Return the recipe with the user's text, judged by the names of its files alone.
+    """Return the recipe with the user's text, found by the names of its files alone.
 
     ``folder`` has train, valid and test, or one pair of files that is then split; or it is the
-    two files of a pair.  Beside test or in its place there may be test.NAME, any number.  By
-    default English is on the side where the recipe has it.
+    two files of a pair.  Beside test or in its place, there may be any number of test.NAME.  By
+    default, English is on the same side as in the recipe.
     """
     texts = texts_of(folder)
     source, target = direction(corpus, common_languages(texts, folder), source_lang, target_lang)
@@ -45,7 +45,7 @@ def own_corpus(
     for language, theirs in zip((source, target), corpus.languages, strict=True):
         if corpus.tokenizer[theirs] == "none":
             tokenizer[language] = "none"
-    # How many sentences to split off, if the recipe says it.
+    # How many sentences to hold out, if the recipe says so.
     options = corpus.options if corpus.reader == "own" else {}
     sizes = {key: value for key, value in options.items() if key in ("valid", "test")}
     return replace(
@@ -90,8 +90,8 @@ def gold_of(
         return None, []
     if missing:
         raise UserError(
-            f"{folder} has hand-aligned sentences, but not all that belongs to them: "
-            f"{', '.join(missing)} (docs/alignment.md says what they are)"
+            f"{folder} has hand-aligned sentences, but these files are missing: "
+            f"{', '.join(missing)} (docs/alignment.md describes them)"
         )
     content = read_mapping(about, ("base", "first", "format", "sure-alone", "fewest-links"))
     absent = [key for key in ("base", "first") if key not in content]
@@ -115,7 +115,7 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
                 raise UserError(f"{path} is not a file")
             if not stem_and_language(path):
                 raise UserError(
-                    f"{path}: its name has to end in its language, such as {path.name}.en"
+                    f"{path}: its name must end in its language, such as {path.name}.en"
                 )
         return {"pair": {stem_and_language(path)[1]: path for path in folder}}
     if not folder.is_dir():
@@ -140,8 +140,8 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
         found = ", ".join(sorted(texts)) or "none"
         raise UserError(
             f"{folder}: needs train, valid and test (train.de, train.en, ...; or several sets, "
-            "test.NAME.de, test.NAME.en) or one pair of files that differ in their languages "
-            f"alone (x.de, x.en), each also as .gz; pairs found: {found}"
+            "test.NAME.de, test.NAME.en) or one pair of files that differ only in their "
+            f"languages (x.de, x.en); all may be .gz; pairs found: {found}"
         )
     return texts
 
@@ -159,7 +159,7 @@ def common_languages(texts: Texts, place: object) -> list[str]:
     first = next(iter(languages.values()))
     if len(first) != 2 or any(other != first for other in languages.values()):
         listed = "; ".join(f"{stem}: {' '.join(names)}" for stem, names in languages.items())
-        raise UserError(f"{place}: each text has to be in the same two languages; found {listed}")
+        raise UserError(f"{place}: each text must be in the same two languages; found {listed}")
     return first
 
 
@@ -176,7 +176,7 @@ def direction(
             return corpus.languages
         if "en" not in languages or "en" not in corpus.languages:
             raise UserError(
-                f"your text is {' and '.join(languages)}; say from which to which: --source-lang L"
+                f"your text is {' and '.join(languages)}; give the direction: --source-lang L"
             )
         source, target = ("en", None) if corpus.source == "en" else (None, "en")
     (other,) = set(languages) - {source or target}

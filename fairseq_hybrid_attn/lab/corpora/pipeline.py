@@ -2,12 +2,12 @@
 
 work/read      the archives' text, one sentence a line          removed when no longer
 work/tokens    the same, tokenised                              needed
-raw            text of the pairs that are used, untouched but for replace-in-test
+raw            untouched text of the selected pairs but for replace-in-test
 tokenised      the same, tokenised
 subwords       the same in subwords, and the models
 bin            dictionaries and binary files of fairseq-preprocess
 gold           hand-aligned sentences, if the recipe has them
-aligned        bin with word alignments of the training text, if they are asked for
+aligned        bin with word alignments of the training text, if requested
 manifest.json  counts, checksums, versions, recipe
 stages         what each stage depends on and made
 """
@@ -42,7 +42,7 @@ from .readers import READERS
 from .readers import read as read_archives
 from .subwords import split_into_subwords
 
-#: Part of every key; to be raised when the same recipe is to give another result.
+#: Part of every key; raise it when the same recipe gives another result.
 FORMAT = 2
 
 _FAIRSEQ = ("ve-fairseq", "fairseq-fixed", "fairseq")
@@ -56,11 +56,11 @@ def prepare(
     say: Callable[[str], None] | None = None,
     alignments: bool = False,
 ) -> Manifest:
-    """Make a prepared corpus in ``output``, or what of it is missing or outdated.
+    """Prepare a corpus in ``output``; make only what is missing or outdated.
 
-    ``downloads`` is where the archives are, or go (``output/downloads``); ``workers`` how many
-    processes (one for each core); ``say`` is told what happens (prints); ``alignments``: align the
-    words of the training text as well.
+    ``downloads`` is the folder of the archives (``output/downloads``), ``workers`` the number of
+    processes (one per core).  ``say`` reports progress (prints).  ``alignments``: align the words
+    of the training text as well.
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
@@ -78,7 +78,7 @@ def prepare(
 
 
 def make_folder(output: Path) -> None:
-    """Make the folder to work in; refuse one with other files, which might be overwritten."""
+    """Make the output folder; refuse one with other files, which might be overwritten."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         names = {path.name for path in output.iterdir() if not path.name.startswith(".partial-")}
@@ -86,7 +86,7 @@ def make_folder(output: Path) -> None:
         raise UserError(f"{output} cannot be made or read: {error.strerror}") from error
     if names - {".lock", "downloads"} and "stages" not in names:
         raise UserError(
-            f"{output} has files in it that were not made here; name a new or an empty folder"
+            f"{output} contains files that were not made here; name a new or empty folder"
         )
 
 
@@ -118,7 +118,7 @@ class _Preparation:
                 self.shop.discard(stages["read"])
                 self.shop.remove_if_empty("work")
         stamps = {name: self.shop.stamp(name) for name in self.results}
-        # Made for another run, and still valid.
+        # Made by an earlier run, and still valid.
         if "align" not in stamps and not self.shop.is_outdated(stages["align"]):
             stamps["align"] = self.shop.stamp("align")
         result = manifest.describe(self.corpus, stamps)
@@ -126,7 +126,7 @@ class _Preparation:
         return result
 
     def plan(self) -> dict[str, Stage]:
-        """The stages; archives that are gone count as they were, if they are not needed."""
+        """Return the stages; archives that are gone but not needed count as unchanged."""
         stamp = self.shop.stamp("select")
         recorded = stamp["facts"]["archives"] if stamp else {}
         found = {item.file: identify(item, self.downloads) for item in self.corpus.archives}
@@ -206,7 +206,7 @@ class _Preparation:
         add("gold", title, ["gold"], self.gold, depends, ["subwords"])
         return stages
 
-    # The stages: each makes its folders in a partial one, and returns what it has to tell.
+    # The stages: each makes its folders in a partial one, and returns facts about them.
 
     def read(self, partial: Path) -> dict:
         self.refuse_missing_packages()

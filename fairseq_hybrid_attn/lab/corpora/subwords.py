@@ -1,7 +1,7 @@
-"""Learning subwords on the training text and splitting all text into them.
+"""Learn subwords on the training text and split all text into them.
 
-Models are learned by one process in one thread: with several, sentencepiece adds up in varying
-order.  A text with fewer subwords than a recipe wants gets fewer, with a warning; a size from the
+Models are learned by one process in one thread: with several, sentencepiece sums in varying order.
+A text with fewer subwords than the recipe wants gets fewer, with a warning.  A size from the
 command line is refused instead.
 """
 
@@ -29,14 +29,14 @@ def split_into_subwords(
 ) -> dict:
     """Learn subword models and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
 
-    Return ``sizes`` of the models, as learned, by their files' names.
+    Return ``sizes`` of the models, as learned, by file name.
     """
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
     for languages in sides:
         model = output / model_name(corpus.subwords, languages[0])
         texts = [tokenised / f"train.{language}" for language in languages]
-        # The part of the characters to keep: sentencepiece advises this for languages with many.
+        # Share of characters to keep; sentencepiece recommends this for languages with many.
         coverage = 1.0 if set(languages).isdisjoint(WITHOUT_SPACES) else 0.9995
         size = in_child(learn, texts, model, corpus.subwords, coverage)
         sizes[model.name] = size
@@ -69,7 +69,7 @@ def learn(texts: list[Path], model: Path, subwords: Subwords, coverage: float) -
 
 
 def sampled(path: Path, most: int | None) -> Iterator[str]:
-    """Yield at most so many lines of a file, evenly from all of it; all if None."""
+    """Yield at most ``most`` lines of a file, spread evenly over it; all if None."""
     step = math.ceil(count_lines(path) / most) if most else 1
     return itertools.islice(lines(path), 0, None, max(1, step))
 
@@ -78,7 +78,7 @@ def _learn_merges(text: Iterator[str], model: Path, size: int) -> int:
     from subword_nmt.learn_bpe import learn_bpe
 
     merges = io.StringIO()
-    # It has progress bars, for terminals.
+    # Hide its progress bars.
     with contextlib.redirect_stderr(io.StringIO()):
         learn_bpe(text, merges, size)
     with writing(model) as file:
@@ -97,7 +97,7 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
             model_type=subwords.kind.removeprefix("sentencepiece-"),
             vocab_size=subwords.size,
             character_coverage=coverage,
-            hard_vocab_limit=False,  # take fewer where there are no more; we tell the user
+            hard_vocab_limit=False,  # take fewer if there are no more; the user is warned
             num_threads=1,
             minloglevel=2,
         )

@@ -83,12 +83,12 @@ def test_checksum_is_recorded_and_held_to(server, tmp_path):
     # In the format of sha256sum.
     assert (tmp_path / "a.tgz.sha256").read_text() == f"{SHA256}  a.tgz\n"
     (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="is not what it was.*a.tgz.sha256"):
+    with pytest.raises(UserError, match="has changed.*a.tgz.sha256"):
         fetch(tmp_path, server.url())
     # The archive deleted, another file under its name at the server:
     (tmp_path / "a.tgz").unlink()
     server.files["/a.tgz"] = CONTENT[:-1]
-    with pytest.raises(UserError, match="another file"):
+    with pytest.raises(UserError, match="a different file"):
         fetch(tmp_path, server.url())
     # Deleting the record accepts it.
     (tmp_path / "a.tgz.sha256").unlink()
@@ -101,7 +101,7 @@ def test_file_that_is_there_needs_no_network(server, tmp_path):
     assert fetch(tmp_path, server.url(), file="sub/a.tgz") == (SHA256, [])
     # A wrong one is refused, and kept.
     (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="damaged or another file.*Delete it"):
+    with pytest.raises(UserError, match="damaged or a different file.*Delete it"):
         fetch(tmp_path, server.url(), sha256=SHA256)
     assert (tmp_path / "a.tgz").read_bytes() == CONTENT[:-1]
     assert not server.requests
@@ -148,12 +148,12 @@ def test_next_place_if_one_does_not_have_the_file(server, tmp_path):
     server.files["/wrong.tgz"] = b"<html>please log in</html>"
     gone, wrong = server.url("/gone.tgz"), server.url("/wrong.tgz")
     refused = "http://127.0.0.1:1/a.tgz"
-    for first, said in ((gone, "404"), (refused, "no connection"), (wrong, "another file")):
+    for first, said in ((gone, "404"), (refused, "no connection"), (wrong, "a different file")):
         found, log = fetch(tmp_path / said, first, server.url(), sha256=SHA256)
         assert found == SHA256 and any(said in line for line in log)
     with pytest.raises(UserError) as caught:
         fetch(tmp_path, gone, wrong, sha256=SHA256)
-    for said in ("404", "another file", f"put it at {tmp_path / 'a.tgz'}"):
+    for said in ("404", "a different file", f"put it at {tmp_path / 'a.tgz'}"):
         assert said in str(caught.value)
     assert not [name for name in names(tmp_path) if name.startswith("a.tgz")]
 

@@ -134,7 +134,7 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
     assert remade(recipe("fairseq"), output, downloads) == []
     changed = {"IWSLT14.TED.tst2012.de-en.de.xml": segments("changed", "de")}
     path.write_bytes(release(**changed))
-    with pytest.raises(UserError, match="is not what it was"):
+    with pytest.raises(UserError, match="has changed"):
         prepare(recipe("fairseq"), output, downloads, workers=1)
     (downloads / "de-en.tgz.sha256").unlink()
     second = prepare(recipe("fairseq"), output, downloads, workers=1)
@@ -168,7 +168,7 @@ def test_mma_recipe_needs_tst2013(downloads, tmp_path):
 
 
 def test_wrong_files_are_refused(downloads, tmp_path):
-    """A missing set is not left out: the test set would be another one."""
+    """A missing set is not left out: it would be a different test set."""
     train, dev = "train.tags.de-en.de", "IWSLT14.TED.dev2010.de-en.de.xml"
     latin = training_files()[0].encode().replace(b"Satz 0-0", b"S\xe4tze 0-0")
     right, four = segments("dev2010", "de"), segments("dev2010", "de", 4)

@@ -304,8 +304,8 @@ def test_mistakes_get_a_message(tmp_path, monkeypatch):
         ("own --pairs 0", "--pairs 0: use 1 or more"),
         ("own --workers 0", "--workers 0: use 1 or more"),
         ("own --own a b c", "--own takes one folder"),
-        ("own --source-lang de", "--source-lang goes with --own"),
-        ("own --target-lang de", "--target-lang goes with --own"),
+        ("own --source-lang de", "--source-lang needs --own"),
+        ("own --target-lang de", "--target-lang needs --own"),
         ("own --own missing", "missing is not a folder"),
     )
     check_refusals(mistakes, lambda args: main(["prepare", *args.split(), "--output", "out"]))
@@ -317,7 +317,7 @@ def test_command_tells_what_it_made(text, no_preprocess, tmp_path, capsys):
     main(["prepare", "own", "--own", str(text), "--output", output, "--pairs", "50"])
     said = capsys.readouterr()
     assert "own text, de to en: train 50, valid 15, test 15\n" in said.out
-    assert "not used of train: not among --pairs 220\n" in said.out
+    assert "dropped from train: not among --pairs 220\n" in said.out
     assert "merges, not 10,000" in said.err
     assert json.loads((tmp_path / "out/manifest.json").read_text())["recipe"]["pairs"] == 50
 

@@ -1,9 +1,9 @@
-"""Reading the archives of a corpus: one module for each kind.
+"""Readers of the archives of corpora, one module each.
 
-A reader is ``read(corpus, archives, destination)``; ``archives`` are places by the recipe's file
+A reader is ``read(corpus, archives, destination)``; ``archives`` are paths by the recipe's file
 names.  It writes ``{train,valid,test}.{source,target}`` (no valid where the recipe has
-``valid-every``), and returns, where there are any, ``dropped``: part -> reason -> how many pairs it
-left out; and ``tests``: names and sizes of the sets that make up the test text.
+``valid-every``), and returns, if there are any, ``dropped``: part -> reason -> number of dropped
+pairs; and ``tests``: names and sizes of the sets that make up the test text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ASPEC-JE, the Japanese-English scientific abstracts of the Workshop on Asian Translation.
 
 A line of the training sections is ``similarity ||| id ||| number ||| Japanese ||| English``;
-the other files are without the similarity.  The sections are sorted by it: the first two
+the other files have no similarity.  The sections are sorted by it: the first two
 hold the two million best pairs.
 """
 

@@ -1,7 +1,7 @@
 """IWSLT 2014, the TED talks of WIT3: training text with tags, test sets in XML.
 
-Sentences are those that fairseq's prepare-iwslt14.sh takes of the same archive, in the same order;
-but XML's character references (``&amp;``) of the test sets are resolved.  The recipe's option
+Sentences and their order are those of fairseq's prepare-iwslt14.sh for the same archive, except
+that XML's character references (``&amp;``) in the test sets are resolved.  The recipe's option
 ``test`` names the sets that make up the test set.
 """
 
@@ -19,7 +19,7 @@ from ..formats import contents, part_writer
 
 #: Lines that are not sentences.
 _ABOUT = re.compile("<(url|talkid|keywords|speaker|reviewer|translator)[ >]|</?doc[ >]")
-#: Tags around lines that are.
+#: Tags around lines that are sentences.
 _TAGS = re.compile("</?(title|description)>")
 _SEGMENT = re.compile(r'<seg id="[0-9]*">\s*(.*?)\s*</seg>')
 
@@ -45,7 +45,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
             example = pattern.replace("\\d+", "14").replace("X?", "").replace("\\", "")
             raise UserError(
                 f"the set {name} is not in {', '.join(map(str, archives.values()))}, which have no "
-                f"file like {example}; a test set without it would be another one"
+                f"file like {example}; without it, this would be a different test set"
             )
     for part, names in (("train", ["train"]), ("test", corpus.options["test"])):
         with part_writer(destination, part, corpus.languages) as writer:

@@ -1,4 +1,4 @@
-"""Plain files of parallel text: its parts unchanged, or one pair of files that is split here."""
+"""Plain files of parallel text: parts copied unchanged, or one pair of files to split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..definition import NAMED_TEST, PARTS, Corpus, is_test
 from ..formats import archive_of, part_writer
 from ..gold import scored_rows
 
-LARGEST = 1000  # sentences of valid and of test, if the recipe says nothing
+LARGEST = 1000  # sentences of valid and of test, by default
 SHARE = 0.05  # of the sentences, at most
 FEWEST = 3  # different source sentences: one for each part
 
@@ -24,11 +24,11 @@ Writers = dict[str, ParallelWriter]  # of each part
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     """Write the three parts.
 
-    ``options["files"]`` names the files: part -> [source, target], or one name for both that has
-    ``{language}`` in it; or one such pair under any other name.  Several test sets, ``test`` and
-    ``test.NAME``, are written one after the other, in their order.  Of one that is the text of the
-    gold set, only the sentences are taken that the gold set scores.  ``options["valid"]`` and
-    ``["test"]`` are the sizes of what is split off.
+    ``options["files"]`` names the files: part -> [source, target], or one name for both that
+    contains ``{language}``; or one such pair under any other name.  Several test sets, ``test`` and
+    ``test.NAME``, are written one after the other, in their order.  From the text of the gold set,
+    only the sentences that the gold set scores are taken.  ``options["valid"]`` and ``["test"]``
+    are the sizes of the held-out sets.
     """
     if "files" not in corpus.options:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
@@ -49,7 +49,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
 
 
 def copy(corpus: Corpus, archives: dict[str, Path], writers: Writers) -> list:
-    """Write parts that are there; return the test sets, if they have names."""
+    """Copy existing parts; return the test sets, if they have names."""
     tests: list[tuple[str, int]] = []
     for part, names in corpus.options["files"].items():
         files = [archives[name] for name in names]
@@ -73,10 +73,10 @@ def write(writer: ParallelWriter, pair: tuple[str, str]) -> None:
 
 
 def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[str, int]:
-    """Split a pair of files by a hash of source; return how many pairs are not used, and why.
+    """Split a pair of files by a hash of source; return how many pairs are dropped, by reason.
 
-    A source sentence is in one part alone; test and valid have its first translation, and training
-    text has no pair twice.
+    A source sentence is in one part only; test and valid have its first translation, and the
+    training text has no duplicate pairs.
     """
     dropped: Counter = Counter()
     sources = set()
@@ -88,7 +88,7 @@ def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[
     if len(sources) < FEWEST:
         raise UserError(
             f"{source} has {len(sources)} different sentences that are translated; "
-            f"{FEWEST} are the least from which train, valid and test can be made"
+            f"train, valid and test need at least {FEWEST}"
         )
     shuffled = sorted(sources, key=lambda line: hashlib.sha256(line.encode()).digest())
     tests, valids = (size(corpus, part, len(sources)) for part in ("test", "valid"))
@@ -99,7 +99,7 @@ def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[
         )
     part_of = dict.fromkeys(shuffled[:tests], "test")
     part_of.update(dict.fromkeys(shuffled[tests : tests + valids], "valid"))
-    written: set = set()  # of training pairs a hash will do, and keeps memory small
+    written: set = set()  # hashes of training pairs, to save memory
     for pair in pairs(source, target):
         key = pair[0].strip()
         if not key or not pair[1].strip():

@@ -1,6 +1,6 @@
 """WMT14 English-German: Europarl v7, Common Crawl, News Commentary v9; newstest2013 and 2014.
 
-newstest2014 exists twice: ``full`` has 3,003 sentences and is what most papers since
+newstest2014 has two versions: ``full`` has 3,003 sentences and is what most papers since
 Vaswani et al. (2017) score; ``filtered`` has 2,737 and was the official set of the evaluation.
 """
 

@@ -1,7 +1,7 @@
 """WMT17 Chinese-English: News Commentary v12, UN corpus v1, CWMT; newsdev2017, newstest2017.
 
-The training text is large and noisy: pairs are left out that are not Chinese with English, or
-are repeated.  What depends on the number of tokens is left to the recipe's ``clean``.
+The training text is large and noisy: pairs that are not Chinese with English, or are repeated, are
+left out.  Rules on the number of tokens are left to the recipe's ``clean``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LANGUAGES = ("zh", "en")
 class TrainingText(NamedTuple):
     archive: str
     members: tuple[tuple[str, str], ...]  # pairs of names, Chinese first
-    segmented: bool = False  # the Chinese has spaces between words, in whole or in part
+    segmented: bool = False  # the Chinese has spaces between words, wholly or partly
 
 
 _NEWS = "news-commentary-v12.zh-en"
@@ -118,7 +118,7 @@ def implausible(zh: str, en: str) -> str | None:
 
 
 def fingerprint(zh: str, en: str) -> int:
-    """Return 64 bits for a pair; two of 25 million are the same by chance once in 60,000."""
+    """Hash a pair to 64 bits; 25 million pairs have a collision with a chance of 1 in 60,000."""
     digest = blake2b(f"{zh.strip()}\n{en.strip()}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 

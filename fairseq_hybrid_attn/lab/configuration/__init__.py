@@ -1,1 +1,1 @@
-"""What configs/ says: settings, tables, rows and columns."""
+"""The contents of configs/: settings, tables, rows and columns."""

@@ -9,7 +9,7 @@ from ...errors import UserError
 from ..files.checksums import digest
 from ..files.yaml_files import check_keys, check_mappings, merge, read_mapping
 
-#: Flags that other settings or the command line decide; a file must not give them as well.
+#: Flags that follow from other settings or the command line; a file must not give them.
 DERIVED = {
     "max-tokens": "batch: {tokens: ...}",
     "update-freq": "batch: {tokens: ...}",
@@ -32,25 +32,26 @@ class Batch:
     """The size of a batch, in tokens of the longer side, padding included (as fairseq counts)."""
 
     tokens: int  # of a whole update, over all devices and accumulated batches
-    per_device: int = 8192  # at most so many at once on one device; what its memory takes
+    per_device: int = 8192  # at most this many at once on one device, as its memory allows
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Which checkpoints are kept, and which of them make the model that is evaluated."""
+    """Which checkpoints are kept, and which of them make the evaluated model."""
 
     unit: str  # update, epoch, or best: the one with the best score on the validation set
     every: int  # updates between two checkpoints (and validations); epochs for unit epoch
-    average: int = 1  # the weights of so many last checkpoints are averaged; 1 for unit best
-    curve: int = 0  # so many, evenly over the training, are kept and evaluated as well
+    average: int = 1  # number of last checkpoints whose weights are averaged; 1 for unit best
+    curve: int = 0  # number of checkpoints, spread evenly, that are kept and evaluated too
     curve_on: str = "test"  # the set that these translate: test or valid
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that decides a system's numbers, but for seed, data and devices.
+    """Everything that decides a system's numbers, except seed, data and devices.
 
-    Flags of programs are without dashes, True for a bare flag; no flags: this is not measured.
+    Flags of programs have no dashes; a bare flag is True.  Without flags, ``align`` and ``gates``
+    are not run.
     """
 
     corpus: str  # the name of a recipe in configs/corpora
@@ -58,7 +59,7 @@ class Settings:
     batch: Batch
     checkpoints: Checkpoints
     generate: dict  # flags of fairseq-generate, and gnmt-lenpen
-    pairs: int | None = None  # at most so many training pairs of your text; None for all
+    pairs: int | None = None  # at most this many training pairs of your text; None for all
     subword_size: int | None = None  # replaces the recipe's for your text; None leaves it
     align: dict = field(default_factory=dict)  # flags of fairseq-hybrid align
     gates: dict = field(default_factory=dict)  # flags of fairseq-hybrid gates
@@ -83,7 +84,7 @@ class Settings:
         return digest(self.as_dict())
 
 
-#: The keys of a settings file, and of the same in tables, rows, columns and profiles.
+#: The keys of settings: in their files, and in tables, rows, columns and profiles.
 KEYS = (
     *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
     *("align", "gates", "aligner"),
@@ -101,11 +102,11 @@ class Profile:
 
     name: str  # "full" is the papers' own
     summary: str  # one line for display
-    settings: dict = field(default_factory=dict)  # laid over every row's
+    settings: dict = field(default_factory=dict)  # override every row's
 
     @property
     def is_full(self) -> bool:
-        """Whether results can be set beside the papers' numbers as such."""
+        """Whether results can be compared with the papers' numbers directly."""
         return not self.settings
 
 
@@ -124,10 +125,10 @@ def load_profile(name: str, configs: Path) -> Profile:
 
 @dataclass(frozen=True)
 class RawSettings:
-    """Raw settings of a mapping."""
+    """Settings as a mapping gives them, not yet resolved."""
 
     shared: dict  # of the files in configs/settings that its "extends" names
-    own: dict  # its own keys, which go on top
+    own: dict  # its own keys, which take precedence
 
     @property
     def merged(self) -> dict:
@@ -202,7 +203,7 @@ def check_curve(settings: Settings, where: str) -> None:
         return
     if settings.checkpoints.unit == "epoch" or "max-update" not in settings.train:
         raise UserError(
-            f"{where}: checkpoints: curve wants updates: a unit other than epoch, and "
+            f"{where}: checkpoints: curve needs updates: a unit other than epoch, and "
             "train: max-update"
         )
     last = int(settings.train["max-update"])
@@ -218,6 +219,6 @@ def _fields(mapping: dict) -> dict:
 
 
 def _flags(flags: dict) -> dict:
-    """Flags with their values; those that were set to null or false are taken away."""
+    """Flags with their values; those set to null or false are removed."""
     # "is", since 0 == False, and a dropout of 0 must not become the default.
     return {key: value for key, value in flags.items() if value is not None and value is not False}

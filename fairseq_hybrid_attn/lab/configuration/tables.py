@@ -31,15 +31,15 @@ class Column:
     """A column of numbers.
 
     ``cut``: it shows the score of translations cut to the length of their reference.  This is not a
-    score of a system, which does not know the reference; it shows what translations cost that do
-    not end.
+    score of the system, which does not know the reference.  It shows how much translations that
+    do not end cost.
     """
 
     name: str  # its key in the table's file, and in the names of runs
     title: str  # for display
     score: str  # which of a run's scores it shows: bleu, tokenised_bleu, ...
     curve: bool  # it shows the score of each checkpoint of the curve
-    group: Group | None  # it shows the score of test sentences whose source has so many words
+    group: Group | None  # it shows the score of test sentences in this range of source length
     cut: bool
     run: str  # the column whose runs it measures too; its own name if it has its own runs
     planned: str | None  # what is missing to measure it, if anything
@@ -53,8 +53,8 @@ class Row:
     name: str  # as in the paper's table
     system: str  # for display
     paper: dict[str, float]  # reported numbers by column
-    scores: dict[str, str]  # by column, which of a run's scores stands there, if another one
-    run: str | None  # the row (paper/table/row) whose run serves, if this is the same system
+    scores: dict[str, str]  # by column, the score that it shows in place of the column's
+    run: str | None  # the row (paper/table/row) whose run it uses, if this is the same system
     cited: bool  # a system that the paper quotes from others; it is not run
     planned: str | None  # what is missing to run it, if anything
     raw: RawSettings  # its own
@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says of a table's numbers: in words, and as a sum (see ``claims.py``)."""
+    """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``)."""
 
     says: str
     above_zero: str
@@ -81,7 +81,7 @@ class Table:
     baseline: str | None
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    transposed: bool  # printed with a line a column, for many columns of few rows
+    transposed: bool  # printed with one line per column, for many columns of few rows
     notes: str  # differences from the paper, for display
     claims: tuple[Claim, ...]
     raw: RawSettings  # that all its rows share
@@ -110,7 +110,7 @@ class Table:
         return Cell(other, other.row(row), other.column(column.name))
 
     def cells(self) -> list[Cell]:
-        """Row by row, the cells of numbers that the paper reports; all of a row that has none."""
+        """Row by row, the cells of numbers that the paper reports; all cells of a row without any."""
         return [
             Cell(self, row, column)
             for row in self.rows
@@ -133,7 +133,7 @@ class Cell:
 
     @property
     def score(self) -> str:
-        """Which of its run's scores stands in it."""
+        """Which of its run's scores it shows."""
         return self.row.scores.get(self.column.name, self.column.score)
 
     @property
@@ -144,7 +144,7 @@ class Cell:
 
     @property
     def trainable(self) -> bool:
-        """Whether its run can be made, even if its own number cannot be measured."""
+        """Whether its run can be trained, even if its own number cannot be measured."""
         return not (self.row.cited or self.owner.row.planned or self.owner.column.planned)
 
     @cached_property
@@ -172,7 +172,7 @@ class Cell:
     def settings(self, profile: Profile) -> Settings:
         """The settings of its run: the table's, with those of row, column and profile on top.
 
-        What row and column say themselves is what the table is about: no profile scales it away.
+        The own keys of row and column are what the table is about, so no profile overrides them.
         """
         owner = self.owner
         row, column = owner.row.raw, owner.column.raw
@@ -199,7 +199,7 @@ def load_table(name: str, configs: Path) -> Table:
     path = table_file(name, configs)
     if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
         raise UserError(
-            f"{configs / name}: a folder of rows is the form of an earlier version; put the rows "
+            f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
             f"under rows: in {path} (see configs/README.md), and delete the folder"
         )
     if name not in table_names(configs):
@@ -239,7 +239,7 @@ def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]
     entries = []
     for name, value in content[key].items():
         where = f"{path}: {key}: {name}"
-        # The name of a folder of runs as well.
+        # It also names a folder of runs.
         if not isinstance(name, str) or "/" in name or not name.strip("."):
             raise UserError(f"{where}: use a name without a slash, in quotes if YAML needs them")
         if not isinstance(value, dict | None):
@@ -250,13 +250,13 @@ def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]
 
 def _check(table: Table, path: Path) -> None:
     if table.transposed and any(column.curve for column in table.columns):
-        raise UserError(f"{path}: transposed: a curve has a line a checkpoint, not a line a column")
+        raise UserError(f"{path}: transposed: a curve has one line per checkpoint, not per column")
     for column in table.columns:
         base = table.baseline_cell(column)
         if base is not None and (base.column.group, base.column.cut) != (column.group, column.cut):
             raise UserError(
-                f"{path}: columns: {column.name}: the baseline's column of this name is not of the "
-                "same sentences (source-words, cut)"
+                f"{path}: columns: {column.name}: the baseline's column of this name is not for "
+                "the same sentences (source-words, cut)"
             )
     for cell in (Cell(table, row, column) for row in table.rows for column in table.columns):
         views = cell.column.group is not None or cell.column.cut
@@ -290,7 +290,7 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
     )
     if column.run != name and column.raw.merged:
         raise UserError(
-            f"{where}: a column that takes the runs of {column.run} has no settings of its own"
+            f"{where}: a column that takes the runs of {column.run} must not have settings"
         )
     views = {"source-words": column.group is not None, "cut": column.cut}
     for key in (key for key, wanted in views.items() if wanted):
@@ -302,7 +302,7 @@ def _column(name: str, content: dict, configs: Path, where: str) -> Column:
 
 
 def _of_translations(score: str) -> bool:
-    """Whether a score is one of translations; what follows its dot is a test set."""
+    """Whether a score is computed from translations; a test set may follow after a dot."""
     return score.partition(".")[0] in (*METRICS, LENGTH_RATIO)
 
 
@@ -329,7 +329,7 @@ def _row(name: str, content: dict, columns: list[str], configs: Path, where: str
     raw = load_raw(content, configs, where)
     run = content.get("run")
     if run is not None and (raw.merged or content.get("cited")):
-        raise UserError(f"{where}: a row that takes the run of {run} has no settings of its own")
+        raise UserError(f"{where}: a row that takes the run of {run} must not have settings")
     return Row(
         name=name,
         system=content.get("system", ""),

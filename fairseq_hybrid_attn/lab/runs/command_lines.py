@@ -19,21 +19,22 @@ from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]
 
-#: Interval of epochs that never ends, where checkpoints go by updates.
+#: An interval of epochs that is never reached, for checkpoints by updates.
 NEVER = 1_000_000
 
-#: In settings: the source language of the corpus.
+#: A value in settings that stands for the source language of the corpus.
 SOURCE = "source"
 
 #: Tokens of a batch in translation.
 GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
-#: Any other size makes fairseq-generate leave out the last batch, that of the longest sentences.
+#: With any other multiple, fairseq-generate leaves out the last batch, that of the longest
+#: sentences.
 WHOLE_SET = {"required-batch-size-multiple": 1}
 
 
 @dataclass(frozen=True)
 class PreparedCorpus:
-    """What commands must know of a prepared corpus."""
+    """What commands must know about a prepared corpus."""
 
     folder: Path
     source: str
@@ -61,7 +62,7 @@ class PreparedCorpus:
 
     @property
     def test_sets(self) -> Path | None:
-        """What sets the test text consists of, if they have names."""
+        """The file of the sets that the test text consists of, if they have names."""
         return self.folder / "raw" / TEST_SETS if self.named_tests else None
 
 
@@ -108,7 +109,7 @@ class RunCommands:
     devices: Devices
 
     def train(self, seed: int) -> list[str]:
-        """fairseq-train; run again, it resumes from its last checkpoint."""
+        """fairseq-train; a second run resumes from its last checkpoint."""
         settings, corpus, folder = self.settings, self.corpus, self.folder
         max_tokens, update_freq = share_out(settings.batch, self.devices.world)
         return [
@@ -125,7 +126,7 @@ class RunCommands:
         ]
 
     def average(self, saved: int | None = None) -> list[str]:
-        """fairseq-hybrid average, of all that were ``saved`` if there may be too few of them."""
+        """fairseq-hybrid average, of the ``saved`` checkpoints if they are fewer than wanted."""
         checkpoints, folder = self.settings.checkpoints, self.folder.checkpoints
         count = checkpoints.average if saved is None else min(saved, checkpoints.average)
         if checkpoints.unit == "best":
@@ -213,7 +214,7 @@ class RunCommands:
 
     @property
     def on_cpu(self) -> bool:
-        """Whether its programs are to leave GPUs alone."""
+        """Whether its programs must not use GPUs."""
         return self.devices.kind == "cpu"
 
     def _gold_flags(self) -> list[str]:
@@ -231,7 +232,7 @@ def flags(given: Mapping[str, object] | None = None, **more: object) -> list[str
 
 
 def shell(command: list[str]) -> str:
-    """A command for a shell, a flag a line."""
+    """A command for a shell, one flag per line."""
     lines: list[str] = []
     for word in map(shlex.quote, command):
         if word.startswith("--") or not lines:
@@ -246,12 +247,12 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
     checkpoints = settings.checkpoints
     if checkpoints.unit == "epoch":
         return flags(save_interval=checkpoints.every, keep_last_epochs=checkpoints.average)
-    # By epochs at the end only, so that the last updates count as well.
+    # By epochs only at the end of the training, so that its last updates count as well.
     epochs = settings.train.get("max-epoch", NEVER)
     return flags(
         save_interval_updates=checkpoints.every,
         keep_interval_updates=checkpoints.average,
-        # Beside the last ones, those whose number of updates is a multiple.
+        # Beside the last ones, keep those at multiples of this number of updates.
         keep_interval_updates_pattern=settings.curve_interval or None,
         no_epoch_checkpoints=True,
         save_interval=epochs,
@@ -260,7 +261,7 @@ def _checkpoint_flags(settings: Settings) -> list[str]:
 
 
 def _evaluation_of_bleu(corpus: PreparedCorpus) -> list[str]:
-    """What ``--eval-bleu`` must know of the text."""
+    """What ``--eval-bleu`` must know about the text."""
     if corpus.tokenizer not in ("moses", "none", "given"):
         raise UserError(
             f"--eval-bleu: fairseq cannot undo {corpus.tokenizer}'s tokens during training"
@@ -278,7 +279,7 @@ def _device_flags(devices: Devices) -> list[str]:
     return [
         *flags(distributed_world_size=devices.world),
         *([] if devices.precision == "fp32" else [f"--{devices.precision}"]),
-        # Otherwise the other processes would be sent the checkpoint pickled.
+        # Otherwise fairseq would send the pickled checkpoint to the other processes.
         *flags(load_checkpoint_on_all_dp_ranks=several),
         *(flags(cpu=True, num_workers=0) if on_cpu else []),
         *(gloo if on_cpu and several else []),

@@ -1,4 +1,4 @@
-"""What a run computes on, and how a batch is shared out over it."""
+"""The devices of a run, and how a batch is divided among them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ...errors import UserError
 from ..configuration.settings import Batch
 from ..engine.processes import default_workers
 
-#: Memory that stays with a CPU process between updates; handing it back to the system costs
-#: up to a third of the time.  Threads that wait sleep soon, as others want the cores as well.
+#: Keep memory in a CPU process between updates: returning it to the system costs up to a third
+#: of the time.  Let waiting threads sleep soon, since other processes need the cores.
 #: (GNU's C library and OpenMP read these; others ignore them.)
 CPU_TUNING = {
     "MALLOC_MMAP_MAX_": "0",
@@ -20,7 +20,7 @@ CPU_TUNING = {
     "GOMP_SPINCOUNT": "1000",
 }
 
-#: Tokens that a device must take at once, or a long sentence could stop the training.
+#: The fewest tokens that a device takes at once; with fewer, a long sentence could stop training.
 SMALLEST_SHARE = 512
 
 
@@ -39,7 +39,7 @@ class Devices:
         if self.kind == "cpu":
             environment |= {"OMP_NUM_THREADS": str(self.threads), **CPU_TUNING}
         elif self.visible:
-            # Of those that the user, or a cluster, has let us have.
+            # Of those that the user or the cluster allows.
             given = base.get("CUDA_VISIBLE_DEVICES")
             names = given.split(",") if given else None
             ids = [names[i].strip() if names else str(i) for i in self.visible]
@@ -53,7 +53,7 @@ class Devices:
 
 
 def share_out(batch: Batch, world: int) -> tuple[int, int]:
-    """Tokens of a device at once (``--max-tokens``), and how many such batches make an update.
+    """Tokens per device at once (``--max-tokens``), and how many such batches make an update.
 
     The product of both with ``world`` is the update's size, rounded down to whole tokens.
     """
@@ -70,11 +70,11 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
 def slots(
     kind: str, per_run: int, jobs: int | None, threads: int, precision: str, pretend: bool = False
 ) -> list[Devices]:
-    """Places where runs can be at work side by side, at most ``jobs`` of them.
+    """The slots in which runs can work side by side, at most ``jobs`` of them.
 
-    ``threads`` are those of a run on CPU.  Kind ``auto`` takes GPUs if there are any; precision
-    ``auto`` is fp32 on CPU and half on GPUs, bf16 where they have it.  To ``pretend`` is to assume
-    that the GPUs are there, for a plan made elsewhere.
+    ``threads`` are per run on CPU.  Kind ``auto`` uses GPUs if there are any.  Precision ``auto``
+    is fp32 on CPU, and on GPUs bf16 if they have it, else fp16.  ``pretend`` assumes that the GPUs
+    exist, for a plan made on another machine.
     """
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" or (kind == "auto" and count == 0):
@@ -85,16 +85,16 @@ def slots(
     if count < per_run and pretend:
         return [Devices("cuda", per_run, precision="bf16" if precision == "auto" else precision)]
     if count < per_run:
-        raise UserError(f"{per_run} GPUs for each run are asked for, and {count} are there")
+        raise UserError(f"{per_run} GPUs for each run are requested, but only {count} found")
     precision = gpu_precision() if precision == "auto" else precision
     groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]
     return [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups][:jobs]
 
 
 def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what torchrun or SLURM tell their processes.
+    """An environment without the variables of torchrun and SLURM.
 
-    fairseq would take a run of ours for one of theirs, and wait for others.
+    With them, fairseq would take our run for one of their processes, and wait for the others.
     """
     theirs = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     return {
@@ -105,7 +105,7 @@ def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_environment(environment: Mapping[str, str], kind: str, precision: str) -> Devices | None:
-    """The devices of a process that torchrun or SLURM has started, one a device, if one has."""
+    """The devices of a process that torchrun or SLURM started, one per device; None if neither."""
     for variable, rank in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
         world = environment.get(variable) or "1"
         if not world.isdecimal():
@@ -125,7 +125,7 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
 
 
 def cuda_count() -> int:
-    import torch  # here, since it takes seconds and a plan for CPU can do without
+    import torch  # here, since it takes seconds and a plan for CPU does not need it
 
     return torch.cuda.device_count()
 

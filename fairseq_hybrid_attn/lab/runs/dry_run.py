@@ -1,4 +1,4 @@
-"""A plan in words, as ``--dry-run`` prints it: what is there, what would be done, how long."""
+"""A plan as ``--dry-run`` prints it: what exists, what would be done, and how long it takes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .plan import Plan
 from .status import State, status
 from .workspace import Run
 
-#: Operations a second of a training, for a rough guess of its time: what a core of a CPU did in
-#: our own runs, and what a data-centre GPU may do in half precision (a guess).
+#: Operations per second of a training, to estimate its time: measured on a CPU core in our own
+#: runs, and guessed for a data-centre GPU in half precision.
 SPEED = {"cpu": 4e10, "cuda": 3e13}
-#: Tokens of an average sentence, to guess the length of epochs before the corpus is there.
+#: Tokens of an average sentence, to estimate the length of epochs before the corpus exists.
 TOKENS_A_SENTENCE = 28
-#: Flags that decide how large a model is, except for what makes next to no difference.
+#: Flags that decide the size of a model, except those with a negligible effect.
 SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
 
 
@@ -56,13 +56,13 @@ def _corpora(runs: list[Run]) -> list[str]:
 
 
 def _comes_from_you(run: Run) -> str:
-    """What of a corpus cannot be downloaded."""
+    """Which files of a corpus cannot be downloaded."""
     if run.workspace.own is not None:
         return ""
     if run.recipe.licence:
-        return "; licensed, its files come from you (the message says which)"
+        return "; licensed, you supply its files (the message says which)"
     files = [archive.file for archive in run.recipe.archives if not archive.urls]
-    return f"; from you come {', '.join(files)}" if files else ""
+    return f"; you supply {', '.join(files)}" if files else ""
 
 
 def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
@@ -94,7 +94,7 @@ def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
     if times:
         at_once = min(len(slots), len(times))
         if math.isnan(sum(times)):
-            lines.append("   how long it takes can be guessed when the corpora are prepared")
+            lines.append("   the time can be estimated when the corpora are prepared")
         else:
             lines.append(
                 f"   about {_hours(sum(times) / at_once)} in all, {at_once} side by side: a "
@@ -116,13 +116,13 @@ def _work(run: Run, devices: Devices) -> str:
 
 
 def _guess_seconds(run: Run, parameters: int, devices: Devices) -> float:
-    """A rough guess of a training's time: 6 operations a token and parameter."""
+    """A rough guess of a training's time: 6 operations per token and parameter."""
     workers = devices.threads if devices.kind == "cpu" else devices.world
     return 6 * parameters * _tokens(run) / (SPEED[devices.kind] * workers)
 
 
 def _tokens(run: Run) -> float:
-    """About how many tokens a run trains on, at most; NaN if that cannot be told yet."""
+    """About how many tokens a run trains on, at most; NaN if this is not known yet."""
     settings = run.settings
     numbers = []
     if "max-update" in settings.train:
@@ -142,7 +142,7 @@ def _sizing(run: Run) -> tuple:
 
 
 def _disk(run: Run, parameters: int | None) -> float:
-    """Bytes.  Checkpoints hold weights and two moments in fp32; three more are about."""
+    """Bytes.  Checkpoints hold weights and two moments in fp32; up to three extra ones exist."""
     checkpoints = run.settings.checkpoints
     kept = 0 if run.settings.aligner else checkpoints.average + checkpoints.curve + 3
     return kept * 12.0 * (parameters or 0)

@@ -1,4 +1,4 @@
-"""A run of `reproduce` that is done: where its model, translations and test set are."""
+"""A finished run of `reproduce`: where its model, translations and test set are."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class FinishedRun:
 
 
 def finished_run(path: Path) -> FinishedRun:
-    """A run by its folder; its corpus is looked up from there, as a workspace may be moved."""
+    """The run in a folder; its corpus is found relative to it, since a workspace may be moved."""
     folder = RunFolder(path.resolve())
     result = read_result(folder.result)
     if result is None:
-        raise UserError(f"--run {path}: there is no {folder.result.name}; name a run that is done")
+        raise UserError(f"--run {path}: there is no {folder.result.name}; name a finished run")
     if not folder.model.is_file():
         raise UserError(f"--run {path} has no {folder.model.name}")
     if len(folder.path.parents) < 7 or folder.path.parents[5].name != "runs":
@@ -56,12 +56,10 @@ def finished_run(path: Path) -> FinishedRun:
         digest = result["corpus"]["digest"]
         training = result["commands"]["train"]
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"--run {path}: {folder.result} is not as it should be ({error!r})"
-        ) from None
+        raise UserError(f"--run {path}: {folder.result} is invalid ({error!r})") from None
     manifest = read_json(place / MANIFEST)
     if manifest is None:
         raise UserError(f"--run {path}: its corpus is not in {place}; prepare it again")
     if manifest.get("digest") != digest:
-        raise UserError(f"--run {path}: the run was not made of the corpus in {place}")
+        raise UserError(f"--run {path}: the run was not made from the corpus in {place}")
     return FinishedRun(folder, corpus, training)

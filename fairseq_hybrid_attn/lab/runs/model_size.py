@@ -1,4 +1,4 @@
-"""How large a run's model is, before anything is trained."""
+"""The size of a run's model, before anything is trained."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def parameter_count(run: Run) -> int:
     if run.recipe.subwords.one_dictionary:
         target = source
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
-    with torch.device("meta"):  # shapes alone, no memory
+    with torch.device("meta"):  # shapes only, no memory
         model = build_model(cfg.model, task)
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _vocabulary(run: Run) -> tuple[int, ...]:
-    """The sizes of both vocabularies; unless the corpus is prepared, what its recipe asks for."""
+    """The sizes of both vocabularies; those in the recipe if the corpus is not prepared."""
     if read_manifest(run.corpus_folder) is None:
         return (run.recipe.subwords.size,) * 2
     corpus = run.prepared_corpus

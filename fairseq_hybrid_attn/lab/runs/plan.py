@@ -1,4 +1,4 @@
-"""What was asked for of a table: cells and seeds, and the runs that they need."""
+"""A plan: the requested cells and seeds of a table, and the runs that they need."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .workspace import Run, Workspace
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for of a table, in a workspace."""
+    """What was requested of a table, in a workspace."""
 
     table: Table
     workspace: Workspace

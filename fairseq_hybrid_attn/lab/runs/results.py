@@ -1,4 +1,4 @@
-"""A run's result file: its numbers, and all that is needed to trace and to repeat them."""
+"""A run's result file: its numbers, and all that is needed to trace and repeat them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .devices import Devices
 from .run_scores import scores_of
 from .workspace import Run
 
-#: What each part of an identity is called.
+#: The name of each part of an identity.
 PARTS = {
     "settings": "configuration",
     "recipe": "data",
@@ -61,11 +61,11 @@ def make_result(run: Run, devices: Devices) -> dict:
     trained, begun_with = read_json(folder.trained), read_begun(folder.begun)["identity"]
     manifest = read_manifest(run.corpus_folder)
     if manifest is None:
-        raise UserError(f"its corpus is not in {run.corpus_folder} any more; prepare it again")
+        raise UserError(f"its corpus is no longer in {run.corpus_folder}; prepare it again")
     if manifest.digest != begun_with["corpus"]:
         raise UserError(
-            f"its corpus in {run.corpus_folder} is not the one that it was begun with; with "
-            "--redo-stale it is done again from its beginning"
+            f"its corpus in {run.corpus_folder} is not the one that it was begun with; "
+            "--redo-stale starts it over"
         )
     paper, table, row, column = run.cell.run_name.split("/")
     return {
@@ -129,11 +129,11 @@ def read_result(path: Path) -> dict | None:
 
 
 def products(folder: RunFolder) -> list[Path]:
-    """What a run has made so far, except logs, which another process of it may begin first."""
+    """What a run has made so far, except logs, which another of its processes may begin first."""
     first = (folder.begun, folder.path / "logs", folder.tensorboard)
     every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
     made = [path for path in every if path not in first and not path.name.startswith(".")]
-    # A place for checkpoints, perhaps a link to another disk, may be made by hand.
+    # The folder for checkpoints, or a link to another disk, may be made by hand.
     return [p for p in made if p != folder.checkpoints or (p.is_dir() and any(p.iterdir()))]
 
 
@@ -146,16 +146,16 @@ def read_begun(path: Path) -> dict | None:
 
 
 def training_summary(folder: RunFolder) -> dict:
-    """How far a training came, from its last checkpoint."""
+    """How far a training got, from its last checkpoint."""
     path = folder.checkpoints / "checkpoint_last.pt"
     if not path.is_file():
         raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
     state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     where = state["extra_state"]["train_iterator"]
-    ended = where.get("iterations_in_epoch") == 0  # fairseq names the epoch that would come
+    ended = where.get("iterations_in_epoch") == 0  # fairseq then names the next epoch
     return {
         "updates": state["optimizer_history"][-1]["num_updates"],
         "epoch": max(1, where["epoch"] - ended),
-        # fairseq's own count, over all interruptions; a tensor where several processes trained.
+        # fairseq's own count, over all interruptions; a tensor if several processes trained.
         "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
     }

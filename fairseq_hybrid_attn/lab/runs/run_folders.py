@@ -1,4 +1,4 @@
-"""The folder of a run: begun once, repaired after a kill, deleted to be done again."""
+"""The folder of a run: begun once, repaired after a kill, deleted to start over."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..files.writing import atomic_write
 from .results import changes, identity, products, read_begun
 from .workspace import Run
 
-AGAIN = "With --redo-stale it is done again from its beginning"
+AGAIN = "--redo-stale starts it over"
 
 
 def begin(run: Run, world: int) -> None:
-    """Note what a run is begun with, or check that this has not changed."""
+    """Record what a run is begun with, or check that this has not changed."""
     check_begun(run, world)
     if not run.folder.begun.exists():
         content = {"identity": identity(run), "world": world, "settings": run.settings.as_dict()}
@@ -26,14 +26,14 @@ def begin(run: Run, world: int) -> None:
 
 
 def check_begun(run: Run, world: int) -> None:
-    """Check that a run is resumed as it was begun; its code may differ, as the result will tell."""
+    """Check that a run is resumed as it was begun; its code may differ, as the result records."""
     folder = run.folder
     made = products(folder)  # looked for first: another process may be at its beginning
     begun = read_begun(folder.begun)
     if begun is None:
         if made:
             raise UserError(
-                f"{made[0]} is there, but not {folder.begun.name}, which tells what it was begun "
+                f"{made[0]} is there, but not {folder.begun.name}, which says what it was begun "
                 f"with. {AGAIN}"
             )
         return
@@ -45,30 +45,30 @@ def check_begun(run: Run, world: int) -> None:
     if begun.get("world") != world and not folder.trained.exists() and folder.checkpoints.exists():
         raise UserError(
             f"{run.name} was begun on {begun.get('world')} devices. A checkpoint counts what each "
-            f"of them has read, so the run cannot be resumed on {world}; use as many again, or "
+            f"of them has read, so the run cannot be resumed on {world}; use the same number, or "
             f"delete {folder.path}"
         )
 
 
 def forget(run: Run) -> None:
-    """Delete a run, so that it can be done again from its beginning."""
+    """Delete a run, so that it can start over."""
     folder = run.folder
     if not folder.path.exists():
         return
 
     def refuse() -> None:
-        raise UserError(f"{run.name}: another process is at work on it")
+        raise UserError(f"{run.name}: another process is working on it")
 
     with locked(folder.lock, lambda _: None, refuse):
-        # Cut off in between, what is left is neither a result nor resumed: until the end, it
-        # says that it was begun with nothing that there is.
-        with contextlib.suppress(UserError):  # a full disk is no reason not to delete
+        # If this is interrupted, what is left must be neither taken for a result nor resumed.  So
+        # until the end, the run says that it was begun with something that does not exist.
+        with contextlib.suppress(UserError):  # a full disk must not prevent deletion
             write_json(folder.begun, {"identity": {}, "world": 0})
         folder.result.unlink(missing_ok=True)
         for path in folder.path.iterdir():
-            if path in (folder.lock, folder.begun):  # who waits for the lock holds this very file
+            if path in (folder.lock, folder.begun):  # waiting processes hold this file
                 continue
-            if path == folder.checkpoints and path.is_symlink():  # a disk of the user's choice
+            if path == folder.checkpoints and path.is_symlink():  # to a disk that the user chose
                 for inside in path.iterdir():
                     inside.unlink()
             elif path.is_dir():
@@ -79,7 +79,7 @@ def forget(run: Run) -> None:
 
 
 def repair(checkpoints: Path) -> list[Path]:
-    """Remove checkpoints that a kill has cut off, which are returned, and mend checkpoint_last.pt.
+    """Remove and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
 
     fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
     meanwhile, it leaves half a file under that name.

@@ -8,7 +8,7 @@ gate                     hybrid gate: share of the local branch, over all layers
 gate.encoder.N           the same in layer N, counted from 1
 gate.encoder.N.NOUN      the same over the words of a part of speech
 gate.encoder.N.fw        HySAN: squeeze gate of a branch in layer N (or gate.decoder.N.fw)
-valid_loss               the loss of the development set; only in curves
+valid_loss               the loss on the validation set; only in curves
 
 A statistical aligner has aer only.
 """
@@ -43,7 +43,7 @@ def scores_of(folder: RunFolder) -> dict:
 
 
 def valid_losses(log: Path) -> dict[int, dict]:
-    """The losses of the development set that a training logged, by updates, as scores."""
+    """The losses on the validation set that a training logged, by updates, as scores."""
     return {
         updates: {"value": values["loss"], "signature": "bits a token, by fairseq-train"}
         for updates, values in read_log(log).validation.get("valid", {}).items()

@@ -1,4 +1,4 @@
-"""Doing a run: its stages, one after the other, resumed where they were stopped."""
+"""Do a run: its stages, one after the other, resumed where they stopped."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class RunInProgress:
             self.do(self.folder, self.stages())
 
     def locked(self):
-        """Hold the run's folder while no other process does; yields the lock."""
+        """Lock the run's folder once no other process holds it; yield the lock."""
         return locked(self.folder.lock, self._say, self._raise_if_stopped)
 
     def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
@@ -111,18 +111,18 @@ class RunInProgress:
         return self.run.commands(self.devices, folder)
 
     def stage(self, name: str, makes: list[Path], make, *needs: Stage, in_place=True) -> Stage:
-        """A stage; what begun.json guards has not changed, so its key is that of the settings."""
+        """A stage; begun.json guards everything else, so the settings' digest is its key."""
         key = self.run.settings.digest
         return Stage(name, name, tuple(path.name for path in makes), key, make, needs, in_place)
 
     def command(self, name: str, makes: list[Path], command: list[str], *needs, folder=None):
-        """A stage that is a program, which writes whole files itself."""
+        """A stage that runs a program, which itself writes only complete files."""
         log = name.replace(" ", "-")
         return self.stage(name, makes, lambda _: self.run_program(log, command, folder), *needs)
 
     def train(self, _=None) -> None:
         """Train to the end, from the last whole checkpoint if there is one."""
-        if self.folder.trained.exists():  # by a process that was killed before it could say so
+        if self.folder.trained.exists():  # by a process that was killed before it could record this
             return
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for removed in repair(self.folder.checkpoints):
@@ -132,12 +132,12 @@ class RunInProgress:
         self.write_trained(**training_summary(self.folder), command=self.train_command())
 
     def write_trained(self, **facts: object) -> None:
-        """Note that the training is done, on what, and how far it came."""
+        """Record that the training is done, on which devices, and how far it got."""
         where = {"devices": str(self.devices), "hardware": provenance.hardware()}
         write_json(self.folder.trained, {**facts, **where})
 
     def is_trained(self) -> bool:
-        """Whether all updates are made; fairseq-train would make one more before it looks."""
+        """Whether all updates are made; fairseq-train would make one more before it checks."""
         last = self.folder.checkpoints / "checkpoint_last.pt"
         updates = self.run.settings.train.get("max-update")
         if updates is None or not last.exists():
@@ -152,14 +152,14 @@ class RunInProgress:
         self.run_program(log, self.train_command())
 
     def average(self, _) -> None:
-        """Average the last checkpoints: those that there are, where the time may have been up."""
+        """Average the last checkpoints, or fewer if a time limit may have ended the training."""
         checkpoints, settings = self.folder.checkpoints, self.run.settings
         timed = "stop-time-hours" in settings.train and settings.checkpoints.unit == "update"
         saved = len(numbered_checkpoints(checkpoints)) if timed else None
         self.run_program("average", self.commands().average(saved))
 
     def evaluate_curve(self, _) -> None:
-        """Measure the checkpoints of the curve as the run's own model is measured."""
+        """Measure the checkpoints of the curve like the run's own model."""
         interval = self.run.settings.curve_interval
         subset = self.run.settings.checkpoints.curve_on
         losses = valid_losses(self.folder.log("train"))
@@ -181,7 +181,7 @@ class RunInProgress:
         corpus, folder = self.run.prepared_corpus, self.folder
         if not corpus.gold:
             raise UserError(
-                f"{self.run.settings.aligner} is measured by hand-aligned sentences, and this text "
+                f"{self.run.settings.aligner} is measured on hand-aligned sentences, and this text "
                 "has none"
             )
         folder.aligned_text.mkdir(exist_ok=True)
@@ -204,8 +204,8 @@ class RunInProgress:
         if self.folder.checkpoints.exists() and not self.keep_checkpoints:
             try:
                 shutil.rmtree(self.folder.checkpoints)
-            except OSError as error:  # a link, say; no reason to have no result
-                self._say(f"{self.folder.checkpoints} is left: {error.strerror or error}")
+            except OSError as error:  # a link, say; the result is written anyway
+                self._say(f"{self.folder.checkpoints} was not removed: {error.strerror or error}")
         write_json(self.folder.result, result)
 
     def run_program(self, log: str, command: list[str], folder: RunFolder | None = None) -> None:
@@ -220,7 +220,7 @@ class RunInProgress:
         try:
             run_program(command, path, self.environment, self.lock, look)
         except ProgramFailed as error:
-            raise ProgramFailed(f"{error}\n   All of it is in {path}") from None
+            raise ProgramFailed(f"{error}\n   Full log: {path}") from None
 
     def _raise_if_stopped(self) -> None:
         if self.stopped.is_set():

@@ -1,4 +1,4 @@
-"""Doing several runs side by side."""
+"""Do several runs side by side."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Outcome:
 def run_all(
     runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
 ) -> list[Outcome]:
-    """Do runs in this order, one on each slot; return how each ended, in the order of their ends.
+    """Do runs in this order, one on each slot; return their outcomes, in order of completion.
 
-    A failed one does not stop the others.  Ctrl-C ends their programs before it is raised.
+    A failed run does not stop the others.  Ctrl-C ends their programs before it is raised.
     """
     waiting: queue.SimpleQueue[Run] = queue.SimpleQueue()
     for run in runs:
@@ -51,7 +51,7 @@ def run_all(
             problem = str(error)
         except Stopped:
             raise
-        except Exception as error:  # one run's defect must not cost the others
+        except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
         if problem:
             console.say(f"   {run.name}: FAILED: {problem}")

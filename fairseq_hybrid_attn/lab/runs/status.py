@@ -1,4 +1,4 @@
-"""How far a run is: done, stale, begun or not begun."""
+"""The state of a run: done, stale, begun or not begun."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .command_lines import RunFolder
 from .results import changes, has_former_digest, products, read_begun, read_result
 from .workspace import Run
 
-#: How Python ends the traceback of an error.
+#: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
 
@@ -24,7 +24,7 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """A run's state, and why it is stale or how far it came."""
+    """A run's state, and why it is stale or how far it got."""
 
     state: State
     detail: str = ""
@@ -60,7 +60,7 @@ def status(run: Run) -> Status:
 
 
 def last_error(folder: RunFolder) -> str | None:
-    """The error that a run's newest log ends with, if any: a loss that became NaN, say."""
+    """The error that a run's newest log ends with, if any, such as a loss that became NaN."""
     logs = sorted(folder.path.glob("**/logs/*.log"), key=lambda log: log.stat().st_mtime)
     if not logs:
         return None

@@ -1,4 +1,4 @@
-"""Where things are: the folder in which corpora are prepared and runs are made."""
+"""The workspace: the folder in which corpora are prepared and runs are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class OwnText:
     """Your text in place of the papers' corpora."""
 
     folder: Path  # with train, valid and test files, or one pair of files
-    source_lang: str | None = None  # None takes the papers' direction; so for the target
+    source_lang: str | None = None  # None takes the papers' direction; likewise for the target
     target_lang: str | None = None
 
 
@@ -35,7 +35,7 @@ class Workspace:
 
     @property
     def label(self) -> str:
-        """Names scale and text; which of several texts of one name, ``results.identity`` knows."""
+        """The scale and the text's name; ``results.identity`` distinguishes texts of one name."""
         return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
 
     @property
@@ -105,7 +105,7 @@ class Run:
 
     @property
     def measures_alignment(self) -> bool:
-        """Whether its word alignments are scored: if this is asked for and possible."""
+        """Whether its word alignments are scored: if requested and possible."""
         return bool(self.settings.align) and self.recipe.gold is not None
 
     @property
@@ -118,7 +118,7 @@ class Run:
 
 
 def corpus_folder(root: Path, label: str, name: str) -> Path:
-    """Where a corpus is prepared; what is made of your text ("SCALE@TEXT") is by label."""
+    """Where a corpus is prepared; a corpus of your text goes under the label ("SCALE@TEXT")."""
     folder = root / "corpora"
     return (folder / label if "@" in label else folder) / name
 

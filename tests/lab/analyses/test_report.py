@@ -342,7 +342,7 @@ def test_mistakes_about_runs(in_data, runs, tmp_path):
         refused(flags, problem)
     manifest = first.parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
     manifest.write_text('{"digest": "other"}')
-    refused(f"--run {first}", "the run was not made of the corpus in")
+    refused(f"--run {first}", "the run was not made from the corpus in")
     manifest.unlink()
     refused(f"--run {first}", "its corpus is not in")
     (first / "model.pt").unlink()

@@ -393,7 +393,7 @@ WRONG = [
     (base(checkpoints={"average": 7}), "toy/table1/", "more than there will be by 150"),
     (base(checkpoints={"curve": 4}), "toy/table1/", "not among"),  # 150 / 4
     (base(checkpoints={"curve": 10}), "toy/table1/", "not among"),  # each 15, and saved each 25
-    (base(checkpoints={"unit": "epoch", "curve": 2}), "toy/table1/", "curve wants updates"),
+    (base(checkpoints={"unit": "epoch", "curve": 2}), "toy/table1/", "curve needs updates"),
     (base(checkpoints={"curve": 0}), "checkpoints: curve: 0 is not a whole number above 0"),
 ]
 

@@ -114,8 +114,8 @@ def test_plans_tell_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
     tst2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"
     for words, told in [
         ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
-        ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; from you come {tst2013}\n"),
-        ("hybrid_gate/table2", "licensed, its files come from you (the message says which)\n"),
+        ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n"),
+        ("hybrid_gate/table2", "licensed, you supply its files (the message says which)\n"),
         ("mma/figure2 --data own --source-lang de --target-lang en", ".mma: to be prepared\n"),
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])

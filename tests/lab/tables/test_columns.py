@@ -27,7 +27,7 @@ def test_tables_that_cannot_be_shown(tmp_path):
         for words in ([5], [9, 5], [5, 5], [-1, 5], "5", [None, 5])
     ]
     columns += [
-        ({**WIDE, "train": {"dropout": 0.1}}, "no settings of its own"),
+        ({**WIDE, "train": {"dropout": 0.1}}, "must not have settings"),
         ({"score": "aer", "source-words": [0, 5]}, views),
         ({"curve": True, "source-words": [0, 5]}, views),
         ({"score": "gate", "cut": True}, views),
@@ -37,9 +37,9 @@ def test_tables_that_cannot_be_shown(tmp_path):
     row = {"run": "toy/table1/plain", "scores": {"cut": "aer"}}
     for changed, message in [
         *(({"columns": {"x": column}}, message) for column, message in columns),
-        ({"columns": {"x": {"curve": True}}, "transposed": True}, "a line a checkpoint"),
+        ({"columns": {"x": {"curve": True}}, "transposed": True}, "one line per checkpoint"),
         (with_rows(TABLE2, plain=row), "scores: cut: only scores of a whole"),
-        ({"baseline": "toy/table3/plain"}, "not of the same sentences"),
+        ({"baseline": "toy/table3/plain"}, "not for the same sentences"),
     ]:
         write_configs(tmp_path, **{**files, "toy/table2.yaml": {**TABLE2, **changed}})
         with pytest.raises(UserError, match=message):

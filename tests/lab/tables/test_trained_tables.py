@@ -269,7 +269,7 @@ def test_text_without_gold_is_told(place):
         write_lines(place / "bare" / name, read_lines(place / "text" / name)[:60])
     done = hybrid(place, "reproduce", "toy/table1", "aligner", text="bare", expect=1)
     assert "without hand-aligned sentences: no alignment error rate" in done.stdout
-    assert "eflomal is measured by hand-aligned sentences" in done.stderr
+    assert "eflomal is measured on hand-aligned sentences" in done.stderr
     assert "Traceback" not in done.stdout + done.stderr
 
 

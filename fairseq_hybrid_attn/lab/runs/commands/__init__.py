@@ -1,1 +1,1 @@
-"""The commands about single runs."""
+"""The commands for single runs."""

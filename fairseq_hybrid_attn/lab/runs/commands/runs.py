@@ -1,4 +1,4 @@
-"""List all runs of a folder: how far each is, its score, and what is stale, and why.
+"""List all runs of a folder: their progress and scores, and which are stale and why.
 
 A result is stale when its configuration, its data or the code that numbers depend on has
 changed since.  Runs of other profiles and texts in the same folder are listed as well; they are
@@ -56,5 +56,5 @@ def state(place: Workspace, label: str, name: list[str], result: dict | None) ->
         found = load_table(f"{paper}/{table}", place.configs)
         cell = Cell(found, found.row(row), found.column(column))
         return str(status(place.run(cell, int(seed.removeprefix("seed")))))
-    except (UserError, ValueError):  # ValueError: a folder that somebody copied, as seed1.old
-        return "stale (no such row in the configurations any more)"
+    except (UserError, ValueError):  # ValueError: a copied folder, such as seed1.old
+        return "stale (its row is no longer in the configurations)"

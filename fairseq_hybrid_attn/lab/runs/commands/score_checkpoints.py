@@ -7,8 +7,8 @@
 
 The checkpoints are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt); where there
 are none, those of epochs (checkpointEPOCH.pt).  Each is translated by fairseq-generate and scored
-as `score` does.  The output folder keeps translations, logs and scores of each.  Run again, it
-translates new checkpoints, and all of them if data or flags of the translation have changed.
+as `score` does.  The output folder keeps translations, logs and scores of each.  A second run
+translates only new checkpoints, or all of them if data or translation flags have changed.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoints", type=Path, metavar="FOLDER", help="with the checkpoints")
     parser.add_argument("--gen-subset", default="valid", metavar="NAME", help="default: valid")
     parser.add_argument(
-        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
+        "--reference", required=True, type=Path, metavar="REF", help="untouched text, line by line"
     )
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     parser.add_argument(
         "--subwords",
         required=True,
         choices=("none", "subword-nmt", "sentencepiece"),
-        help="what the tokens of DATA are",
+        help="kind of subwords in DATA",
     )
     parser.add_argument(
         "--tokenizer", required=True, choices=tuple(KINDS), help="how its words are tokenised"
@@ -60,14 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     parser.add_argument(
-        "--every", type=positive, metavar="N", help="only checkpoints whose updates N divides"
+        "--every", type=positive, metavar="N", help="only checkpoints at multiples of N updates"
     )
     parser.add_argument(
         "--generate",
         type=shlex.split,
         default=[],
         metavar="FLAGS",
-        help='flags of fairseq-generate, as --generate="--beam 4"',
+        help='flags of fairseq-generate, such as --generate="--beam 4"',
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
     parser.add_argument(
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Translate and score what is not there yet, and write the curve."""
+    """Translate and score what is missing, and write the curve."""
     target = language(args.target_lang)
     metric = build_metric(args.score, target, args.lowercase)
     references = read_lines(args.reference)
@@ -113,7 +113,7 @@ def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
 def score_one(
     args: argparse.Namespace, path: Path, point: RunFolder, metric: Metric, references: list[str]
 ) -> dict:
-    """A checkpoint's score and signature: what was kept of it, or anew."""
+    """A checkpoint's score and signature, kept from an earlier run or computed."""
     command = generate_command(args, path)
 
     def translate(partial: Path) -> None:
@@ -121,7 +121,7 @@ def score_one(
         try:
             run_program([*command, *flags(results_path=results)], log)
         except ProgramFailed as error:
-            raise UserError(f"{path}: {error}\n   All of it is in {log}") from None
+            raise UserError(f"{path}: {error}\n   Full log: {log}") from None
 
     def score(_: Path) -> dict:
         translations, _ = read_generated(
@@ -138,7 +138,7 @@ def score_one(
         for file in sorted(args.data.iterdir())
         if file.name.startswith((f"{args.gen_subset}.", "dict."))
     ]
-    # Another score, or the right reference after a wrong one, needs no other translation.
+    # Another score, or another reference, does not need a new translation.
     key = digest([command, _state(path), data])
     translated = Stage("translate", "translating", (point.translation.name,), key, translate)
     key = digest(
@@ -156,7 +156,7 @@ def score_one(
 
 
 def _state(path: Path) -> list[int]:
-    """Size and time of change, by which a file is told from another of its name."""
+    """Size and modification time, which distinguish versions of a file."""
     return [path.stat().st_size, path.stat().st_mtime_ns]
 
 

@@ -1,8 +1,8 @@
-"""Train one run of a table, as a process of torchrun or SLURM or by itself.
+"""Train one run of a table, as a process of torchrun or SLURM or on its own.
 
-For runs on several nodes; "reproduce" does those on one.  Afterwards, "reproduce" averages,
-translates and scores what this has trained.  The batch of an update stays what the configuration
-says, however many devices share it.
+This is for runs on several nodes; on one node, use "reproduce".  Afterwards, "reproduce" averages,
+translates and scores the trained model.  The batch of an update keeps its configured size, however
+many devices share it.
 
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
@@ -40,17 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_row(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("row", metavar="PAPER/TABLE/ROW")
-    parser.add_argument("--column", metavar="NAME", help="needed where the table has several")
+    parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
 
 
 def run(args: argparse.Namespace) -> None:
     """Train to the end; run again, resume from the last checkpoint."""
     found = the_run(args)
-    # All processes look before any of them starts: one that stopped here alone would leave
-    # the others waiting for it.
+    # All processes check before any of them starts: if one alone stopped here, the others
+    # would wait for it.
     if found.settings.aligner:
-        raise UserError(f'{found.name} is not a training; "fairseq-hybrid reproduce" does it')
+        raise UserError(f'{found.name} does not train a model; use "fairseq-hybrid reproduce"')
     manifest = read_manifest(found.corpus_folder)
     if manifest is None or (found.settings.needs_alignments and manifest.alignments is None):
         raise UserError(
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     devices = devices or slots(args.device, 1, 1, 1, args.precision)[0]
     check_begun(found, devices.world)
     if found.folder.trained.exists():
-        print(f"{found.name} is trained already")
+        print(f"{found.name} is already trained")
         return
     stop_at_signals()
     work = RunInProgress(found, devices, Console(), threading.Event())
@@ -92,12 +92,12 @@ def the_run(args: argparse.Namespace) -> Run:
 
 
 def rank_of(environment: Mapping[str, str]) -> int:
-    """Which of a run's processes this is; the first speaks for all."""
+    """The rank of this process in its run; the first one reports for all."""
     return int(environment.get("RANK") or environment.get("SLURM_PROCID") or 0)
 
 
 def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
-    """How processes find each other, where fairseq cannot tell from torchrun or SLURM."""
+    """How processes find each other, if fairseq cannot tell from torchrun or SLURM."""
     if devices.world == 1:
         return []
     if devices.kind == "cuda":

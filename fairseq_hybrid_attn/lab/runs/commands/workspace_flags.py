@@ -1,4 +1,4 @@
-"""Flags that the commands about tables and runs share: workspace, devices, seeds."""
+"""Flags that the commands for tables and runs share: workspace, devices, seeds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def workspace(args: argparse.Namespace) -> Workspace:
             raise UserError(f"--data {args.data}: there is no such folder")
         own = OwnText(args.data, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
-        raise UserError("--source-lang and --target-lang are for --data; the papers' are given")
+        raise UserError("--source-lang and --target-lang are for --data only")
     return Workspace(
         root=args.output.absolute(),
         configs=args.configs.absolute(),
@@ -70,7 +70,7 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         "--device",
         choices=("auto", "cpu", "cuda"),
         default="auto",
-        help="auto takes GPUs where there are any",
+        help="auto uses GPUs if there are any",
     )
     group.add_argument(
         "--precision",

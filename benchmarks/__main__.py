@@ -76,12 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--dtype", choices=list(DTYPES), default="fp32")
-    add("--threads", type=int, default=1, help="threads of a CPU operator (%(default)s)")
+    add("--threads", type=int, default=1, help="threads of an operator on CPU (%(default)s)")
     add(
         "--clock",
         choices=["cpu", "wall"],
         help="processor time, which other work hardly changes (default on one thread of a CPU), "
-        "or time that passes (default otherwise)",
+        "or wall-clock time (default otherwise)",
     )
     add("--json", type=Path, metavar="FILE", help="write results here as they come in")
     add("--rounds", type=int, default=Settings.rounds, help="timings of each (%(default)s)")
@@ -90,7 +90,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=Settings.shortest,
         metavar="SECONDS",
-        help="least duration of one timing (%(default)s)",
+        help="minimum duration of one timing (%(default)s)",
     )
     add(
         "--paths",

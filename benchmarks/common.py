@@ -93,10 +93,10 @@ def versions() -> dict[str, str]:
 def compare(
     candidates: dict[str, Callable[[], object]], settings: Settings
 ) -> tuple[dict[str, list[float]], dict[str, dict]]:
-    """Time candidates, round by round, so that a change of the machine affects all.
+    """Time candidates round by round, so that a change in the machine's load affects all.
 
-    Each round begins with another candidate.  Two calls before the first round compile what
-    needs it, and say how often to repeat a call to fill ``settings.shortest`` seconds.
+    Each round begins with another candidate.  Two calls before the first round compile what must
+    be compiled, and show how often to repeat a call to fill ``settings.shortest`` seconds.
 
     Returns:
         the seconds of a call in each round, and for results, compared with ``VANILLA``, its time

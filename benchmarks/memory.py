@@ -1,4 +1,4 @@
-"""Peak memory of a call, in a process of its own.
+"""Peak memory of a call, in a separate process.
 
 On CUDA it is the most that torch had allocated, less what the inputs hold.  On a CPU it is the
 process's high-water mark of resident memory, less what was resident before the call.
@@ -28,7 +28,7 @@ def peak_bytes(make_call: partial, n: int, settings: Settings) -> int:
 
 @cache
 def _processes(module: str):
-    """Return a maker of processes that have imported a module and have run nothing."""
+    """Return a context that starts processes in which a module is imported and nothing has run."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([module])
     # Return freed memory to the system at once; otherwise the measured call could reuse it.

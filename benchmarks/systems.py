@@ -67,7 +67,7 @@ def run_generation(settings: Settings, lengths=GENERATION_LENGTHS) -> Iterator[d
 def _timed(
     benchmark: str, measure: str, make: Callable[..., Callable], settings: Settings
 ) -> Iterator[tuple[dict, list[float], list[float]]]:
-    """Time every wanted system by every path, in rounds of its own.
+    """Time every wanted system by every path, in separate rounds.
 
     ``make`` takes a system (None: stock), a path, a dictionary and settings.
 

@@ -8,7 +8,7 @@ from .common import CHOSEN, NULL
 from .operator import CASES
 from .systems import SYSTEMS
 
-CLOCKS = {"cpu": "processor time", "wall": "time that passes"}
+CLOCKS = {"cpu": "processor time", "wall": "wall-clock time"}
 
 
 def markdown(document: dict) -> str:

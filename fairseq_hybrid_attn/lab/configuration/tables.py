@@ -110,7 +110,7 @@ class Table:
         return Cell(other, other.row(row), other.column(column.name))
 
     def cells(self) -> list[Cell]:
-        """Row by row, the cells of numbers that the paper reports; all cells of a row without any."""
+        """Row by row, the cells whose number the paper reports; all cells of a row without any."""
         return [
             Cell(self, row, column)
             for row in self.rows

@@ -2,7 +2,7 @@
 
 work/read      the archives' text, one sentence a line          removed when no longer
 work/tokens    the same, tokenised                              needed
-raw            untouched text of the selected pairs but for replace-in-test
+raw            text of the selected pairs, untouched except for replace-in-test
 tokenised      the same, tokenised
 subwords       the same in subwords, and the models
 bin            dictionaries and binary files of fairseq-preprocess

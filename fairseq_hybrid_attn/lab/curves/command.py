@@ -11,8 +11,8 @@ A run is NAME=FILE; files of one NAME belong together:
   - curve.json of `score-checkpoints`, or a result.json of `reproduce`: scored checkpoints;
   - a run's folder of `reproduce`: both, if it has them.
 
-Losses are in bits a token.  Curves of validation are of the set called valid, else of the first.
---smooth N shows the mean of the training loss over the N updates before.
+Losses are in bits per token.  Curves of validation are of the set called valid, else of the first.
+--smooth N shows the mean of the training loss over the last N updates.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--panels",
         type=lambda text: text.split(","),
         metavar="A,B,…",
-        help="what to draw, above one another: loss, nll_loss, bleu, or a score of curve.json "
-        f"(default: those of {','.join(PANELS)} that there are)",
+        help="what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
+        f"(default: those of {','.join(PANELS)} that exist)",
     )
     parser.add_argument(
         "--smooth", type=positive, metavar="N", help="mean of the training loss over N updates"

@@ -31,7 +31,7 @@ class CurvePanel:
 
 
 def draw(panels: Sequence[CurvePanel], theme: str = "light") -> Figure:
-    """Draw panels, each with a curve at least, above one another; a colour a run."""
+    """Draw panels, each with at least one curve, above one another; one colour per run."""
     runs = list(dict.fromkeys(curve.run for panel in panels for curve in panel.curves))
     labels = [_label(run, panels) for run in runs]
     with style.theme(theme, texts=[*labels, *(panel.label for panel in panels)]) as colours:

@@ -8,7 +8,7 @@ validation    from the log: of a validation set; BLEU with fairseq-train's ``--e
 checkpoints   a checkpoint's translations, scored as ``fairseq-hybrid score`` does
 ============  ================================================================================
 
-fairseq's losses are in bits a token (base 2). ``loss`` is that of the criterion, with label
+fairseq's losses are in bits per token (base 2). ``loss`` is that of the criterion, with label
 smoothing if it has any; ``nll_loss`` is without.
 """
 
@@ -24,7 +24,7 @@ from ..text.training_log import Records, TrainingLog
 
 TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"
 
-#: What is taken from a log, where it has it.
+#: What is taken from a log, if it has it.
 LOGGED = ("loss", "nll_loss", "bleu")
 #: Names for display.
 LABELS = {
@@ -40,7 +40,7 @@ LOWER_IS_BETTER = ("loss", "aer")
 
 @dataclass(frozen=True)
 class Curve:
-    """A number of a run against updates, which rise."""
+    """A number of a run against increasing updates."""
 
     run: str
     what: str  #: ``loss``, ``nll_loss``, ``bleu``, ``aer``, …
@@ -57,7 +57,7 @@ class Curve:
 
     @property
     def best(self) -> tuple[int, float] | None:
-        """The update with the best value, and that value; of equal ones the first."""
+        """The update with the best value, and that value; the first of equal ones."""
         sign = 1 if any(word in self.what for word in LOWER_IS_BETTER) else -1
         finite = [(at, v) for at, v in zip(self.updates, self.values, strict=True) if v == v]
         return min(finite, key=lambda point: sign * point[1]) if finite else None

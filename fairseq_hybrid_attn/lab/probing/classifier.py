@@ -8,10 +8,10 @@ What SentEval does (senteval/tools/classifier.py and validation.py, with usepyto
 * accuracy on the validation set after every 4 passes.  The best state is kept.  Training stops at
   the 6th time (tenacity 5) that accuracy is not above the best so far, **counted over the whole
   training, not in a row**; at the latest after 204 passes;
-* L2 of 1e-5, 1e-4, 1e-3, 1e-2 is tried; the one with the best validation accuracy (the first of
-  equal ones) is tested.
+* L2 of 1e-5, 1e-4, 1e-3 and 1e-2 are tried; the one with the best validation accuracy (the first
+  of equal ones) is tested.
 
-SentEval begins each candidate with the same seed.  So all candidates of a hidden size start from
+SentEval starts each candidate with the same seed.  So all candidates of a hidden size start from
 the same weights, see the same batches and draw the same numbers for dropout.  Here they are trained
 side by side, as one computation; none depends on the others.  Legend: k = candidates side by side,
 b = sentences of a batch, d = width of the vectors, c = classes.
@@ -35,9 +35,9 @@ _NOISE = 2**31  # added to the seed: dropout and weights draw different numbers
 
 @dataclass(frozen=True)
 class ProbeSettings:
-    """How classifiers are trained; of several values, all combinations are tried.
+    """How classifiers are trained; all combinations of several values are tried.
 
-    ``passes`` over the training set are between two validations.
+    ``passes`` is the number of passes over the training set between two validations.
     """
 
     hidden: tuple[int, ...] = (50, 100, 200)  # units; 0: no hidden layer

@@ -5,13 +5,13 @@
   fairseq-hybrid probe data-bin --path model.pt --task-files probing --tasks SentLen,WC,BShift \\
       --bpe-codes codes --tokenizer moses --hidden 100 --dropout 0
 
-The ten tasks of SentEval (Conneau et al. 2018), from its files in their published form.  Each
-sentence becomes the mean of an encoder layer over its tokens.  A classifier is trained on these
+This runs the ten tasks of SentEval (Conneau et al. 2018) on their published files.  Each sentence
+becomes the mean of an encoder layer over its tokens.  A classifier is trained on these
 vectors by SentEval's settings, chosen by its accuracy on the validation part, and tested.
 docs/probing.md has definitions and costs; --hidden 100 --dropout 0 is about a tenth of the work.
 
-Sentences are treated as the model's training text was.  --prepared takes all about that from the
-folder of fairseq-hybrid prepare.  For other data, give the subwords (--bpe-codes, --sentencepiece
+Sentences are treated like the model's training text.  --prepared reads how from the folder of
+fairseq-hybrid prepare.  For other data, give the subwords (--bpe-codes, --sentencepiece
 or --no-subwords), --tokenizer and --lowercase.  --tokens names the tokeniser of the task files,
 whose work is undone first; SentEval's files follow Moses.
 """
@@ -74,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--no-subwords", action="store_true", help="words are not split")
     text.add_argument("--tokenizer", choices=KINDS, help="if not --prepared")
     text.add_argument("--lowercase", action="store_true", help="if not --prepared")
-    text.add_argument("--workers", type=int, metavar="N", help="processes (one a core)")
+    text.add_argument("--workers", type=int, metavar="N", help="processes (one per core)")
     settings = ProbeSettings()
     fits = parser.add_argument_group("classifiers")
     fits.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N; %(default)s")
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> None:
         if vectors.unknown > _SUSPICIOUS:
             print(
                 f"warning: {file.path}: the model does not know {100 * vectors.unknown:.1f} % of "
-                "the subwords; is the text treated as the training text was?",
+                "the subwords; is the text treated like the training text?",
                 file=sys.stderr,
             )
         with _bar(f"{file.task.name}: classifiers", None, "pass") as bar:
@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> None:
             )
     found = about(args, encoder, settings, results)
     print(grid({"accuracy": found}).terminal())
-    print("\nAccuracy on the test part in per cent; most common class: of always answering that.")
+    print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
         print(f"Mean and standard deviation of {args.seeds} seeds.")
     name = model_args.names_of([args.path])[0]
@@ -172,7 +172,7 @@ def _numbers(flag: str, text: str, kind: Callable) -> tuple:
     try:
         return tuple(dict.fromkeys(kind(number) for number in text.split(",")))
     except ValueError:
-        raise UserError(f"{flag} {text}: use numbers with commas between") from None
+        raise UserError(f"{flag} {text}: use numbers separated by commas") from None
 
 
 def treatment(args: argparse.Namespace, task) -> SentenceTreatment:
@@ -200,7 +200,7 @@ def about(
     settings: ProbeSettings,
     results: Sequence[TaskResult],
 ) -> dict:
-    """Everything for JSON."""
+    """Return everything for JSON."""
     treated = encoder.treatment
     return {
         **as_dict(results),

@@ -56,8 +56,8 @@ def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor
 def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:
     """Return the mean ``[b, d]`` of states ``[n, b, d]`` over the tokens of each sentence.
 
-    It is in single precision at least, and 0 for a sentence without tokens that count; the last
-    token of each sentence, its end symbol, may not.
+    It has at least single precision, and is 0 for a sentence without tokens that count.  With
+    ``end_symbol`` false, the last token of each sentence, its end symbol, does not count.
     """
     counts = ~padding
     if not end_symbol:
@@ -80,7 +80,7 @@ def sentence_vectors(
 ) -> Tensor:
     """Return a vector for each sentence, ``[sentences, d]``, on the CPU.
 
-    The model is in evaluation mode and on the device; ``batches`` are as of :func:`in_batches`.
+    The model is in evaluation mode and on the device; ``batches`` come from :func:`in_batches`.
     ``layer`` is 1 for the lowest, 0 for the embeddings with positions, or LAST; ``end_symbol``
     says whether the mean includes it.  Apart from rounding, vectors do not depend on the batches.
     """
@@ -97,7 +97,7 @@ def sentence_vectors(
     broken = (~vectors.isfinite().all(1)).nonzero().flatten().tolist()
     if broken:
         raise UserError(
-            f"the encoder's states of {len(broken):,} sentences are not finite, first of sentence "
+            f"the encoder's states of {len(broken):,} sentences are not finite, first in sentence "
             f"{broken[0] + 1}: the model has diverged, or half precision is too narrow for it"
         )
     return vectors

@@ -1,4 +1,4 @@
-"""The figure of probing: the accuracy of each task."""
+"""The probing figure: the accuracy of each task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..figures import style
 from .tasks import TASKS
 
-#: Inches of a task, and the part of it that its bars share.
+#: Inches per task, and the part of it that its bars share.
 _TASK = 0.85
 _SHARED = 0.75
 

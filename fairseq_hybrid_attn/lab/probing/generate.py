@@ -4,12 +4,12 @@ SentLen, WC and BShift need no parser.  They are made like the published ones (C
 the description beside the files), from sentences of 5 to 28 tokens:
 
 * SentLen: six classes of lengths.
-* WC: which of many words is in the sentence.  It occurs once, and none of the others does.  The
+* WC: which of many words is in the sentence.  It occurs once, and none of the others occurs.  The
   words have consecutive ranks by frequency, at least 4 letters, and are counted in lower case.
 * BShift: whether two neighbouring tokens are swapped.  Neither is the first of the sentence or a
   punctuation mark, and sentences with double quotes are left out.
 
-All classes have equally many sentences in each part, and no sentence is in two parts.
+All classes have the same number of sentences in each part, and no sentence is in two parts.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Example(NamedTuple):
 class Wanted:
     """What files to make.
 
-    ``sizes`` are sentences of tr, va and te, rounded down to equally many of each class; ``words``
-    are the classes of WC, and ``first_rank`` the first one's by frequency, from 1.
+    ``sizes`` are sentences in tr, va and te, rounded down to the same number for each class.
+    ``words`` is the number of classes of WC, ``first_rank`` the first one's rank by frequency.
     """
 
     sizes: tuple[int, int, int] = (10_000, 1_000, 1_000)
@@ -72,7 +72,7 @@ class Wanted:
 
 
 def usable(lines: Iterable[str]) -> list[str]:
-    """Return the sentences of 5 to 28 tokens, each once whatever its case."""
+    """Return the sentences of 5 to 28 tokens, each once, ignoring case."""
     found = {}
     for line in lines:
         words = line.split()
@@ -118,7 +118,7 @@ def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
         inverted = _with_inversion(sentence, choose)
         if inverted is None or inverted.lower() in known:
             continue
-        # To the class that has fewer, so that as many as possible are used.
+        # To the class with fewer sentences, so that as many as possible are used.
         if len(classes[ORIGINAL]) <= len(classes[INVERTED]):
             classes[ORIGINAL].append(sentence)
         else:

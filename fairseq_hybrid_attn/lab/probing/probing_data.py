@@ -5,10 +5,11 @@
       --sizes 5000 500 500 --words 50 --first-rank 500
 
 It makes SentLen (sentence_length.txt), WC (word_content.txt) and BShift (bigram_shift.txt) in the
-form of SentEval's files.  Each class has equally many sentences, no sentence is in two parts, and
-the same seed gives the same files.  TEXT has a sentence a line, in tokens with spaces between, or
-is tokenised by --tokenizer.  To probe, give fairseq-hybrid probe --tokens as-trained for tokens of
-the training text (prepared/tokenised/), else --tokens with the tokeniser's name.
+form of SentEval's files.  Each class has the same number of sentences, no sentence is in two parts,
+and the same seed gives the same files.  TEXT has one sentence per line, in tokens separated by
+spaces; other text is tokenised by --tokenizer.  To probe, give fairseq-hybrid probe --tokens
+as-trained for tokens of the training text (prepared/tokenised/), else --tokens with the
+tokeniser's name.
 
 To learn what a model makes of new sentences, use more than its training text.  The published files
 use the 1,000 words from rank 2,001 of the corpus for WC; shorter text has too few sentences for
@@ -32,7 +33,7 @@ from .tasks import PARTS, TASKS, tasks_named
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     wanted = Wanted()
-    parser.add_argument("text", type=Path, metavar="TEXT", help="a sentence a line (or .gz)")
+    parser.add_argument("text", type=Path, metavar="TEXT", help="one sentence per line (or .gz)")
     parser.add_argument("--output", required=True, type=Path, metavar="DIR")
     parser.add_argument("--tasks", default=",".join(GENERATORS), metavar="LIST", help="%(default)s")
     parser.add_argument(
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
         )
     if (args.tokenizer is None) != (args.lang is None):
         raise UserError("give both of --tokenizer and --lang, or none if TEXT is tokenised")
-    for task in TASKS.values():  # the published ones, or of other text
+    for task in TASKS.values():  # published files, or files of other text
         if (args.output / task.file).exists():
             raise UserError(f"--output {args.output}: {task.file} exists; choose another folder")
     sentences = usable(tokens(args))

@@ -1,4 +1,4 @@
-"""Results of probing as tables: what `probe --json` writes, of one or several models."""
+"""Results of probing as tables: what `probe --json` writes, for one or several models."""
 
 from __future__ import annotations
 
@@ -88,5 +88,5 @@ def notes(models: Mapping[str, dict]) -> list[str]:
     for task in TASKS:
         files = {one["tasks"][task]["sha256"] for one in models.values() if task in one["tasks"]}
         if len(files) > 1:
-            lines.append(f"{task}: the models had different files, and cannot be compared.")
+            lines.append(f"{task}: the models were probed on different files: not comparable.")
     return lines

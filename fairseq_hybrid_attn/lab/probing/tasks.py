@@ -1,8 +1,8 @@
 """The ten probing tasks of SentEval and their files.
 
-A file has a line for each sentence: the part it belongs to (``tr``, ``va`` or ``te``), its class,
-and the sentence in tokens with spaces between, separated by tabs.  Source: Conneau et al. 2018,
-"What you can cram into a single vector"; the description beside the published files.
+A file has one line per sentence, with fields separated by tabs: the part it belongs to (``tr``,
+``va`` or ``te``), its class, and the sentence in tokens separated by spaces.  Source: Conneau et
+al. 2018, "What you can cram into a single vector"; the description beside the published files.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def read_task(path: Path, task: Task) -> TaskFile:
         part, label, words = fields[0], fields[1] if len(fields) > 1 else "", fields[-1].split()
         if len(fields) < 3:
             faults.append(
-                f"line {number}: {len(fields)} field{'s' * (len(fields) > 1)}; it needs part, "
-                "class and sentence, with tabs between"
+                f"line {number}: {len(fields)} field{'s' * (len(fields) > 1)}; use part, "
+                "class and sentence, separated by tabs"
             )
         elif part not in PARTS:
             faults.append(f"line {number}: part {part!r}; use {', '.join(PARTS)}")

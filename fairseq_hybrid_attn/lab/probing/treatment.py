@@ -1,6 +1,6 @@
-"""The sentences of probing tasks, treated as the model's training text was.
+"""The sentences of probing tasks, treated like the model's training text.
 
-With other tokens or subwords than in training, a model would silently seem to know less.  So the
+With tokens or subwords unlike those in training, a model would silently seem to know less.  So the
 steps are those of ``fairseq-hybrid prepare``, by the same code: tokens, lower case, subwords.  The
 published sentences are tokenised.  They are detokenised first, since a tokeniser changes tokens
 (``don 't`` has to become ``don &apos;t``).
@@ -44,7 +44,7 @@ class SentenceTreatment:
     model: Path | None
 
     def apply(self, sentences: Sequence[str], workers: int = 1) -> list[str]:
-        """Turn sentences, in tokens with spaces between, into subwords with spaces between."""
+        """Turn sentences in tokens into sentences in subwords, both separated by spaces."""
         with tempfile.TemporaryDirectory(prefix="probing-") as folder:
             text, tokens, subwords = (Path(folder) / name for name in ("text", "tok", "subwords"))
             if self.tokens == AS_TRAINED:

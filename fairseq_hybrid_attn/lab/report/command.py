@@ -1,4 +1,4 @@
-"""All about one or several models on a test set, in one HTML page.
+"""Describe one or several models on a test set, in one HTML page.
 
   fairseq-hybrid report data-bin --path model.pt --gen-subset test --subwords subword-nmt \\
       --output report.html
@@ -16,8 +16,8 @@ model is compared with the first by paired bootstrap.  With logs, it has learnin
 results of `probe`, their accuracies.  What does not apply is left out, with the reason.  The
 numbers are those of the commands score, lengths, maps, gates, heads, curves and probe.
 
---run names folders of finished runs of `reproduce`, which replace data, models and all else.
-Their models must have one test set.
+--run names folders of finished runs of `reproduce`, which replace data, models and everything
+else.  All models must have the same test set.
 
 The page is one file that needs no network.  --json has all of its numbers except the weights of
 the maps, which `maps --json` writes.
@@ -180,7 +180,7 @@ def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
         if one.corpus.folder != corpus.folder:
             raise UserError(
                 f"--run {path} is of the corpus {one.corpus.folder}, the first of "
-                f"{corpus.folder}; models are compared on one test set"
+                f"{corpus.folder}; models are compared on the same test set"
             )
     if args.names and len(args.names) != len(runs):
         raise UserError(f"--names gives {len(args.names)} names for {len(runs)} runs")

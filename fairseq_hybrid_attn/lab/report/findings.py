@@ -1,4 +1,4 @@
-"""All that a report is made of."""
+"""The contents of a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..scoring.significance import SAMPLES, SEED
 
 @dataclass(frozen=True)
 class ModelFindings:
-    """What was found in a model."""
+    """What was found about a model."""
 
     name: str
     description: str  #: architecture, and whether there are positions
@@ -52,7 +52,7 @@ class SetScore:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that a report is made of; what was not given is empty."""
+    """The contents of a report; what was not given is empty."""
 
     command: list[str]  #: the report's own
     made: str  #: when

@@ -1,4 +1,4 @@
-"""What a report shows of each model."""
+"""What a report shows about each model."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def look(
 ) -> ModelFindings:
     """Run a model once for maps, gates and heads together.
 
-    ``tags`` are parts of speech of the source, if any.  The model shows maps of the same sentences
-    as the ``first`` model; None for that.
+    ``tags`` are parts of speech of the source, if any.  Maps are of the same sentences as those of
+    the ``first`` model, which is None for that model itself.
     """
     measured = model_args.wanted(args, loaded)
     before = [one.number for one in first.maps.sentences] if first else None

@@ -1,8 +1,8 @@
 """The page of a report: parts made of paragraphs, tables, figures and attention maps.
 
-``page.html.j2`` shows the classes here, and escapes all texts.  Figures are in the page twice, as
-SVG images for a light and a dark background.  They are images, since the names within two SVGs of
-matplotlib would clash in one document.
+``page.html.j2`` shows the classes here, and escapes all texts.  Each figure is in the page twice,
+as SVG images for a light and a dark background.  They are images, since the names within two SVGs
+of matplotlib would clash in one document.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..maps.measure import ModelMaps
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Rows above which a table is folded away.
+#: Number of rows above which a table is folded away.
 _LONG = 14
 
 

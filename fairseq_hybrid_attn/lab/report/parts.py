@@ -25,7 +25,7 @@ _NO_TRANSLATIONS = "No translations were given (--hypotheses or --generated)."
 
 
 def models_part(found: Findings) -> Iterator[Item]:
-    """Say what the models are, and how all was made."""
+    """Describe the models, and how the report was made."""
     about = {
         "architecture": [one.description for one in found.models],
         "attention": ["\n".join(one.patterns) for one in found.models],
@@ -74,7 +74,7 @@ def scores_part(found: Findings) -> Iterator[Item]:
 
 def maps_part(found: Findings) -> Iterator[Item]:
     if any(one.units["words"] for model in found.models for one in model.maps.sentences):
-        yield "The models read the source and are forced to say the given translation."
+        yield "The models read the source and are forced to produce the given translation."
         yield Maps([model.maps for model in found.models])
     yield from _missing(found)
 
@@ -176,7 +176,7 @@ def probing_part(found: Findings) -> Iterator[Item]:
         return
     yield (
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
-        "standard deviation over seeds. Most common class: of always answering that."
+        "standard deviation over seeds. Most common class: when always chosen."
     )
     yield Drawing.of("Accuracy by task", lambda theme: probing_figure.draw(found.probing, theme))
     yield PageTable(probing.grid(found.probing))

@@ -27,7 +27,7 @@ _SYSTEMS = "--hypotheses or --generated"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("translations, each under the name of its model")
     lengths.add_systems(group)
-    group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one a line")
+    group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, line by line")
     group.add_argument("--tokenizer", choices=KINDS, help="of --generated; see `score`")
     group.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     group.add_argument(

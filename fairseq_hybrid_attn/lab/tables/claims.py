@@ -1,6 +1,6 @@
 """What a paper claims, as sums of a table's numbers, and whether ours agree.
 
-A claim is a sum that is said to be above zero, such as the loss of one system less another's::
+A claim is a sum that is said to be above zero, such as the loss of one system minus another's::
 
     claims:
       - says: HySAN loses less without positions than the Transformer
@@ -19,7 +19,7 @@ from ..scoring.significance import SAMPLES, combined
 from .numbers import STALE, Verdict
 from .run_results import RunResults, ScoredTranslations
 
-#: Sign, row and column; a hyphen is of the column's name unless another ROW/COLUMN follows.
+#: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"

@@ -25,7 +25,7 @@ def check_drawable(plans: list[Plan]) -> None:
     if not is_drawable(plans[0]):
         raise UserError(
             f"--figure: {plans[0].table.name} has columns that are neither learning curves nor "
-            "scores by source length; choose others by --columns"
+            "scores by source length; choose others with --columns"
         )
 
 
@@ -42,7 +42,7 @@ def draw(plan: Plan, sections: Sequence[Section], theme: str = "light") -> Figur
     """Draw the measured numbers of a table (see :func:`check_drawable`)."""
     measured = [section for section in sections if section.measured]
     if not measured:
-        raise UserError(f"--figure: nothing of {plan.table.name} is measured yet")
+        raise UserError(f"--figure: nothing in {plan.table.name} is measured yet")
     names = _names(measured)
     scores = [section.measured[0].ours.score for section in measured]
     scores = [LABELS.get(score, score) for score in scores]

@@ -118,7 +118,7 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
     if interval is None:
         over = "test set"
     if significance:
-        # A number stands without them, where the test set cannot be resampled.
+        # If the test set cannot be resampled, the number stands without them.
         with contextlib.suppress(UserError):
             p_values = _p_values(results, cell, done, score)
         with contextlib.suppress(UserError):
@@ -133,7 +133,7 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
         interval=interval,
         over=over,
         seeds=tuple(run.seed for run, _ in done),
-        # Several, if seeds were scored by different versions.
+        # Several, if different versions scored the seeds.
         signature="; ".join(dict.fromkeys(one["signature"] for one in found)),
         p_values=p_values,
         stale="; ".join(sorted({str(found) for found in states if found.state is State.STALE})),
@@ -145,7 +145,7 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
 def _values(
     results: RunResults, cell: Cell, done: list[tuple[Run, dict]]
 ) -> tuple[str, list[dict]]:
-    """Which score stands in a cell, and its value and signature in each run."""
+    """Which score a cell shows, and its value and signature in each run."""
     score, column = cell.score, cell.column
     metric, dot, test_set = score.partition(".")
     if metric == LENGTH_RATIO:
@@ -186,7 +186,7 @@ def _translations(
 ) -> list[ScoredTranslations]:
     found = [results.sentences(run, score, column) for run, _ in done]
     if None in found:
-        raise UserError("its translations or its test set are not here any more")
+        raise UserError("its translations or its test set no longer exist")
     if not found[0].references:
         raise UserError("no such sentences")
     return found

@@ -67,7 +67,7 @@ class Section:
         return line.paper - base.paper
 
     def our_difference(self, line: Line) -> float | None:
-        """Our number less our baseline's, over the seeds that both have."""
+        """Our number minus our baseline's, over the seeds that both have."""
         base = self.baseline
         if base is None or base == line or base.ours is None or line.ours is None:
             return None
@@ -86,7 +86,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What our numbers say of a claim."""
+    """What our numbers say about a claim."""
 
     claim: str
     paper: float | None  #: the sum of the paper's numbers, if it reports them all
@@ -107,7 +107,7 @@ class TableNumbers:
     text: str | None  #: the name of the user's text; None for the papers' corpora
     is_papers: bool  #: whether levels can be compared with the paper's
     columns: int  #: how many the table has, shown or not
-    transposed: bool  #: whether it is printed with a line a column
+    transposed: bool  #: whether it is printed with one line per column
     sections: tuple[Section, ...]
     verdicts: tuple[Verdict, ...]
 

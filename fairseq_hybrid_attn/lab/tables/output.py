@@ -27,7 +27,7 @@ def as_markdown(numbers: TableNumbers) -> str:
 
 
 def as_csv(numbers: TableNumbers) -> str:
-    """For programs: a line a cell, empty where there is no number."""
+    """For programs: one line per cell, empty where there is no number."""
     cells = [(section, line) for section in numbers.sections for line in section.lines]
     return Grid.of([_record(numbers, section, line) for section, line in cells]).csv()
 

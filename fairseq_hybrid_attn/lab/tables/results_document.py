@@ -40,7 +40,7 @@ def write_up(folder: Path, name: str, configs: Path) -> str:
 
 
 def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
-    """The command that repeats a table, and what its runs took, unless it was told before."""
+    """The command that repeats a table, and what its runs took, unless already stated."""
     results = list(one.results.values())
     tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
     count = f"{len(results)} run" + ("s" if len(results) > 1 else "")
@@ -94,7 +94,7 @@ def _commit(result: dict) -> str:
     return f"commit {commit}" + (", modified" if code["modified"] else "")
 
 
-#: What is told of runs, besides their time.
+#: What is reported about runs, besides their time.
 FACTS: dict[str, Callable[[dict], str]] = {
     "budget": _budget,
     "parameters": lambda result: f"{result['parameters']:,}",

@@ -6,7 +6,7 @@
   FOLDER/tables/PAPER.TABLE.LABEL.png                   its figure, if it can be drawn
 
 A table is what its runs' results and the configurations give, with its own file on top: intervals
-and p-values, which need the translations.  Folders of the machine are left out.
+and p-values, which need the translations.  Local paths are left out.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
 
 
 def _by_name(numbers: dict, table: Table) -> dict:
-    """The lines and verdicts of a table's numbers by their names: not copies, but these very ones.
+    """The lines and verdicts of a table's numbers by their names: the same objects, not copies.
 
     A baseline that is a line of the table becomes that line.
     """
@@ -181,7 +181,7 @@ def _by_name(numbers: dict, table: Table) -> dict:
 
 
 def _beyond(whole: dict, part: dict) -> dict:
-    """What has to be put on the part to get the whole."""
+    """What must be put on the part to get the whole."""
     beyond = {}
     for key, value in whole.items():
         known = part.get(key)
@@ -207,7 +207,7 @@ def _content(run: Run) -> dict | None:
 
 
 def check_can_be_published(plans: list[Plan], folder: Path) -> None:
-    """Check that publishing would lose nothing, nor leave tables of older results behind."""
+    """Check that publishing loses nothing, and leaves no tables of older results behind."""
     for plan in plans:
         _check_nothing_is_lost(plan, folder)
     asked = {table_path(folder, plan) for plan in plans}
@@ -265,7 +265,7 @@ def _stem(plan: Plan) -> str:
 
 
 def command_of(plan: Plan) -> list[str]:
-    """The command that makes a table, with names for the folders of the machine."""
+    """The command that makes a table, with names in place of local paths."""
     asked, seeds = _asked(plan), plan.seeds
     counted = seeds == tuple(range(1, len(seeds) + 1))
     listed = ",".join(map(str, seeds)) + "," * (len(seeds) == 1)  # "5" would be five seeds
@@ -284,7 +284,7 @@ def command_of(plan: Plan) -> list[str]:
 
 
 def without_folders(content: dict, workspace: Workspace) -> dict:
-    """A result with names in place of the machine's folders."""
+    """A result with names in place of local paths."""
     # The plugin may have been taken from another clone.
     plugins = {str(USER_DIR)}
     for command in content.get("commands", {}).values():

@@ -99,9 +99,9 @@ ScoredSentences = ScoredTranslations | ScoredAlignments
 
 
 def scored_sentences(run: Run, score: str, column: Column) -> ScoredSentences | None:
-    """The sentences behind a score of a run; None if there is no result, or they have gone.
+    """The sentences behind a score of a run; None if there is no result, or they are gone.
 
-    They have gone too when the corpus has been prepared anew from another text.
+    They are also gone if the corpus has since been prepared from another text.
     """
     folder, reference = run.folder, run.prepared_corpus.reference()
     result = read_result(folder.result)

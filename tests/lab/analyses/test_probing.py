@@ -286,7 +286,7 @@ def test_notes_tell_what_cannot_be_compared():
     assert "probed with different settings" in notes({"a": ONE, "b": OTHER})[2]
     changed = results_of({"SentLen": one_result(70.0, sha256="b"), "Tense": one_result(80.0)})
     assert notes({"a": ONE, "b": changed})[2:] == [
-        "SentLen: the models had different files, and cannot be compared."
+        "SentLen: the models were probed on different files: not comparable."
     ]
     one = {**ONE, "classifier": {"hidden": [50, 100], "batch_size": 64, "linear_tasks": ["WC"]}}
     (note,) = notes({"a": one})

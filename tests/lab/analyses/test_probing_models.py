@@ -142,7 +142,7 @@ def test_encoders_and_layers_that_cannot_be_probed():
         (build("fconv"), LAST, "does not know where a FConvModel has"),
         (build("mma"), 4, "--layer 4: this encoder has 0, 1, 2, 3, and last"),
         (build("lstm-bidirectional"), 1, "--layer 1: this encoder has 2, and last"),
-        (diverged, LAST, "of 1 sentences are not finite, first of sentence 2"),
+        (diverged, LAST, "of 1 sentences are not finite, first in sentence 2"),
     ):
         with pytest.raises(UserError, match=said):
             vectors(model, ["w1 w2", "w7 w3", "w4"], layer=layer)

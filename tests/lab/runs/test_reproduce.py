@@ -52,7 +52,7 @@ def test_each_system_is_trained_once_and_a_failed_one_does_not_cost_the_others(r
     made, done = reproduced
     assert "toy/table1/broken/bleu/seed1: FAILED" in done.stdout
     assert "sideways" in done.stdout  # the program's own message
-    assert "Not all was done" in done.stderr
+    assert "Not everything was done" in done.stderr
     assert "broken" in done.stderr and "mixed" not in done.stderr
     assert "Traceback" not in done.stderr
     assert [row for row in ("plain", "mixed", "broken") if result(made, row)] == ["plain", "mixed"]

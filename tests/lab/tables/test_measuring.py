@@ -130,7 +130,7 @@ def test_it_is_told_why_there_is_no_number(made):
     for path in (made.run("plain").folder.hypotheses, made.run("ours").folder.result):
         path.unlink()
     cells = made.cells("toy/lengths")
-    gone = "its translations or its test set are not here any more"
+    gone = "its translations or its test set no longer exist"
     assert cells["plain", "all"]["state"] == gone
     assert cells["ours", "all"]["state"] == "seed 1: begun (before its first update)"
     cells = made.cells("toy/table1")
@@ -172,8 +172,8 @@ def test_figures_are_of_tables_that_are_curves_or_lengths(made):
     made.hybrid("table", "toy/curves", *curves)
     assert (made.folder / "c.svg").read_text().startswith("<?xml")
     cases = {
-        "toy/curves --figure x.png": "choose others by --columns",
-        "toy/cut --columns cut_long,longer --figure x.png": "choose others by",
+        "toy/curves --figure x.png": "choose others with --columns",
+        "toy/cut --columns cut_long,longer --figure x.png": "choose others with",
         "toy/curves toy/lengths --figure x.png": "one table at a time",
         "toy/curves --theme dark": "--figure FILE",
         "toy/curves ours --columns bleu_curve --figure x.png": "is measured yet",

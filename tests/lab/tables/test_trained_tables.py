@@ -281,5 +281,5 @@ def test_columns_that_share_a_corpus_want_the_same_one(place):
     changed = {"configs": "other", "output": "two"}
     done = hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed, expect=1)
     assert "corpus toy: not prepared" in done.stderr
-    assert "other pairs or subword-size" in done.stdout
+    assert "different pairs or subword-size" in done.stdout
     assert not (place / "two/corpora/full@text/toy/bin").exists()

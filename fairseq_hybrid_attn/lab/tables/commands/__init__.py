@@ -1,1 +1,1 @@
-"""The commands about tables."""
+"""The commands for tables."""

@@ -1,8 +1,8 @@
-"""Keep results with the code: small files in a folder, and one document made of them.
+"""Keep results with the code: small files in a folder, and one document made from them.
 
 For each table it keeps the result of each run, what cannot be computed from these (intervals,
-p-values), and the figure if the table can be drawn.  Texts, checkpoints and folders of the machine
-are left out.  Tables that were published before stay in the document.  Nothing is run; a table
+p-values), and the figure if the table can be drawn.  Texts, checkpoints and local paths are left
+out.  Tables that were published earlier stay in the document.  Nothing is run; a table
 without results is shown as not run.
 
   fairseq-hybrid publish evidence/positions evidence/curves --seeds 2 --data my-text/

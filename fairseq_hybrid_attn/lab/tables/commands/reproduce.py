@@ -2,7 +2,7 @@
 
 It first prints the plan: which corpora, which runs, on which devices, about how long (--dry-run
 stops there).  Then it does what is missing: it prepares corpora, trains, averages, translates and
-scores, with several runs side by side where there are devices for it.  After an interruption, the
+scores, with several runs side by side if there are devices for it.  After an interruption, the
 same command resumes.  A run that fails does not stop the others.
 
   fairseq-hybrid reproduce mma/table4 --seeds 3
@@ -61,9 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
     add_devices(parser)
     for flag, default, help_text in (
-        ("--gpus-per-run", 1, "GPUs of a run (default: 1)"),
+        ("--gpus-per-run", 1, "GPUs per run (default: 1)"),
         ("--jobs", None, "runs side by side (default: as many as fit)"),
-        ("--threads", 1, "threads of a run on CPU (default: 1)"),
+        ("--threads", 1, "threads per run on CPU (default: 1)"),
     ):
         parser.add_argument(flag, type=positive, default=default, metavar="N", help=help_text)
 
@@ -80,8 +80,8 @@ def run(args: argparse.Namespace) -> None:
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
     if problems:
-        resume = "Once this is mended, the same command resumes."
-        raise UserError("\n".join(["", "Not all was done:", *problems, resume]))
+        resume = "Once this is fixed, the same command resumes."
+        raise UserError("\n".join(["", "Not everything was done:", *problems, resume]))
 
 
 def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> list[str]:
@@ -130,8 +130,8 @@ def prepare_corpora(
             other = next((user for user in users if user.recipe.digest != run.recipe.digest), None)
             if other is not None:
                 raise UserError(
-                    f"{run.name} and {other.name} want this corpus with other pairs or "
-                    "subword-size; put these into a profile each"
+                    f"{run.name} and {other.name} want this corpus with different pairs or "
+                    "subword-size; put each into its own profile"
                 )
             prepare(
                 run.recipe,

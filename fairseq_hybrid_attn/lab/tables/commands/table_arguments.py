@@ -41,11 +41,11 @@ def plans(args: argparse.Namespace) -> list[Plan]:
     named = {column.name for table, _ in loaded for column in table.columns}
     asked = []
     for table, rows in loaded:
-        for claim in table.claims:  # a mistake is told now, not after the training
+        for claim in table.claims:  # report a mistake now, not after the training
             terms_of(table, claim)
         columns = [column.name for column in table.columns if column.name in args.columns]
         if args.columns and not columns:
-            table.column(args.columns[0])  # says which there are
+            table.column(args.columns[0])  # its error lists the columns
         asked.append(make_plan(table, place, rows, columns, args.seeds))
     for name in args.columns:
         if name not in named:

@@ -88,7 +88,7 @@ def test_other_direction_is_the_same_text(downloads, no_preprocess, tmp_path):
 
 
 def test_only_the_published_files_are_taken(downloads, tmp_path):
-    with pytest.raises(UserError, match="train.lc.norm.tok.en is damaged or another file"):
+    with pytest.raises(UserError, match="train.lc.norm.tok.en is damaged or a different file"):
         prepare(load_corpus("multi30k.en-de", CONFIGS), tmp_path, downloads)
 
 

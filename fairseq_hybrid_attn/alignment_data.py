@@ -1,7 +1,7 @@
 """Check the alignments that supervised attention (``criterions.py``) is trained on.
 
-fairseq silently trains without alignments if there are none, and silently leaves out those that do
-not fit their sentence.  Here both are errors.
+fairseq silently trains without alignments if there are none, and silently drops those that do not
+fit their sentence.  Here both are errors.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from fairseq.data import LanguagePairDataset
 
 from .errors import UserError
 
-#: Wrong links that a message lists.
+#: The maximum number of wrong links in a message.
 _SHOWN = 5
-#: Sentences whose links are checked together.
+#: The number of sentences checked at a time.
 _TOGETHER = 10_000
 
 
@@ -26,8 +26,7 @@ def check_what_is_loaded(task) -> None:
         UserError: if the task changes the lengths of sentences.
     """
     load = task.load_dataset
-    # With either flag, fairseq reports other lengths than the sentences have, and silently leaves
-    # out alignments.
+    # With either flag, fairseq reports wrong sentence lengths and silently drops alignments.
     for flag in ("truncate_source", "num_batch_buckets"):
         if getattr(getattr(task, "cfg", None), flag, False):
             raise UserError(
@@ -102,4 +101,4 @@ def check_alignments(dataset: LanguagePairDataset, name: str) -> None:
             )
         )
     if not total:
-        raise UserError(f"{name}: the alignments have no link at all")
+        raise UserError(f"{name}: the alignments have no links")

@@ -78,8 +78,8 @@ class SupervisedAttentionConfig(LabelSmoothedCrossEntropyCriterionConfig):
 class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
     """fairseq's label-smoothed cross-entropy, plus the distance of one head from an alignment.
 
-    Batches without alignments, such as those of a validation set without any, count with
-    their translation loss alone.  Training data is checked when it is loaded.
+    Batches without alignments, such as those of a validation set without any, have only the
+    translation loss.  Training data is checked when it is loaded.
 
     Raises:
         UserError: if a setting is wrong.
@@ -103,7 +103,7 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
             ("--gold-variance", gold_variance),
         ):
             if not (math.isfinite(value) and value >= 0):
-                raise UserError(f"{flag} {value}: use a number from 0")
+                raise UserError(f"{flag} {value}: use 0 or more")
         self.supervision_weight = supervision_weight
         self.supervised_layer = supervised_layer
         self.supervised_head = supervised_head

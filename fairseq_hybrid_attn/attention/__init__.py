@@ -1,6 +1,6 @@
 """Attention over patterns: scores once, a masked softmax per branch or head, fusion.
 
-Read first, in this order; the rest of the package needs no more:
+Read these files first, in this order; the rest of the package uses nothing else:
 
 ====================  ===========================================================================
 ``problem.py``        what one computation is given and returns; the shape letters of all files
@@ -12,7 +12,7 @@ Read first, in this order; the rest of the package needs no more:
 ``recording.py``      record weights, branches and gates of a whole model
 ====================  ===========================================================================
 
-Faster ways of computing a problem are *paths*; ``paths.py`` chooses one.  In its order:
+Faster ways of computing a problem are *paths*; ``paths.py`` chooses one, in this order:
 
 ====================  ===========================================================================
 ``step.py``           a decoding step: one query
@@ -26,7 +26,7 @@ Faster ways of computing a problem are *paths*; ``paths.py`` chooses one.  In it
 ``short.py``          everything else
 ====================  ===========================================================================
 
-``autograd.py`` has what the gradients of paths share.
+``autograd.py`` has helpers for the gradients of paths.
 """
 
 from .multihead import AttentionRecord, PatternedSelfAttention

@@ -12,15 +12,15 @@ def first_order(backward: Callable) -> Callable:
     """Make the ``backward`` of a function raise a RuntimeError under ``create_graph``.
 
     PyTorch's ``once_differentiable`` notices a second derivative only if the upstream gradient
-    needs one; otherwise it would silently leave out a penalty on gradients.
+    needs one; otherwise it would silently drop a penalty on gradients.
     """
 
     @wraps(backward)
     def only_once(ctx, *grads):
         if torch.is_grad_enabled():
             raise RuntimeError(
-                "this attention has no second derivative; with the environment variable "
-                "FAIRSEQ_HYBRID_ATTN_PATH=reference it has one (not a gated sum's)"
+                "this attention has no second derivative; to get one (except for a gated sum), set "
+                "the environment variable FAIRSEQ_HYBRID_ATTN_PATH=reference"
             )
         return backward(ctx, *grads)
 

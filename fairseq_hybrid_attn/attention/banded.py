@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..patterns import Band
 
-#: Queries of a block.  Small blocks compute less that is masked, large ones have faster matrix
+#: Queries per block.  Small blocks compute fewer masked scores, large ones have faster matrix
 #: products: 2.9, 2.9 and 4.9 ms for 16, 32 and 64 with n = 1024, h = 8, d_k = 64, 5 keys to each
 #: side (AVX2, one thread).
 _BLOCK = 32
@@ -32,7 +32,7 @@ _BLOCK = 32
 
 @dataclass(frozen=True)
 class Blocks:
-    """How sentences of n positions are cut for a band, limited to the sentence."""
+    """How to cut sentences of n positions for a band, which is clipped to the sentence."""
 
     n: int
     behind: int
@@ -40,7 +40,7 @@ class Blocks:
 
     @classmethod
     def of(cls, band: Band, n: int) -> Blocks:
-        """Cut for a ``band`` that is limited on both sides."""
+        """Cut for a ``band`` that is bounded on both sides."""
         return cls(n, min(band.behind, n - 1), min(band.ahead, n - 1))
 
     @property

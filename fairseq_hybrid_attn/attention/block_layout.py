@@ -14,11 +14,11 @@ from torch import Tensor
 
 from ..patterns import Pattern
 
-#: Number of keys from which a block has how many queries.  Fewer queries mean a narrower zone, but
-#: more calls.
+#: Queries per block, by the minimum number of keys.  Fewer queries mean a narrower zone, but more
+#: calls.
 ROWS = {768: 128, 192: 64, 0: 32}
 
-#: Queries of a panel if none of them sees all keys: with fewer, less is computed in vain.
+#: Queries per panel if none of them sees all keys: smaller panels waste less computation.
 PANEL = 128
 
 

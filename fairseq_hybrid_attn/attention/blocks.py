@@ -9,9 +9,9 @@ masks M_b::
     Z_b      = sum over b's sides of P + sum over the zone of P M_b
     output_b = (sum over b's sides of P V + (P M_b) V in the zone) / Z_b
 
-This is the definition with the normalisation of each branch put last, for about the arithmetic of
-one attention.  The gradient is that of the softmax, written by hand.  The only matrix of n x m that
-it needs is P, which is saved, or computed again if it is large.
+This is the definition with the normalisation of each branch moved to the end.  It costs about as
+much arithmetic as one attention.  The gradient is that of the softmax, written by hand.  The only
+matrix of n x m that it needs is P, which is saved, or recomputed if it is large.
 
 A branch whose keys have almost no share in P would lose digits.  ``Z_b`` shows this, and
 :mod:`.short`, which gives each branch its own softmax, then solves the problem.
@@ -43,14 +43,14 @@ from .short import SMALLEST_SUM, short
 
 logger = logging.getLogger(__name__)
 
-#: The number of keys from which this is faster than ``short``: for separate branches, and for
+#: The minimum number of keys at which this is faster than ``short``: for separate branches, and for
 #: mixed ones, which ``short`` adds up before it multiplies them with the values.
 SHORTEST, SHORTEST_MIXED = 96, 384
 
-#: The number of scores that are computed together, if there are more.
+#: The maximum number of scores that are computed together.
 CHUNK = 2**21
 
-#: Up to this number, scores are kept for the gradient, not computed again.
+#: Up to this number, scores are kept for the gradient, not recomputed.
 SMALL = 2**22
 
 

@@ -31,7 +31,7 @@ from .region_layout import known
 #: Up to this number of keys, all scores are held at once.
 PLAIN_UP_TO = 128
 
-#: From this number of keys, heads are grouped.
+#: From this number of keys on, heads are grouped.
 GROUPED_FROM = 400
 
 #: Masks for up to this number of positions are cached.
@@ -173,10 +173,10 @@ _kept_bias = functools.lru_cache(maxsize=8)(_bias)
 
 
 #: The last bias and padding that were joined, and the result: all layers of an encoder get the same
-#: padding, one after the other.
+#: padding in turn.
 _last: tuple[tuple, Tensor, tuple[Tensor, Tensor | None]] | None = None
 
-#: The largest joined bias that is cached, in numbers.
+#: The largest joined bias that is cached, in elements.
 _LARGEST_KEPT = 2**22
 
 

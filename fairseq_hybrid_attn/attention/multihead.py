@@ -104,7 +104,7 @@ class PatternedSelfAttention(MultiheadAttention):
                 of a decoder are causal themselves.
 
         Returns:
-            output ``[n, b, d]`` and, if asked for, weights ``[b, n, m]`` or
+            output ``[n, b, d]`` and, if requested, weights ``[b, n, m]`` or
             ``[h, b, n, m]``.
 
         Raises:

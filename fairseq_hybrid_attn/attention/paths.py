@@ -56,7 +56,7 @@ CALLS: Counter[str] = Counter()
 #: Set this environment variable to make a command print, when it ends, which paths ran.
 REPORT_VARIABLE = "FAIRSEQ_HYBRID_ATTN_REPORT"
 
-#: Set this environment variable to the name of a path to take it wherever it is able.
+#: Set this environment variable to the name of a path to force it wherever it is able.
 PATH_VARIABLE = "FAIRSEQ_HYBRID_ATTN_PATH"
 
 

@@ -18,8 +18,8 @@ Key = TypeVar("Key", bound=Hashable)
 def record_attention(model: nn.Module) -> Iterator[dict[str, list[AttentionRecord]]]:
     """Record every patterned attention of ``model`` while the block runs.
 
-    Recording changes outputs by rounding only, since paths that return weights and branches are
-    taken.  Training with ``--checkpoint-activations`` computes each layer again for its gradient
+    Recording changes outputs by rounding only, since it uses paths that return weights and
+    branches.  Training with ``--checkpoint-activations`` recomputes each layer for its gradient
     and so records each call twice::
 
         with record_attention(model) as records:
@@ -44,8 +44,8 @@ def record_modules(
 ) -> Iterator[dict[Key, list[AttentionRecord]]]:
     """Record these attention modules while the block runs, this package's or fairseq's own.
 
-    The modules themselves are asked, so ``need_attn``, normalisation or activation checkpointing
-    in the layers around them do not matter; the layers still get what they asked for.  For
+    The modules themselves are recorded, so ``need_attn``, normalisation or activation checkpointing
+    in the layers around them do not matter; the layers still get what they request.  For
     fairseq's own modules, a record has weights ``[1, b, h, n, m]`` and the output.
 
     Yields:
@@ -76,8 +76,8 @@ def _listen_to_stock(attention: MultiheadAttention, listener) -> Iterator[None]:
     With ``skip_embed_dim_check``, the module takes the softmax itself.  PyTorch's function for
     all of attention would return the mean over the heads.
 
-    The hook that asks is the last one, the hook that takes the first: recordings nest, and other
-    hooks of the module see what they would see without a recording.
+    The hook that requests weights runs last, the hook that takes them first.  So recordings nest,
+    and other hooks of the module see what they would see without a recording.
     """
     asked: list[tuple[bool, bool]] = []
 

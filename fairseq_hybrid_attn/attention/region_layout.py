@@ -48,7 +48,7 @@ class Layout:
         """Lay out sentences of n positions."""
         past, ahead = _halves(n)
         whole, future = past + ahead, [(Own(0, n, 0, n),), *ahead]
-        # A region that no other branch needs a part of is one call.
+        # If no other branch needs a part of a region, the region is one call.
         if PAST not in branches and FUTURE not in branches:
             whole = [(Rectangle(0, n, 0, n),)]
         if PAST not in branches and GLOBAL not in branches:
@@ -163,8 +163,8 @@ class Past(Region):
 class Ahead(Region):
     """A square on the diagonal; queries see the keys from their own on.
 
-    One key further to the right, they see the keys after their own.  Reversed, it is a
-    :class:`Past`.
+    If the square lies one key further to the right, they see the keys after their own.  Reversed,
+    it is a :class:`Past`.
     """
 
     causal = True

@@ -3,7 +3,7 @@
 All branches of the papers are unions of a few regions::
 
     past    keys up to the query         a causal mask
-    ahead   keys after the query         a causal mask over the sentence turned round
+    ahead   keys after the query         a causal mask over the reversed sentence
     own     the query's own key
     whole   all keys                     if no branch needs a half alone
     near    keys within a band           cut into blocks, see banded.py

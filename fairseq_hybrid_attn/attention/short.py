@@ -11,7 +11,7 @@ keys have almost no share in P would lose digits.  ``Z_l`` shows this, and each 
 own softmax.
 
 The gradient is that of the softmax, written by hand.  It keeps only P, 1 / Z and (with dropout) the
-random numbers, and computes the rest again.
+random numbers, and recomputes the rest.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from .problem import AttentionProblem, AttentionResult, Branch
 #: highest, a difference that is exact to 1e-6.
 SMALLEST_SUM = 1e-12
 
-#: The number of weights, of all branches, that are computed together, if there are more.
+#: The maximum number of weights, of all branches, that are computed together.
 CHUNK = 2**19
 
-#: Up to this number, the weights of all branches are kept, not computed again.
+#: Up to this number, the weights of all branches are kept, not recomputed.
 SMALL = 2**20
 
-#: The largest mask that is cached, in numbers; 128 of them are 64 MB.
+#: The largest mask that is cached, in elements; 128 of them are 64 MB.
 LARGEST_CACHED_MASK = 2**17
 
 
@@ -230,7 +230,7 @@ def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
         scores += part.bias.unsqueeze(2)
     if part.unseen is not None:
         scores += part.unseen
-    # Reading a number makes an accelerator wait, so the way with more arithmetic is faster there.
+    # Reading a number stalls an accelerator; more arithmetic is faster there.
     if scores.device.type == "cpu":
         shares = torch.softmax(scores, dim=-1)
         if part.real is not None:
@@ -321,7 +321,7 @@ def _masks(
 
 
 def _noise(a: Tensor) -> Tensor:
-    """Draw a random 16-bit number for each number of ``a``, four at a time."""
+    """Draw a random 16-bit number for each element of ``a``, four at a time."""
     drawn = torch.empty((a.numel() + 3) // 4, dtype=torch.int64, device=a.device)
     drawn.random_(-(2**63), None)
     return drawn.view(torch.int16)[: a.numel()].view(a.shape)

@@ -18,8 +18,8 @@ from ..patterns import Band, sees_itself
 from .problem import AttentionProblem, AttentionResult
 from .reference import masked_softmax, scaled_scores
 
-#: From this number of keys, in single precision and without padding, a local branch reads its own
-#: keys only.  With fewer, the additional call costs more than it saves.
+#: From this number of keys on, in single precision and without padding, a local branch reads only
+#: its own keys.  With fewer, the additional call costs more than it saves.
 SLICED_FROM = 128
 
 

@@ -92,7 +92,7 @@ def with_defaults(config: type, name: str, **defaults) -> type:
 
 
 def nested_config(cfg: DictConfig) -> TransformerConfig:
-    """Make fairseq's nested transformer settings from our flat ones.
+    """Build fairseq's nested transformer settings from our flat ones.
 
     Settings that fairseq does not know become attributes of the result as well.
     """

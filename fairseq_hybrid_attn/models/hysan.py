@@ -13,7 +13,7 @@ The paper leaves some points open.  They are read here as follows:
 * A self-attention with a single branch has nothing to fuse and gets no gate.  The row "base"
   is therefore the plain Transformer.
 * FFN layers have width 4 d, and dropout is 0.1 (0.3 for big), as in Vaswani et al. 2017.
-  Attention weights and activations have no dropout.  The paper names neither.
+  Attention weights and activations have no dropout.  The paper specifies neither.
 
 The alignment paper's encoding masks (Ma & Zhao 2020, Eq. 14, 15) are this model with a
 single encoder branch.

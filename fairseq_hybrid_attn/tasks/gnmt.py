@@ -96,7 +96,7 @@ class TranslationGnmtTask(TranslationTask):
     def _check(self, args) -> None:
         alpha = self.cfg.gnmt_lenpen
         if not (math.isfinite(alpha) and alpha >= 0):
-            raise UserError(f"--gnmt-lenpen {alpha}: use a number from 0, such as 0.6")
+            raise UserError(f"--gnmt-lenpen {alpha}: use 0 or more, such as 0.6")
         if getattr(args, "lenpen", 1) != 1:
             raise UserError(
                 f"--lenpen {args.lenpen} and --gnmt-lenpen {alpha}: a hypothesis has one length "

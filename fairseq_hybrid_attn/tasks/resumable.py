@@ -1,12 +1,12 @@
 """Training that gives the same weights whether or not it is interrupted and resumed.
 
 ``--task translation_resumable``.  Under fairseq's task ``translation``, training makes its batches
-once, from the seed and the epoch in which it starts.  Resumed in another epoch, it continues with
-other batches and ends with other weights.  This task makes the batches again in every epoch, from
-seed and epoch alone.
+once, from the seed and the epoch in which it starts.  If it is resumed in another epoch, it
+continues with different batches and ends with different weights.  This task makes the batches anew
+in every epoch, from seed and epoch alone.
 
-It also writes every checkpoint of ``--save-interval-updates``.  Where an epoch ends, fairseq writes
-none of that name, so the last five checkpoints may span more than five intervals.
+It also writes every checkpoint of ``--save-interval-updates``.  fairseq skips those at the end of
+an epoch, so its last five checkpoints may span more than five intervals.
 
 Both tasks can read each other's checkpoints.
 
@@ -52,7 +52,7 @@ class ResumableTranslationTask(TranslationTask):
 
         Args:
             path: a checkpoint that was just saved.
-            num_updates: the number of updates behind it.
+            num_updates: the number of updates so far.
         """
         every, keep = self.cfg.save_interval_updates, self.cfg.keep_interval_updates
         folder = Path(path).parent

@@ -11,18 +11,18 @@ j - i around the bounds of their patterns, which makes them cheap:
   branch by branch, each with its own maximum and sum.
 * Blocks that no branch sees are skipped: a local pattern costs O(n).
 
-The backward pass computes the weights again from the log-sum-exps of the branches.  On a side, all
+The backward pass recomputes the weights from the log-sum-exps of the branches.  On a side, all
 branches that see it have the same scores and the weights P_l = e^(s - lse_l).  With
 c = min_l lse_l, their gradients are those of one attention with log-sum-exp c and the upstream
 gradient sum_l e^(c - lse_l) dO_l.  A side therefore costs as much as one attention.
 
-What is kept of each row has two entries for the sides (``SIDES``) after those of the branches.
+What is kept for each row has two entries for the sides (``SIDES``) after those of the branches.
 Gradients are summed in a fixed order, without atomic operations.
 
-The kernels have been run in Triton's interpreter on a CPU, and compiled for NVIDIA GPUs without
-one.  **They were neither run nor timed on a GPU**, and the block sizes are guesses.  Therefore each
-kernel, as compiled for a type, width, number of branches and block size, is used only if it passes
-a self-test on the present GPU.
+The kernels have been run in Triton's interpreter on a CPU, and compiled for NVIDIA GPUs on machines
+without one.  **They were neither run nor timed on a GPU**, and the block sizes are guesses.
+Therefore each kernel, as compiled for a type, width, number of branches and block size, is used
+only if it passes a self-test on the present GPU.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TOLERANCE = {torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 0.15}
 #: With several branches, wider heads would not fit into registers.
 WIDEST_HEAD = 128
 
-#: What is kept of the rows of the two sides, left and right, follows that of the branches.
+#: The entries of the two sides, left and right, follow those of the branches.
 SIDES = 2
 
 
@@ -225,7 +225,7 @@ def _triton_is_there() -> bool:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What decides which kernels are compiled; the lengths stand for all that give the same."""
+    """What decides which kernels are compiled; the lengths stand for all with the same kernels."""
 
     branches: int
     d_k: int

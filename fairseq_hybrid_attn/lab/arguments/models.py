@@ -33,7 +33,7 @@ def add_model(
         type=Path,
         nargs=None if required else "?",
         metavar="DATA",
-        help="folder of fairseq-preprocess",
+        help="output folder of fairseq-preprocess",
     )
     parser.add_argument(
         "--path",
@@ -46,7 +46,7 @@ def add_model(
     parser.add_argument("--source-lang", metavar="LANG", help="default: as in the checkpoint")
     parser.add_argument("--target-lang", metavar="LANG", help="default: as in the checkpoint")
     parser.add_argument(
-        "--max-tokens", type=int, default=4000, metavar="N", help="subwords in a batch; 4000"
+        "--max-tokens", type=int, default=4000, metavar="N", help="subwords per batch; 4000"
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
@@ -93,7 +93,7 @@ def add_kinds(parser: argparse.ArgumentParser) -> None:
 
 def check_one(args: argparse.Namespace) -> None:
     if (args.source is None) != (args.target is None):
-        raise UserError("give both of --source and --target, or none for a part of DATA")
+        raise UserError("give both --source and --target, or neither for a part of DATA")
     if args.source and args.gen_subset:
         raise UserError("--gen-subset is a part of DATA; it does not go with --source and --target")
     if args.max_tokens < 1:
@@ -234,7 +234,7 @@ def attentions_of(loaded: Loaded, kinds: list[str]) -> Attentions:
 
 
 def check_seen(loaded: Loaded, seen: bool) -> None:
-    """Refuse a decoder that has no attention modules and, as it has run, returns no attention."""
+    """Refuse a decoder that has no attention modules and has returned no attention."""
     if not seen:
         raise UserError(
             f"--path {loaded.path}: its {type(loaded.model.decoder).__name__} has no attention "
@@ -259,7 +259,7 @@ def chosen(flag: str, value: str, count: int) -> list[int]:
 
 
 def wanted(args: argparse.Namespace, loaded: Loaded) -> list[int]:
-    """The sentences (from 0) of ``--sentences`` to look at; notes tell which are left out."""
+    """The sentences (from 0) of ``--sentences`` to analyse; notes say which are left out."""
     asked = chosen("--sentences", args.sentences, len(loaded.sentences))
     long, empty = loaded.too_long(asked), loaded.empty(asked)
     if args.too_long == "error":
@@ -272,7 +272,7 @@ def wanted(args: argparse.Namespace, loaded: Loaded) -> list[int]:
             )
     left = sorted(set(asked).difference(long, empty))
     if not left:
-        raise UserError(f"--path {loaded.path}: none of the sentences can be looked at")
+        raise UserError(f"--path {loaded.path}: none of the sentences can be analysed")
     return left
 
 
@@ -283,7 +283,7 @@ def look(
     numbers: list[int],
     use: Callable[[int, Observed], object],
 ) -> list:
-    """What ``use`` makes of each of the sentences (from 0); see ``inference.attentions.watch``."""
+    """What ``use`` returns for each sentence (from 0); see ``inference.attentions.watch``."""
     count = len(loaded.sentences)
     with tqdm(total=count, unit=" sentences", file=sys.stderr, mininterval=1.0) as bar:
         found = watch(

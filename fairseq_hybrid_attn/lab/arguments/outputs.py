@@ -21,7 +21,7 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to write")
     add_figure(group)
     group.add_argument("--json", type=Path, metavar="FILE", help="the data")
-    group.add_argument("--csv", type=Path, metavar="FILE", help="the data, one number a line")
+    group.add_argument("--csv", type=Path, metavar="FILE", help="the data, one number per line")
 
 
 def add_figure(parser) -> None:
@@ -42,7 +42,7 @@ def check(
     inputs: Iterable[Path | None],
     others: Mapping[str, Path | None] | None = None,
 ) -> None:
-    """Check, before the work, that all files can be written: these, and ``others`` by flag."""
+    """Check up front that all files can be written: these, and ``others`` by flag."""
     named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv, **(others or {})}
     check_outputs(named, inputs)
     check_figure(args)
@@ -58,7 +58,7 @@ def check_figure(args: argparse.Namespace) -> None:
 def write(
     args: argparse.Namespace, data: dict, records: list[dict], draw: Callable[[str], Figure]
 ) -> None:
-    """Write what is asked for: data as JSON, records as CSV, the figure in its theme."""
+    """Write what is requested: data as JSON, records as CSV, the figure in its theme."""
     if args.json:
         write_json(args.json, data)
     if args.csv:
@@ -75,6 +75,6 @@ def make_folder(flag: str, path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file atomically."""
     with atomic_write(path) as file:
         file.write(text.encode())

@@ -66,7 +66,7 @@ def chosen_files(args: argparse.Namespace) -> list[Path]:
     counts = {"--last-updates": args.last_updates, "--last-epochs": args.last_epochs}
     flags = [flag for flag, count in counts.items() if count is not None]
     if len(flags) > 1:
-        raise UserError("--last-updates and --last-epochs exclude each other; give one of them")
+        raise UserError("--last-updates and --last-epochs are mutually exclusive; give one of them")
     if flags:
         if len(args.inputs) != 1 or args.inputs[0].is_file():
             raise UserError(
@@ -92,7 +92,7 @@ def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> lis
     for path in directory.iterdir():
         match = _NUMBERED[flag].fullmatch(path.name)
         if match and (up_to is None or int(match.groups()[-1]) <= up_to):
-            # By the last number first: within a training, updates grow from epoch to epoch.
+            # By the last number first: within a training run, updates grow from epoch to epoch.
             numbered.append(([int(number) for number in reversed(match.groups())], path))
     found = [path for _, path in sorted(numbered)]
     if len(found) < count:
@@ -119,7 +119,7 @@ def write_checkpoint(state: dict, path: Path) -> None:
         try:
             torch.save(state, file)
         except RuntimeError as error:
-            # On a full disk, torch complains about the unfinished archive; the cause comes before.
+            # On a full disk, torch complains about the unfinished archive, not about the disk.
             if isinstance(error.__context__, OSError):
                 raise error.__context__ from None
             raise

@@ -15,7 +15,7 @@ _SHOWN = 3  # differences that an error message names
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict:
-    """The checkpoint with the most updates (the last of equals), with the averages of all weights.
+    """The checkpoint with the most updates (the last of equals), with its weights averaged.
 
     The optimizer's state is left out; ``extra_state["averaged_checkpoints"]`` names the files.
     """
@@ -52,7 +52,7 @@ def tied_weights(weights: dict[str, Tensor]) -> dict[str, str]:
 
 
 class MeanWeights:
-    """Adds up the weights of models in double precision, one model at a time."""
+    """The mean of models' weights in double precision, added one model at a time."""
 
     def __init__(self):
         self._sums: dict[str, Tensor] = {}

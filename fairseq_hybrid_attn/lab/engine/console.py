@@ -1,4 +1,4 @@
-"""What the user sees of runs at work."""
+"""What users see of runs in progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Console:
-    """What the user sees; lines of several runs do not mix."""
+    """Print messages; those of several runs do not mix."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
 

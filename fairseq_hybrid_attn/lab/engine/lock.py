@@ -17,13 +17,13 @@ def locked(
 ) -> Iterator[int]:
     """Hold a lock; wait while another process, perhaps on another node, holds it.
 
-    Programs that are given the descriptor, which this yields, inherit the lock and hold it until
-    they have ended as well.  ``say`` is told if there is another process; ``while_waiting`` is
-    called every second, and ends the waiting if it raises.  The file of the lock stays.
+    Yield the descriptor of the lock.  Programs that are given it inherit the lock and hold it until
+    they end as well.  ``say`` is called if there is another process; ``while_waiting`` is called
+    every second, and ends the wait if it raises.  The lock file stays.
     """
     with _open(path) as file:
         if not _take(file):
-            say(f"another process is at work in {path.parent}; waiting for its end")
+            say(f"another process is at work in {path.parent}; waiting for it to end")
             while not _take(file):
                 if while_waiting is not None:
                     while_waiting()

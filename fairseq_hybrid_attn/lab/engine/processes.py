@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ...errors import UserError
 
-#: Programs by the modules that they are, so that they run in this very environment.
+#: Programs and their modules, so that they run in this environment.
 MODULES = {
     "fairseq-preprocess": "fairseq_cli.preprocess",
     "fairseq-train": "fairseq_cli.train",
@@ -27,7 +27,7 @@ MODULES = {
 SECONDS_TO_END = 10
 SHOWN_LINES = 12
 
-_KILLED = "a process was ended from outside, perhaps for want of memory"
+_KILLED = "a process was killed, perhaps because memory ran out"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
 _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
 
@@ -45,7 +45,7 @@ def default_workers() -> int:
 def follow_parent() -> None:
     """In a new process: leave Ctrl-C to the parent, and end when the parent is killed.
 
-    The latter on Linux only; elsewhere such a process stays until it notices.
+    The latter works on Linux only; elsewhere such a process stays until it notices.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -54,10 +54,10 @@ def follow_parent() -> None:
 
 @contextlib.contextmanager
 def _no_signals() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM wait.
+    """Defer Ctrl-C and SIGTERM.
 
     While Python forks, it runs functions (of the logging module, for one) whose exceptions it
-    ignores: a signal's exception would be lost.
+    ignores, so a signal's exception would be lost.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
@@ -95,7 +95,7 @@ def in_order(function: Callable, tasks: Iterator, workers: int) -> Iterator:
 
 
 def in_child(function: Callable, *arguments: object) -> object:
-    """Call a function in a process of its own, so that Ctrl-C ends even work in C++."""
+    """Call a function in a separate process, so that Ctrl-C ends even work in C++."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_call, args=(sender, function, arguments))
     try:
@@ -130,11 +130,11 @@ def run_program(
     lock: int | None = None,
     while_running: Callable[[], None] = lambda: None,
 ) -> None:
-    """Run a program of :data:`MODULES` to its end, its output appended to a log.
+    """Run a program of :data:`MODULES` to its end; append its output to a log.
 
     The program and its own processes end with us.  If we are killed, a program that inherits a
     lock (a file descriptor) stays, and holds the lock.  ``while_running`` is called first, and
-    every second; if it raises, the program is ended.
+    then every second; if it raises, the program is terminated.
     """
     while_running()
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ def run_program(
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
-                    start_new_session=True,  # Ctrl-C reaches us only, and a signal all of them
+                    start_new_session=True,  # Ctrl-C reaches us only; our signals reach all of them
                     pass_fds=() if lock is None else (lock,),
                     preexec_fn=_end_with_parent if ends_with_us else None,
                 )
@@ -166,11 +166,11 @@ def run_program(
         end = log.read_bytes()[start:].decode("utf-8", errors="replace").rstrip().split("\n")
         shown = [f"   | {line[:300]}" for line in end[-SHOWN_LINES:]]
         name = " ".join(command[: 1 + (command[0] == "fairseq-hybrid")])
-        raise ProgramFailed("\n".join([f"{name} ended with status {status}; it said:", *shown]))
+        raise ProgramFailed("\n".join([f"{name} ended with status {status}. It said:", *shown]))
 
 
 def _end(process: subprocess.Popen) -> None:
-    """End a program if it is still there, and its children in any case."""
+    """End a program if it is still running, and its children in any case."""
     with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGTERM)

@@ -13,15 +13,15 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
-#: The code that numbers depend on.  What only plans, prints or draws is left out, so that a
-#: change of it does not make results stale.  So is preparing data, since the data has a digest.
+#: The code that numbers depend on.  What only plans, prints or draws is left out, so that
+#: changing it does not make results stale.  So is preparing data, since the data has a digest.
 NUMBERS_DEPEND_ON = (
     *("patterns.py", "criterions.py", "alignment_data.py", "checkpoints.py"),
     *("attention", "models", "tasks"),
     *("lab/files", "lab/engine", "lab/text", "lab/inference", "lab/averaging", "lab/scoring"),
     *("lab/alignment", "lab/gates", "lab/runs", "lab/arguments/models.py"),
 )
-#: Begins digests of what Python reads.  Earlier versions took those of the files' bytes.
+#: The prefix of digests of what Python reads.  Earlier versions took digests of the files' bytes.
 SYNTAX = "syntax:"
 
 PACKAGES = (
@@ -49,7 +49,7 @@ def code_digest(package: Path = PACKAGE) -> str:
 
 
 def _syntax(node: object) -> str:
-    """Return what Python reads of a program, in words that are the same in each version of it."""
+    """Return what Python reads of a program, as text that is the same in every Python version."""
     if isinstance(node, list):
         return f"[{' '.join(map(_syntax, node))}]"
     if not isinstance(node, ast.AST):

@@ -1,8 +1,8 @@
-"""Making files and folders step by step, each whole or not at all, and only what has changed.
+"""Making files and folders step by step, each atomically, and only what has changed.
 
-What a stage makes counts once its stamp is written, so that a killed run resumes with the first
-stage that has none.  A stamp keeps the stage's key, a digest of all that its result depends on, and
-checksums of what it was made of and of every file that it made.
+A stage is done once its stamp is written, so a killed run resumes at the first stage without one.
+A stamp holds the stage's key (a digest of everything that its result depends on), and checksums of
+what it was made from and of every file that it made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Stage:
     """One step of the work.
 
     ``make`` is given the folder in which to make ``makes``: the output folder if ``in_place``, else
-    a partial one, in which they are empty folders.  It returns facts about the result, as plain
+    a temporary one that has them as empty folders.  It returns facts about the result, as plain
     data.
     """
 
@@ -46,9 +46,9 @@ class Stage:
 class Workshop:
     """Runs stages in an output folder.
 
-    ``say`` is told of each stage that is made, and why if again: when it begins or, if ``timed``,
-    when it is done, with its time.  ``whole`` is a file that says that everything is there; it is
-    removed before anything is made.
+    ``say`` reports each stage that is made, and why it is made again: when it begins or, if
+    ``timed``, when it is done, with its time.  ``whole`` is a file that marks the output as
+    complete; it is removed before anything is made.
     """
 
     def __init__(self, output: Path, say: Say, whole: Path | None = None, timed: bool = False):
@@ -65,7 +65,7 @@ class Workshop:
         return self._make(stage, reason)
 
     def why_stale(self, stage: Stage) -> str | None:
-        """Why a stage has to be made: None if it is up to date, "" if it never was made."""
+        """Why a stage must be made: None if it is up to date, "" if it was never made."""
         stamp = self.stamp(stage.name)
         if stamp is None:
             return ""
@@ -73,17 +73,17 @@ class Workshop:
             return ", again: the recipe, the options or the input have changed"
         for name, checksum in self._materials(stage).items():
             if stamp["materials"].get(name) != checksum:
-                return ", again: what it is made of has changed"
+                return ", again: what it is made from has changed"
         for name, facts in stamp["files"].items():
             if not intact(self.output / name, facts):
-                return f", again: {name} is not as it was made"
+                return f", again: {name} was changed or removed"
         return None
 
     def is_outdated(self, stage: Stage) -> bool:
         return self.why_stale(stage) is not None
 
     def stamp(self, name: str) -> dict | None:
-        """What a stage left when it was done; None if it was not, or the stamp is damaged."""
+        """The stamp of a stage; None if it is not done, or the stamp is damaged."""
         try:
             stamp = json.loads((self._stamps / f"{name}.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -92,7 +92,7 @@ class Workshop:
         return stamp if whole else None
 
     def adopt(self, stages: Sequence[Stage]) -> None:
-        """Count what an earlier version made, without stamps, up to the first that is missing."""
+        """Accept what an earlier version made without stamps, up to the first missing stage."""
         if not self._stamps.exists():
             for stage in stages:
                 if not all((self.output / path).exists() for path in stage.makes):
@@ -100,12 +100,12 @@ class Workshop:
                 self._stamp(stage, describe(self.output, stage.makes), {})
 
     def clear(self) -> None:
-        """Remove what is half made, of this run or of one that was killed."""
+        """Remove partial results, of this run or of one that was killed."""
         for path in self.output.glob(".partial-*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def discard(self, stage: Stage) -> None:
-        """Remove the folders of a stage whose result is needed no more."""
+        """Remove the folders of a stage whose result is no longer needed."""
         (self._stamps / f"{stage.name}.json").unlink(missing_ok=True)
         for folder in stage.makes:
             shutil.rmtree(self.output / folder, ignore_errors=True)
@@ -115,7 +115,7 @@ class Workshop:
             (self.output / folder).rmdir()
 
     def _materials(self, stage: Stage) -> dict[str, str]:
-        """A checksum of what is there of each of the stages that a stage needs."""
+        """A checksum of the files of each finished stage that a stage needs."""
         materials = {}
         for needed in stage.needs:
             stamp = self.stamp(needed.name)
@@ -146,7 +146,7 @@ class Workshop:
         return facts
 
     def _make_apart(self, stage: Stage) -> dict:
-        """Make folders apart, and move them; the old stamp goes first, the new one comes last."""
+        """Make folders elsewhere, then move them.  The stamp is removed first and written last."""
         partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=self.output))
         try:
             for folder in stage.makes:
@@ -174,7 +174,7 @@ class Workshop:
 
 
 def describe(root: Path, paths: Sequence[str]) -> dict[str, dict]:
-    """Return every file in ``paths`` with its checksum, size and time; all are on disk then."""
+    """Flush every file in ``paths`` to disk; return its checksum, size and time."""
     files = {}
     for name in paths:
         inside = sorted((root / name).rglob("*")) if (root / name).is_dir() else [root / name]
@@ -192,7 +192,7 @@ def describe(root: Path, paths: Sequence[str]) -> dict[str, dict]:
 
 
 def intact(path: Path, facts: dict) -> bool:
-    """Whether a file is as it was made; its text is looked at only if its time differs."""
+    """Whether a file is unchanged; its content is read only if its time differs."""
     try:
         status = path.stat()
     except OSError:

@@ -44,7 +44,7 @@ class Theme:
 
 
 #: After Okabe and Ito (2008): blue, vermilion, green, purple, orange, and grey; darker on a light
-#: background and brighter on a dark one, where the contrast needs it.
+#: background and brighter on a dark one, where contrast requires it.
 THEMES = {
     "light": Theme(
         background="#ffffff",
@@ -67,7 +67,7 @@ _DARK = ("#15181c", "#12405f", "#1c7fb5", "#6cc4ee", "#f2fbff")
 _LINES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-#: Common fonts with Japanese or Chinese characters, best first; other installed ones serve too.
+#: Common fonts with Japanese or Chinese characters, best first; other installed fonts are used too.
 _JAPANESE = (
     *("Noto Sans CJK JP", "Noto Sans JP", "Source Han Sans JP", "Source Han Sans", "IPAexGothic"),
     *("IPAGothic", "TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Meiryo"),
@@ -76,25 +76,24 @@ _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei", "SimHei"),
 )
-#: Fonts of mere boxes, one for each block of characters.
+#: Fonts that have only boxes, one for each block of characters.
 _PLACEHOLDERS = ("Last Resort",)
 _SHOWN = 12  # characters that a warning names
 
 
 def require() -> None:
-    # fairseq makes the root logger print everything, such as each font that matplotlib looks at.
+    # fairseq makes the root logger print everything, such as each font that matplotlib tries.
     logging.getLogger("matplotlib").setLevel(logging.WARNING)
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise UserError(
-            'figures are drawn by matplotlib: pip install "fairseq-hybrid-attn[analysis]" '
-            f"({error})"
+            f'figures need matplotlib: pip install "fairseq-hybrid-attn[analysis]" ({error})'
         ) from None
 
 
 def check_figure(path: Path) -> None:
-    """Check, before the work, that a figure can be written under this name."""
+    """Check up front that a figure can be written under this name."""
     if path.suffix.lower().removeprefix(".") not in FORMATS:
         raise UserError(f"{path}: a figure's name ends in one of .{', .'.join(FORMATS)}")
     require()
@@ -196,7 +195,7 @@ def render(figure: Figure, form: str) -> bytes:
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure, whole or not at all, in the format of the file's suffix."""
+    """Write a figure atomically, in the format of the file's suffix."""
     check_figure(path)
     content = render(figure, path.suffix.lower().removeprefix("."))
     with atomic_write(path) as file:
@@ -222,7 +221,7 @@ def fonts(text: str) -> list[str]:
     if missing:
         shown = " ".join(sorted(missing)[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
         print(
-            f"warning: no installed font has {shown}; the figure will show boxes in their place. "
+            f"warning: no installed font has {shown}; the figure will show boxes instead. "
             "For Japanese and Chinese install Noto Sans CJK (Debian, Ubuntu: fonts-noto-cjk)",
             file=sys.stderr,
         )

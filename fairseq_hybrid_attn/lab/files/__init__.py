@@ -1,1 +1,1 @@
-"""Files: text line by line, YAML, and results that are written whole or not at all."""
+"""Files: text line by line, YAML, and results that are written atomically."""

@@ -26,6 +26,6 @@ def as_json(content: object, sort_keys: bool = False) -> bytes:
 
 
 def write_json(path: Path, content: object, sort_keys: bool = False) -> None:
-    """Write a JSON file, whole or not at all."""
+    """Write a JSON file atomically."""
     with atomic_write(path) as file:
         file.write(as_json(content, sort_keys))

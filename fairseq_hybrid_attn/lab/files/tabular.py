@@ -14,8 +14,8 @@ from tabulate import tabulate
 class Grid:
     """Headings and rows of a table, whose cells are texts, numbers, or None for an empty one.
 
-    ``left``: how many columns, from the first, are aligned left and the others right; None: columns
-    of numbers are aligned right.
+    ``left``: the number of leading columns that are left-aligned; the others are right-aligned.
+    None: columns of numbers are right-aligned.
     """
 
     headings: Sequence[str]
@@ -25,7 +25,7 @@ class Grid:
 
     @classmethod
     def of(cls, records: Sequence[Mapping], columns: Mapping[str, str] | None = None) -> Grid:
-        """A row for each record; ``columns`` gives the key of each heading, by default itself."""
+        """A row for each record; ``columns`` maps headings to keys, by default to themselves."""
         if columns is None:
             columns = {key: key for key in records[0]} if records else {}
         return cls(list(columns), [[one[key] for key in columns.values()] for one in records])

@@ -1,6 +1,6 @@
 r"""Reading and writing text: UTF-8, one sentence a line, lines end at ``\n`` or ``\r\n`` alone.
 
-``str.splitlines`` would split at further characters, such as U+2028, that occur within the
+``str.splitlines`` would split at other characters too, such as U+2028, which occur within
 sentences of real corpora.
 """
 
@@ -23,7 +23,7 @@ DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 def decoded(stream: Iterable[bytes], place: object, first: int = 1) -> Iterator[str]:
     """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
-    For messages, ``place`` is where they are, and ``first`` the number of the first of them.
+    For messages, ``place`` is the location of the lines, ``first`` the number of the first.
     """
     for number, line in enumerate(stream, first):
         try:
@@ -75,12 +75,10 @@ def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:
 
 
 def require_equal(counts: dict[str, int], advice: str = "") -> None:
-    """Refuse texts, by their names, that do not have the same number of lines."""
+    """Refuse texts that differ in their numbers of lines, given by name."""
     if len(set(counts.values())) > 1:
         numbers = ", but ".join(f"{name} has {count:,} lines" for name, count in counts.items())
-        raise UserError(
-            f"{numbers}; line by line, they have to be translations of each other{advice}"
-        )
+        raise UserError(f"{numbers}; they must be translations of each other, line by line{advice}")
 
 
 def writing(path: Path) -> TextIO:
@@ -93,7 +91,7 @@ def write_lines(path: Path, content: Iterable[str]) -> None:
 
 
 class ParallelWriter(contextlib.ExitStack):
-    """The files of a parallel text, open to write: line n of each belongs together."""
+    """The files of a parallel text, open for writing; line n of each belongs together."""
 
     def __init__(self, *paths: Path):
         super().__init__()

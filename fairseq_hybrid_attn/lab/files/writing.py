@@ -1,4 +1,4 @@
-"""Writing results: where they may go, and whole or not at all."""
+"""Writing results: checks of where they go, and atomic writes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ...errors import UserError
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | None]) -> None:
-    """Check before the work that results, by their flags, can be written over nothing that is read.
+    """Check up front that output files, by flag, can be written and overwrite no input.
 
-    None, of a flag that is not given, is skipped on both sides.
+    None, for a flag that is not given, is skipped on both sides.
     """
     taken = {file_identity(path): f"{path} is one of the inputs" for path in inputs if path}
     for flag, path in outputs.items():
@@ -32,7 +32,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
 
 
 def file_identity(path: Path) -> tuple:
-    """Return what two names of one file share, links included; the file need not exist."""
+    """Return the same key for all names of a file, links included; the file need not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -42,18 +42,18 @@ def file_identity(path: Path) -> tuple:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name when complete; else an older one stays as it is."""
+    """Write a file that appears under its name when complete; until then, an older one stays."""
     # In the same directory, since a file cannot be renamed across file systems.
-    # Under a random name: in containers, many processes have the same number.
+    # Under a random name: in containers, many processes have the same ID.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())  # else a crash could leave the name with an empty file
+            os.fsync(file.fileno())  # else a crash could leave an empty file
         os.replace(temporary, path)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from error
     finally:
-        with contextlib.suppress(OSError):  # there is none after os.replace
+        with contextlib.suppress(OSError):  # it is gone after os.replace
             temporary.unlink()

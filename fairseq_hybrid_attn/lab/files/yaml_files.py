@@ -11,7 +11,7 @@ from ...errors import UserError
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a key that stands twice is a mistake; YAML itself takes the last."""
+    """YAML in which a duplicate key is an error; YAML itself takes the last."""
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
@@ -19,12 +19,12 @@ class _Loader(yaml.SafeLoader):
         for number, key in enumerate(keys):
             if key in keys[:number]:
                 mark = node.value[number][0].start_mark
-                raise yaml.constructor.ConstructorError(None, None, f"{key} is there twice", mark)
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key}", mark)
         return node
 
 
 def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
-    """Read a file that holds one mapping, with keys among the ``known`` ones; any if None."""
+    """Read a file that holds one mapping, whose keys must be ``known``; None: any keys."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
@@ -33,7 +33,7 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     content = {} if content is None else content
     if not isinstance(content, dict):
-        raise UserError(f"{path}: a mapping of keys to values is wanted")
+        raise UserError(f"{path}: must be a mapping from keys to values")
     if known is not None:
         check_keys(content, known, str(path))
     return content
@@ -48,7 +48,7 @@ def check_keys(mapping: dict, known: Iterable[str], where: str) -> None:
 
 
 def check_mappings(mapping: dict, keys: Iterable[str], where: str) -> None:
-    """Refuse other values under keys whose values are mappings, such as that of an empty key."""
+    """Refuse values that are not mappings, such as that of an empty key, under these keys."""
     for key in keys:
         if not isinstance(mapping.get(key, {}), dict):
             raise UserError(f"{where}: {key}: use a mapping from keys to values")

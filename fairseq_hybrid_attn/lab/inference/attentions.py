@@ -1,4 +1,4 @@
-"""What a model's attention does while the model is forced to decode a given translation.
+"""Observe a model's attention while the model is forced to decode a given translation.
 
 Any encoder-decoder of fairseq works, from this package or from fairseq.  A model whose encoder or
 decoder has no attention modules (LSTM, convolutional) gives what it has: the cross-attention that
@@ -81,7 +81,7 @@ class Attentions:
         if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
             raise UserError(
                 f"the model is a {type(model).__name__}, not an encoder-decoder; only models that "
-                "translate can be looked at"
+                "translate can be analysed"
             )
         self.model = model
         self.kinds = tuple(kinds)
@@ -124,7 +124,7 @@ class Attentions:
 
     @torch.no_grad()
     def observe(self, sample: dict, *, full_context: bool = False) -> list[Observed]:
-        """Look at each sentence of a batch; kinds that the model does not have are left out.
+        """Observe each sentence of a batch; kinds that the model does not have are left out.
 
         The target of ``sample`` is padded on the right.  ``full_context`` lets the decoder see the
         whole target (Garg et al. 2019), for a model that was trained to align so.
@@ -216,7 +216,7 @@ def _decode(model, previous: Tensor, encoder_out, full_context: bool):
     try:
         try:
             return model.decoder.extract_features(previous, **settings)
-        except NotImplementedError:  # then only with the projection to the vocabulary
+        except NotImplementedError:  # it can only return vocabulary scores too
             return model.decoder(previous, **settings)
     except TypeError as error:
         if full_context and "full_context_alignment" in str(error):
@@ -250,9 +250,9 @@ def watch(
     device: str = "cpu",
     **batches,
 ) -> Iterator:
-    """Look at sentences with their translations, in ``batches`` as of :func:`in_batches`.
+    """Observe sentences with their translations, in ``batches`` as for :func:`in_batches`.
 
-    Yield what ``use`` makes of each sentence's number (from 0) and what was seen; None if skipped.
+    Yield what ``use`` returns for each sentence's number (from 0) and attention; None if skipped.
     """
     attentions.model.to(device).eval()
 

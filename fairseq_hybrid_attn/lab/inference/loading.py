@@ -1,4 +1,4 @@
-"""Load a model; if that fails, say what is wrong with its file: fairseq's messages do not."""
+"""Load a model; if that fails, say what is wrong with its file, which fairseq does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means and deviations of numbers that come sentence by sentence."""
+"""Running means and deviations of numbers that come sentence by sentence."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class Sentences:
         )
 
     def __post_init__(self):
-        """Refuse text that has fairseq's own symbols as words: places would be counted wrongly."""
+        """Refuse text that has fairseq's own symbols as words: positions would be wrong."""
         words = self.dataset.src_dict
         symbols = {words.pad_word, words.eos_word}
         pairs = zip(self.source, self.target or self.source, strict=True)
@@ -94,7 +94,7 @@ class Sentences:
     def with_unknown(self) -> list[int]:
         """Numbers, from 0, of sentences with subwords that are not in the dictionary.
 
-        In a binarised set, the text of such a subword is lost, and whether its word continues.
+        A binarised set has lost the text of such a subword, and whether its word continues.
         """
         data = self.dataset
         sides = [(data.src, data.src_dict), (data.tgt, data.tgt_dict)]
@@ -149,9 +149,9 @@ def in_batches(
 ) -> Iterator:
     """Compute a result for each sentence, and yield them in the order of the text.
 
-    ``compute`` returns the results of a batch of fairseq's, in the order of its ``id``.  A batch
-    has ``max_tokens``: its sentences times the longer side of the longest one.  Of sentences to
-    ``skip`` (from 0), None is yielded.  ``progress`` is told how many more sentences are done.
+    ``compute`` returns the results of a fairseq batch, in the order of its ``id``.  A batch has at
+    most ``max_tokens``: its sentences times the longer side of the longest one.  For sentences to
+    ``skip`` (from 0), yield None.  ``progress`` is called with the number of sentences just done.
     """
     left_out = frozenset(skip)
     lengths = sentences.lengths

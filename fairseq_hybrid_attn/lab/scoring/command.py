@@ -1,10 +1,10 @@
-"""BLEU of a translation against the untouched reference, with signatures to repeat it by.
+"""BLEU of a translation against the untouched reference, with signatures to reproduce it.
 
 The translation is the output of fairseq-generate (--generated) or finished text (--hypotheses).
-Of the former, the subwords are joined and the words detokenised here.
+In the former, subwords are joined and words are detokenised here.
 
   bleu                 sacrebleu's default for the language, the number to report
-  tokenised_bleu       multi-bleu.perl over Moses words, as older papers have it
+  tokenised_bleu       multi-bleu.perl over Moses words, as in older papers
   compound_split_bleu  the same, words split at hyphens (get_ende_bleu.sh; WMT14 En-De)
   nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
   wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
@@ -17,7 +17,7 @@ reference itself, so the tokenisation of the training data does not matter.
 
 --test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text consists of these
 sets in this order, and each is scored.  The scores of the set "test" have plain names; without
-such a set, those of the whole text have.  The others are called bleu.news and the like.
+such a set, those of the whole text do.  The others are called bleu.news and the like.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "untouched text, one a line"
     add("--reference", required=True, type=Path, metavar="REF", help=text)
     add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
-    add("--scores", metavar="NAME,…", help="which to compute; bleu,tokenised_bleu or bleu")
+    add("--scores", metavar="NAME,…", help="which to compute (default: see above)")
     text = "kind of the tokens of OUT; none if fairseq-generate joined them (--post-process)"
     add("--subwords", choices=SUBWORDS, help=text)
     add("--tokenizer", choices=tuple(KINDS), help="how the words of OUT are tokenised")
@@ -114,7 +114,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         absent = [flag for flag, value in flags.items() if value is None]
         if absent:
             # No defaults: a wrong guess would only show as a lower score.
-            raise UserError(f"--generated needs {' and '.join(absent)} as well (none is a choice)")
+            raise UserError(f"--generated needs {' and '.join(absent)} as well (which may be none)")
     else:
         for flag, value in {**flags, "--missing": args.missing}.items():
             if value not in (None, "none", "error"):

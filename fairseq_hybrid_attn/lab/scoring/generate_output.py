@@ -1,4 +1,4 @@
-"""Translations to score: what fairseq-generate printed, made text again, or finished text."""
+"""Translations to score: the output of fairseq-generate as text, or finished text."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def read_generated(
 ) -> tuple[list[str], int]:
     """Read the output of fairseq-generate as detokenised text.
 
-    Its tokens are ``subwords`` (of ``words.SUBWORDS``) of words by ``tokenizer`` (of
-    ``tokenisers.KINDS``).  ``missing`` is ``error``, or ``empty`` to count a missing translation as
-    an empty one.  Return ``count`` translations, as many as the reference has sentences, in the
-    order of the corpus, and how many of them were missing.
+    ``subwords`` (one of ``words.SUBWORDS``) and ``tokenizer`` (one of ``tokenisers.KINDS``) say how
+    its words were split and tokenised.  ``missing`` is ``error``, or ``empty`` to count a missing
+    translation as an empty one.  Return ``count`` translations, as many as the reference has
+    sentences, in the order of the corpus, and how many of them were missing.
     """
     tokens, absent = _in_corpus_order(_read_hypotheses(path), count, missing)
     _warn_of_wrong_flags(tokens, subwords, tokenizer)
@@ -45,7 +45,7 @@ def read_generated(
 
 
 def join_subwords(tokens: str, kind: str) -> str:
-    """Join subwords (one of ``words.SUBWORDS``) to words as fairseq's ``--post-process`` does."""
+    """Join subwords (one of ``words.SUBWORDS``) into words as fairseq's ``--post-process`` does."""
     return post_process(tokens, kind.replace("-", "_"))
 
 

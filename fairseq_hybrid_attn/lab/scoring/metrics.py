@@ -1,7 +1,7 @@
-"""The scores that papers report, each by one name, each with a signature to repeat it by.
+"""The scores that papers report, each with a name and a signature to reproduce it.
 
-All are BLEU, computed by sacrebleu's code, on detokenised text but for the last.  They differ in
-the words that are counted, and in the smoothing where no n-gram of a length is right:
+All are BLEU, computed by sacrebleu's code, on detokenised text except for the last.  They differ in
+the words that are counted, and in the smoothing where no n-gram of some length matches:
 
 ===================  ==================================================================
 bleu                 sacrebleu's default for the language: comparable, the one to report
@@ -102,7 +102,7 @@ def build_metric(
     Japanese; without it, MeCab segments.
     """
     if name not in METRICS:
-        raise UserError(f"there is no score {name!r}; choose of {', '.join(METRICS)}")
+        raise UserError(f"there is no score {name!r}; choose from {', '.join(METRICS)}")
     if kytea_model is not None and (name, target_lang) != ("wat_bleu", "ja"):
         raise UserError(f"a KyTea model is for wat_bleu into ja, not for {name} into {target_lang}")
     if name in NEED_SPACES and target_lang in WITHOUT_SPACES:
@@ -181,10 +181,10 @@ def _nist_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     """mteval-v13a with -c (case counts), or without it if ``lowercase``.
 
     sacrebleu's tokenisation 13a and smoothing exp are that script's, so this metric equals
-    ``bleu``.  It is refused for zh, ja and ko, where it would take sentences for words.
+    ``bleu``.  It is refused for zh, ja and ko, where it would count sentences as words.
     The script prints four digits of a number from 0 to 1.  sacrebleu is 0 in two corner cases
     where the script is not.  If no word at all is right, the script smooths; if no translation
-    has four words, it takes the longer n-grams for right.
+    has four words, it counts the longer n-grams as right.
     """
     return Metric("nist_bleu", "NIST BLEU", sacrebleu(tokenize="13a", lowercase=lowercase))
 
@@ -254,7 +254,7 @@ def sacrebleu(**settings: object) -> BLEU:
 
 def multi_bleu(lowercase: bool) -> BLEU:
     """Build multi-bleu.perl's definition; ``lowercase`` is its flag -lc."""
-    # force: otherwise sacrebleu warns of tokenised text.
+    # force: otherwise sacrebleu warns about tokenised text.
     return BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
 
 

@@ -59,8 +59,8 @@ def paired_bootstrap(
     comparisons = {}
     for name, result in zip(systems, others, strict=True):
         p_value = result.p_value
-        # Of equal scores in all samples, sacrebleu gives the smallest p, that of the clearest
-        # difference.
+        # For scores that are equal in all samples, sacrebleu gives the smallest p, as for the
+        # clearest difference.
         if result.score == base.score and p_value == 1 / (samples + 1):
             p_value = 1.0
         comparisons[name] = _comparison(result, p_value)
@@ -113,10 +113,10 @@ def combined(
     lowercase: bool = False,
     samples: int = SAMPLES,
 ) -> Combined:
-    """Add up scores of one test set; ``terms`` are weights and translations of systems.
+    """Add up scores of one test set; ``terms`` are pairs of a weight and a system's translations.
 
-    Whether one system loses less than another when something is taken away is a difference of two
-    differences.  The same sentences are drawn for all systems, and the sum is computed of each
+    Whether one system loses less than another when something is removed is a difference of two
+    differences.  The same sentences are drawn for all systems, and the sum is computed for each
     draw.
     """
     check_parallel({f"term {n}": lines for n, (_, lines) in enumerate(terms, 1)}, references)

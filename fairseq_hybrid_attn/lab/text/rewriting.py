@@ -10,7 +10,7 @@ from ..engine.processes import in_order
 from ..files.text import lines
 from ..files.writing import atomic_write
 
-#: Lines that a worker rewrites at a time.
+#: The number of lines that a worker rewrites at a time.
 BLOCK = 1000
 
 

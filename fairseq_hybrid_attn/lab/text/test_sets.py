@@ -32,9 +32,9 @@ def read_test_sets(path: Path, sentences: int) -> TestSets:
 
 
 def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
-    """Return the sentences of each score, by what follows the metric in its name, such as ".NAME".
+    """Return the sentences of each score, by the suffix of its name, such as ".NAME".
 
-    ``sets`` is empty if there is only one, without a name.
+    ``sets`` is empty if there is a single set without a name.
     """
     found = {"": slice(0, sentences)}
     start = 0

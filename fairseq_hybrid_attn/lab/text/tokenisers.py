@@ -11,9 +11,9 @@ none               text unchanged, except white space and control characters
 given              text that is tokenised already, unchanged to the last byte
 =================  ==============================================================================
 
-Of any kind but given, tokens are separated by single spaces and contain no other white space:
-fairseq splits at every character that Python takes for white space, subword-nmt at the space
-alone, and they must see the same tokens.
+All kinds but given separate tokens by single spaces, and tokens contain no other white space.
+fairseq splits at every character that Python takes for white space, subword-nmt at the space alone;
+both must see the same tokens.
 
 Chinese is segmented by rjieba, jieba's algorithm in Rust.  jieba itself is not maintained, writes
 its dictionary to a shared temporary folder and prints when it loads; rjieba does neither.
@@ -41,13 +41,13 @@ KYTEA_MODEL = "KYTEA_MODEL"
 #: Line to line: text to tokens, or tokens to text.
 LineFunction = Callable[[str], str]
 
-#: Characters that end a string in C, or do things to a terminal; no language writes them.
+#: Characters that end a C string or control a terminal; no language uses them.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _SPACE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 
 
 def tokeniser(kind: str, lang: str, model: Path | None = None) -> LineFunction:
-    """Return the function that tokenises a line of ``lang``, by a kind of :data:`KINDS`.
+    """Return the function that tokenises a line of ``lang``; ``kind`` is one of :data:`KINDS`.
 
     Only kytea takes a model: the one given, or else that of the environment variable KYTEA_MODEL.
     """
@@ -58,10 +58,10 @@ def tokeniser(kind: str, lang: str, model: Path | None = None) -> LineFunction:
 
 
 def detokeniser(kind: str, lang: str) -> LineFunction:
-    """Return the function that makes text of a line of tokens: the inverse, within limits.
+    """Return the function that turns a line of tokens into text: the inverse, within limits.
 
-    Of Chinese and Japanese it removes the spaces, except between words of the Latin alphabet or
-    numbers; the tokens do not tell where the original had others.  MeCab and KyTea separate
+    For Chinese and Japanese it removes the spaces, except between words of the Latin alphabet or
+    numbers; the tokens do not show where the original had others.  MeCab and KyTea separate
     letters from digits, so that ``CO 2`` may have been either: it becomes ``CO2``.
     """
     return _kind(kind, lang).undo(lang)
@@ -92,17 +92,17 @@ def tokenise_file(
     """
     if kind == "kytea":
         model = kytea_model(model)
-    # Here too, so that a mistake shows before work starts; forked workers inherit it.
+    # Here too, so that a mistake shows before work starts; forked workers inherit the result.
     _cached_tokeniser(kind, lang, model)
     rewrite(source, destination, _tokenise_line, (kind, lang, lowercase, model), workers)
 
 
 def kytea_model(model: Path | None = None) -> Path:
-    """Return the KyTea model to use: ``model``, or the one that the environment names."""
+    """Return the KyTea model to use: ``model``, or the one named in the environment."""
     named = model or os.environ.get(KYTEA_MODEL)
     if not named:
         raise UserError(
-            "KyTea needs a model, which its package does not bring. Get data/model.bin of the "
+            "KyTea needs a model, which its package does not include. Get data/model.bin of the "
             "source release at http://www.phontron.com/kytea/, or a model from "
             "http://www.phontron.com/kytea/model.html (unpacked), and name the file with "
             f"{KYTEA_MODEL}=/path/to/model; or use the tokenizer mecab"
@@ -152,7 +152,7 @@ def _make_kytea(lang: str, model: Path | None) -> LineFunction:
         raise UserError(f"KyTea cannot read a model whose path has a space: {path}")
     module = _import("Mykytea", "kytea")
     try:
-        # Words alone, and no report of the loading.
+        # Words only, and no message on loading.
         kytea = module.Mykytea(f"-model {path} -notags -debug 0")
     except RuntimeError as error:
         raise UserError(f"{path} is not a model that KyTea can read: {error}") from error
@@ -189,10 +189,10 @@ def _join(line: str, classes: tuple[str, ...]) -> str:
 class Kind:
     """A way of tokenising."""
 
-    make: Callable[[str, Path | None], LineFunction]  # of language and model: tokenises a line
-    undo: Callable[[str], LineFunction]  # of the language: makes text of tokens
-    packages: tuple[str, ...] = ()  # what it needs, by the names in the package index
-    languages: tuple[str, ...] = ()  # those that it is for; all if empty
+    make: Callable[[str, Path | None], LineFunction]  # from language and model: tokenises a line
+    undo: Callable[[str], LineFunction]  # from the language: turns tokens into text
+    packages: tuple[str, ...] = ()  # required packages, by their PyPI names
+    languages: tuple[str, ...] = ()  # supported languages; all if empty
     spell: Callable[[str], LineFunction] = lambda lang: str  # spells a word as in tokens
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import UserError
 
 _PARAMETERS = re.compile(r"num\. shared model params: ([\d,]+)")
-_TAIL = 65536  # the bytes at the end of a log that surely hold its last record
+_TAIL = 65536  # bytes at the end of a log, enough to hold its last record
 
 # fairseq's commands write "time | INFO | name | message", fairseq-hydra-train "[time][name][INFO] -
 # message".
@@ -23,27 +23,27 @@ _INNER = re.compile(r"epoch \d+: +\d+ / \d+ (.*)")
 _VALID = re.compile(r"epoch \d+ \| valid on '([^']*)' subset \| (.*)")
 TRAINING = "train_inner"
 
-Records = dict[int, dict[str, float]]  # of an update: its values by name
+Records = dict[int, dict[str, float]]  # from the number of updates to values by name
 
 
 @dataclass
 class TrainingLog:
-    """The records of a training, in the order of their updates."""
+    """The records of a training run, in the order of their updates."""
 
-    # Means over the updates since the record before: loss, ppl, lr, ….
+    # Means over the updates since the previous record: loss, ppl, lr, ….
     training: Records = field(default_factory=dict)
     # By validation set: loss, ppl, bleu with --eval-bleu, ….
     validation: dict[str, Records] = field(default_factory=dict)
 
     def add(self, kind: str, updates: int, values: dict[str, float]) -> None:
-        """Add a record; where a training went back to a checkpoint, the later record counts."""
+        """Add a record; where training went back to a checkpoint, the later record counts."""
         records = self.training if kind == TRAINING else self.validation.setdefault(kind, {})
         if records and updates < next(reversed(records)):
             self.forget(updates - 1)
         records[updates] = values
 
     def forget(self, after: int) -> None:
-        """Drop the records after some updates: the training was resumed there."""
+        """Drop the records after a number of updates: training was resumed there."""
         for records in (self.training, *self.validation.values()):
             for updates in [updates for updates in records if updates > after]:
                 del records[updates]
@@ -52,8 +52,8 @@ class TrainingLog:
 def read_log(path: Path) -> TrainingLog:
     """Read all records of a log; refuse a file that has none.
 
-    A training that was resumed at a checkpoint wrote some updates twice: the later record counts.
-    Values may be infinite or not a number.  Other lines, and lines that are cut off, are skipped.
+    Training that was resumed at a checkpoint logs some updates twice: the later record counts.
+    Values may be infinite or NaN.  Other lines, and lines that are cut off, are skipped.
     """
     log = TrainingLog()
     for line in _text(path).split("\n"):
@@ -68,8 +68,8 @@ def read_log(path: Path) -> TrainingLog:
             log.add(*record)
     if not (log.training or log.validation):
         raise UserError(
-            f"{path} has no records of a training; name what fairseq-train printed, with "
-            "--log-format json (its --log-file has none of it)"
+            f"{path} has no training records; give what fairseq-train printed, with "
+            "--log-format json (its --log-file does not have them)"
         )
     return log
 
@@ -89,7 +89,7 @@ def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None
     if message.startswith("{"):
         try:
             found = json.loads(message)
-        except ValueError:  # another line, or one that is not written to its end
+        except ValueError:  # another line, or an incomplete one
             return None
         mark = "" if kind == TRAINING else f"{kind}_"  # valid_loss, of the set "valid"
         texts = {name.removeprefix(mark): value for name, value in found.items()}
@@ -117,7 +117,7 @@ def _number(text: object) -> float | None:
 def parameters(log: Path) -> int:
     found = _PARAMETERS.findall(_text(log))
     if not found:
-        raise UserError(f"{log} does not tell the number of parameters; is it fairseq-train's?")
+        raise UserError(f"{log} does not state the number of parameters; is it from fairseq-train?")
     return int(found[-1].replace(",", ""))
 
 
@@ -130,6 +130,6 @@ def last_record(log: Path) -> dict | None:
     except OSError:
         return None
     for record in reversed(re.findall(r"\| train_inner \| (.*)", tail)):
-        with contextlib.suppress(ValueError):  # not written to its end yet
+        with contextlib.suppress(ValueError):  # still incomplete
             return json.loads(record)
     return None

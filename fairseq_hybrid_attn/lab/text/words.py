@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import UserError
 
-#: How words are split: not at all, with ``@@`` after a piece that another one continues, with
-#: U+2581 before a piece that begins a word.
+#: How words are split: not at all, with ``@@`` after each piece but a word's last, with U+2581
+#: before a word's first piece.
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
 #: Languages written without spaces, which neither Moses nor mteval-v13a splits into words.
@@ -28,7 +28,7 @@ Words = list[list[int]]  # for each word, the places of its pieces in the senten
 
 
 def words_of(pieces: Sequence[str], kind: str) -> Words:
-    """Return the pieces of each word, counted from 0; together all pieces, in order.
+    """Return the pieces of each word, counted from 0; together they are all pieces, in order.
 
     A mark without text (a lone ``@@`` or U+2581) belongs to the word that follows it, at the end
     to the one before it.  Only a sentence without any text has pieces but no words.  ``pieces``
@@ -51,7 +51,7 @@ def words_of(pieces: Sequence[str], kind: str) -> Words:
 
 
 def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
-    """Refuse sentences with the marks of another kind of pieces alone: words would be wrong.
+    """Refuse sentences that have only the marks of another kind: words would be wrong.
 
     With the kind ``none`` there is only a warning, since pieces may be meant as words.
     """
@@ -66,7 +66,7 @@ def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
     if kind == "none" and others:
         print(f"warning: --subwords none, but the text looks like {others}", file=sys.stderr)
     elif others and not seen.get(kind):
-        raise UserError(f"--subwords {kind}: the text has no mark of that, but those of {others}")
+        raise UserError(f"--subwords {kind}: the text has no such marks, but those of {others}")
 
 
 def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
@@ -100,7 +100,7 @@ def _membership(words: Words, pieces: int, dtype) -> np.ndarray:
 def piece_links(
     links: frozenset[tuple[int, int]], source: Words, target: Words
 ) -> frozenset[tuple[int, int]]:
-    """Return the links between all pieces of words that are linked: attention to any is right."""
+    """Return links between all pieces of linked words: attention to any of them is right."""
     return frozenset(
         (i, j)
         for source_word, target_word in links

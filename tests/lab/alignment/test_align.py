@@ -260,7 +260,7 @@ def test_refusals(data):
             ),
             (
                 "--output o --source odd.de --target odd.en --subwords subword-nmt",
-                "--subwords subword-nmt: the text has no mark of that",
+                "--subwords subword-nmt: the text has no such marks",
             ),
             ("--output o --gen-subset train7", "--gen-subset train7"),
             ("--output o --max-tokens 0", "--max-tokens 0"),

@@ -180,7 +180,7 @@ def test_text_has_the_marks_of_its_subwords(capsys):
         check_kind([["a", "b"]], kind)  # no word of it is split
         check_kind([[*bpe, *pieces]], kind)  # both marks: one of them is text
         check_kind([], kind)
-        with pytest.raises(UserError, match=f"--subwords {kind}: the text has no mark of that"):
+        with pytest.raises(UserError, match=f"--subwords {kind}: the text has no such marks"):
             check_kind([["x"], wrong], kind)
     assert not capsys.readouterr().err
     check_kind([bpe], "none")

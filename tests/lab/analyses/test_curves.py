@@ -135,7 +135,7 @@ def test_parameters_and_the_last_record(folder):
     path.write_text("".join(f"{inner(n, 5)}\n" for n in range(2000)))  # longer than what is read
     assert last_record(path)["num_updates"] == "1999"
     assert last_record(log(folder, BEGUN)) is None and last_record(folder / "none") is None
-    for name, said in (("train.log", "does not tell the number"), ("none", "cannot be read")):
+    for name, said in (("train.log", "does not state the number"), ("none", "cannot be read")):
         with pytest.raises(UserError, match=said):
             parameters(folder / name)
 

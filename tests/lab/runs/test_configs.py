@@ -446,7 +446,7 @@ def test_files_of_another_form_and_unknown_names_are_told(tmp_path):
     check_refusals(
         [
             ("train: [unclosed\n", r"toy/table1\.yaml is not YAML"),
-            (rows_last + "  plain: {}\n", r"toy/table1\.yaml .*plain is there twice"),
+            (rows_last + "  plain: {}\n", r"toy/table1\.yaml .*duplicate key plain"),
         ],
         lambda text: path.write_text(text) and load_table("toy/table1", tmp_path),
     )

@@ -137,7 +137,7 @@ def test_wrong_choices(numbered):
     Path("folder").mkdir()
     check_command_refusals(
         [
-            ("--last-updates 1 --last-epochs 1 .", "exclude each other"),
+            ("--last-updates 1 --last-epochs 1 .", "mutually exclusive"),
             ("--last-updates 1 . checkpoint1.pt", "give one directory"),
             ("--last-updates 1 nowhere", "nowhere is not a directory"),
             ("--up-to 3 checkpoint1.pt checkpoint2.pt", "--up-to limits"),

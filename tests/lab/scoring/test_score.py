@@ -253,7 +253,7 @@ def test_refusals():
             ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
             (f"{text} --tokenizer moses", "--tokenizer moses goes with --generated"),
             (f"{text} --missing empty", "--missing empty goes with --generated"),
-            (f"{text} --scores blue", "there is no score 'blue'; choose of bleu, tok"),
+            (f"{text} --scores blue", "there is no score 'blue'; choose from bleu, tok"),
             (f"{text} --scores bleu,", "there is no score ''"),
             (f"{text} --scores bleu,bleu", "--scores: bleu twice"),
             *(

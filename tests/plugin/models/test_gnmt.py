@@ -80,8 +80,8 @@ def test_settings_that_do_not_fit():
     for alpha, settings, message in (
         (0.6, {"lenpen": 0.6}, r"--lenpen 0.6 and --gnmt-lenpen 0.6: a hypothesis has one"),
         (0.6, {"lenpen": 1, "unnormalized": True}, r"--unnormalized: .* use --gnmt-lenpen 0"),
-        (-0.1, {}, r"--gnmt-lenpen -0.1: use a number from 0"),
-        (math.nan, {}, r"--gnmt-lenpen nan: use a number from 0"),
+        (-0.1, {}, r"--gnmt-lenpen -0.1: use 0 or more"),
+        (math.nan, {}, r"--gnmt-lenpen nan: use 0 or more"),
     ):
         with pytest.raises(UserError, match=message):
             task(alpha).build_generator([build_tiny("mma")], Namespace(**settings))

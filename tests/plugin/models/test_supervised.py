@@ -299,7 +299,7 @@ def test_alignments_that_do_not_fit_are_refused(monkeypatch):
             "line 4: 0--1, but the source has 5 tokens and the target 2",
         ]
         assert "and 7 more" in refusal([[(1, 1)]] * 12, [[4]] * 12, [[4]] * 12)
-        assert "no link at all" in refusal([[]] * 4)
+        assert "the alignments have no links" in refusal([[]] * 4)
 
 
 SYMBOLS = 8

@@ -3,7 +3,7 @@
 A program computes a block of queries (or of keys) of one head of one sentence.  Positions count
 from the first key, so query i is at position i + M - N.  Pointers are in capitals.  Letters of
 strides: ``l`` branch or side, ``b`` sentence, ``h`` head, ``n`` and ``m`` position.  The last
-dimension, of width DK, has stride 1 and is filled up with zeros to D, a power of two.
+dimension, of width DK, has stride 1 and is padded with zeros to D, a power of two.
 
 In each row, the numbers of the branches (log-sum-exp, delta) are followed by those of the sides:
 ``LSE`` and ``DELTA`` are ``[l + 2, b * h, n]``.

@@ -1,4 +1,4 @@
-"""A folder with untrained models and text to look at, made in a moment and in this process."""
+"""A folder with untrained models and text to analyse, made quickly and in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention problems, every way of solving them, and how exactly each must.
+"""Attention problems, every way of solving them, and the required precision.
 
 Settings of problems come from a covering array: every pair of values of two factors occurs in
 at least one problem.  The reference in double precision says what is right.
@@ -116,7 +116,7 @@ def covering(factors: dict[str, list]) -> list[dict]:
 
 
 def drawn(seed: int) -> dict:
-    """Settings by chance."""
+    """Random settings."""
     draw = random.Random(seed)
     factors = FACTORS["more"] | {"lengths": [(n, n) for n in range(1, 80)] + [(30, 45), (1, 140)]}
     chosen = {name: draw.choice(choices) for name, choices in factors.items()}
@@ -139,7 +139,7 @@ def make(
     device="cpu",
     **settings,
 ):
-    """A random problem; of several sentences, one has no padding and one has nothing else.
+    """A random problem; of several sentences, one has no padding and one nothing else.
 
     Where scores are exact in single precision, as queries and keys of few bits make them, what
     is measured is what a path does with them.
@@ -196,7 +196,7 @@ def _padding(b, m, padded, generator):
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A path, and what is set to send it a certain way: ``(module, name, value)`` each."""
+    """A path, and what is set to force one way through it, as ``(module, name, value)``."""
 
     path: str
     settings: tuple[tuple, ...] = ()
@@ -259,7 +259,7 @@ def able(problem) -> dict[str, Way]:
 
 
 def tensors(problem) -> dict:
-    """Those that there are, by name."""
+    """The tensors that are not None, by name."""
     named = {name: getattr(problem, name) for name in ("q", "k", "v", "bias", "mix")}
     return {name: x for name, x in named.items() if x is not None}
 
@@ -293,7 +293,7 @@ def check(problem, *, ways=None, learned="outputs", rounding=False, told=""):
 
     The bounds are 5e-6 for outputs and 2e-5 for gradients (of the largest if that is more than
     1), and 1e-12 in double precision.  With ``rounding``, outputs may be off by 1.5 times what
-    the reference in the same precision is.  Exact zeros are wanted where no key is seen.
+    the reference in the same precision is.  Exact zeros are required where no key is seen.
     """
     single = problem.q.dtype == torch.float32
     bound, gradient_bound = (5e-6, 2e-5) if single else (1e-12, 1e-12)

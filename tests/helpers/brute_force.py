@@ -1,4 +1,4 @@
-"""Patterns, spelled out again as conditions on i and j."""
+"""Patterns, written again as conditions on i and j."""
 
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 

@@ -1,7 +1,7 @@
-"""fairseq's commands and ours, run as a user runs them: each in a process of its own.
+"""fairseq's commands and ours, run as a user runs them: each in a separate process.
 
 A new process takes seconds to import fairseq.  These are forked from a server that has imported it
-and has done nothing else.  Commands of ours that only read and print run in the tests' own process.
+and has done nothing else.  Our commands that only read and print run in the tests' own process.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MODULES = {
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }
 SERVER = multiprocessing.get_context("forkserver")
-#: What a training and a translation import, some of it when they begin.
+#: What training and translation import, partly when they begin.
 SERVER.set_forkserver_preload(
     [
         *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
@@ -45,7 +45,7 @@ SERVER.set_forkserver_preload(
         *("torch._dynamo", "torch.profiler"),
     ]
 )
-#: Commands of ours that run in this very process.
+#: Our commands that run in this process.
 READ_AND_PRINT = ("table", "show", "runs", "aer")
 TINY_FLAGS = (
     "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
@@ -81,7 +81,7 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
         done = run_here(list(map(str, arguments)), cwd)
     elif not variables:
         done = run_forked(MODULES[name], arguments, cwd, stdin)
-    else:  # a process may read variables when it imports
+    else:  # a process may read variables on import
         done = subprocess.run(
             command(name, *arguments),
             cwd=cwd,
@@ -100,7 +100,7 @@ def run(name, *arguments, cwd, expect=0, stdin="", **variables) -> subprocess.Co
 
 
 def run_here(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess:
-    """Run a command of ours in this process."""
+    """Run one of our commands in this process."""
     out, err = io.StringIO(), io.StringIO()
     status: object = 0
     streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)

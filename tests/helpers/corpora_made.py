@@ -71,7 +71,7 @@ def pairs_of(output, part, kind="raw"):
 
 
 def recipe(name="own", kind="subword-nmt", size=30, joint=True):
-    """A recipe with as few subwords as such a text has."""
+    """A recipe with few subwords, as for such a small text."""
     return replace(load_corpus(name, CONFIGS), subwords=Subwords(kind, size, joint))
 
 

@@ -8,7 +8,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from models import PRENORM, build_stock, build_tiny, pad, task_of
 
-#: The longest first, which fairseq's LSTM wants.
+#: The longest first, as fairseq's LSTM requires.
 SOURCES = [[4, 5, 6, 7, 8, 9, 10, 11, 2], [4, 4, 4, 6, 12, 2], [9, 8, 7, 2], [5, 2]]
 TARGETS = [[6, 5, 2], [4, 5, 6, 7, 8, 9, 2], [7, 2], [12, 5, 2]]
 
@@ -83,7 +83,7 @@ def build(name):
 
 
 def sample(sources=SOURCES, targets=TARGETS, left=True):
-    """Make a batch of fairseq's; ``left``: where the source is padded."""
+    """Make a fairseq batch; ``left``: pad the source on the left."""
     before = [[2, *target[:-1]] for target in targets]
     return {
         "id": torch.arange(len(sources)),

@@ -31,7 +31,7 @@ def sentences(count: int, seed: int, low: int = 4, high: int = 9) -> list[str]:
 
 
 def worse(lines: list[str], share: float, seed: object) -> list[str]:
-    """The lines, with so large a share of the words replaced."""
+    """The lines, with this share of the words replaced."""
     choose = random.Random(str(seed))
     return [
         " ".join(word if choose.random() > share else choose.choice(WORDS) for word in line.split())
@@ -62,7 +62,7 @@ class MadeWorkspace:
         )
 
     def copy(self, folder: Path) -> MadeWorkspace:
-        """The same in another folder, to be changed."""
+        """A copy in another folder, to be changed."""
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return MadeWorkspace(folder)
 

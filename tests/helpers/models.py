@@ -138,7 +138,7 @@ def check_incremental(model, steps: int = 9) -> None:
 
 
 def gradients(model) -> dict[str, torch.Tensor]:
-    """The gradients of a model's parameters by name; the model gets rid of them."""
+    """The gradients of a model's parameters by name; they are cleared in the model."""
     found = {name: parameter.grad for name, parameter in model.named_parameters()}
     model.zero_grad()
     return found

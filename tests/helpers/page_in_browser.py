@@ -14,7 +14,7 @@ def chromium():
     names = ("chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
-        pytest.skip("there is no Chromium to try the page in (Debian: apt install chromium)")
+        pytest.skip("there is no Chromium to test the page in (Debian: apt install chromium)")
     flags = "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync "
     flags += "--disable-background-networking --disable-component-update"
     with sync_api.sync_playwright() as playwright:
@@ -24,7 +24,7 @@ def chromium():
 
 
 class Shown:
-    """A page in the browser, and its faults."""
+    """A page in the browser, and its errors."""
 
     def __init__(self, browser, path, scheme="light"):
         size = {"width": 1300, "height": 900}

@@ -67,12 +67,12 @@ FILES = {
 
 
 def with_rows(table: dict, **rows: dict) -> dict:
-    """A table, some of whose rows are other ones."""
+    """A table with some of its rows replaced."""
     return {**copy.deepcopy(table), "rows": {**table["rows"], **rows}}
 
 
 def write_configs(folder: Path, **changed: dict) -> Path:
-    """Write a folder of configurations: :data:`FILES`, of which some are other ones."""
+    """Write a folder of configurations: :data:`FILES`, some of them replaced."""
     for name, content in {**FILES, **changed}.items():
         write_yaml(folder / name, content)
     return folder

@@ -8,15 +8,15 @@ With the links A of an alignment and, of a gold alignment, the sure links S and 
 
 The rates of a corpus come from its counts, summed over the sentences; they are not means of the
 sentences' rates.  A rate with denominator 0 is undefined, None: precision without links, recall
-without sure ones, AER without either.  A sentence without AER does not change the corpus' AER,
+without sure ones, AER without either.  A sentence without AER does not change the corpus's AER,
 whatever its possible links; such sentences are listed.
 
 All rates are in per cent, as papers print them.
 
-Whether a rate is better than another by chance is told by bootstrap resampling, as for BLEU (see
-:mod:`..scoring.significance`), of sentences, the same for all systems.  Two details differ from
-sacrebleu's, since this rate is coarser: a draw that differs exactly as much counts as chance, and
-quantiles are interpolated.
+Bootstrap resampling of sentences shows whether a difference may be due to chance, as for BLEU (see
+:mod:`..scoring.significance`).  All systems share the draws.  Two details differ from sacrebleu,
+since this rate is coarser: a draw that differs exactly as much counts as chance, and quantiles are
+interpolated.
 """
 
 from __future__ import annotations

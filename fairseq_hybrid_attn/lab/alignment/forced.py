@@ -85,9 +85,9 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
 
 
 def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = False) -> list[Tensor]:
-    """The cross-attention of all layers and heads in a batch of fairseq's, its target padded right.
+    """The cross-attention of all layers and heads in a fairseq batch; its target is padded right.
 
-    It is ``[layers, heads, t, s]`` of each sentence, without padding; t and s count end symbols.
+    It is ``[layers, heads, t, s]`` for each sentence, without padding; t and s count end symbols.
     ``full_context`` lets the decoder see the whole target (Garg et al. 2019), for a model that was
     trained to align this way.
     """
@@ -104,7 +104,7 @@ class Aligner:
     Attributes:
         read_step: take a target piece's attention from the step that reads it, not from the one
             that predicts it.
-        full_context: as of :func:`cross_attention`.
+        full_context: as for :func:`cross_attention`.
     """
 
     model: nn.Module
@@ -125,10 +125,10 @@ class Aligner:
         use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
         **batches,
     ) -> Iterator:
-        """Align sentences with their translations, in ``batches`` as of :func:`in_batches`.
+        """Align sentences with their translations, in ``batches`` as for :func:`in_batches`.
 
-        Yield, in their order, what ``use`` makes of each aligned sentence, which is large; None
-        for one that is skipped.
+        Yield, in order, what ``use`` returns for each aligned sentence, which is large; None for a
+        skipped one.
         """
 
         def compute(sample: dict) -> Iterator:

@@ -40,7 +40,7 @@ def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
     if lengths is not None and len(lines) != len(lengths):
         raise UserError(
             f"{path} has {len(lines):,} lines, but the text has {len(lengths):,}; "
-            "there has to be one for each sentence, empty if it has no links"
+            "give one for each sentence, empty if it has no links"
         )
     for number, line in enumerate(lines, start=1):
         links = set()
@@ -81,7 +81,7 @@ class Gold:
     """A gold file."""
 
     sentences: list[GoldSentence]
-    remarks: list[str] = field(default_factory=list)  # what is odd in the file
+    remarks: list[str] = field(default_factory=list)  # oddities of the file
     left_out: int = 0  # number of links beyond their sentence
 
 
@@ -107,7 +107,7 @@ def read_gold(
     word 0 stands for no word, and its links are left out.
 
     Args:
-        base: the number of the first word, 0 or 1; no file says it for sure.
+        base: the number of the first word, 0 or 1, which no file states.
         reverse: the file has the target word before the source word.
         lengths: the numbers of words; links beyond them are left out, with a remark.
         sentences: their number, unless there are lengths; ``naacl`` needs one of the two.
@@ -120,8 +120,8 @@ def read_gold(
         entries, count = _line_links(path, lines), len(lines)
     else:
         raise UserError(
-            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; there has to be "
-            "one for each, empty if it has no links (or --gold-format naacl: a line for each link)"
+            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; give one "
+            "for each, empty if it has no links (or --gold-format naacl: a line for each link)"
         )
 
     gold = Gold(sentences=[])
@@ -136,7 +136,7 @@ def read_gold(
                     continue
                 raise UserError(
                     f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
-                    "from 1; do they from 0 (--gold-base 0)?"
+                    "from 1; should they count from 0 (--gold-base 0)?"
                 )
         link = entry.words[0] - base, entry.words[1] - base
         if reverse:

@@ -29,7 +29,7 @@ from .link_files import Links, read_pharaoh
 #: The number of words in the longest sentence that eflomal aligns.
 LONGEST = 1023
 
-#: The ways to make one alignment of two directions.
+#: The ways to merge two directions into one alignment.
 SYMMETRISATIONS = (
     "grow-diag-final-and",
     "grow-diag",
@@ -95,7 +95,7 @@ def align_words(
 ) -> tuple[list[Links], list[Links]]:
     """Align sentences and their translations with eflomal, in both directions.
 
-    ``length`` of the sampling is relative to eflomal's default.  ``priors`` is a file to start
+    ``length``, of the sampling, is relative to eflomal's default.  ``priors`` is a file to start
     from; ``priors_out`` is written from this text, for aligning others later.
 
     Returns:
@@ -140,7 +140,7 @@ def load_eflomal():
 
 
 def symmetrise(forward: Links, backward: Links, how: str) -> Links:
-    """Make one alignment of two directions, by one of ``SYMMETRISATIONS``."""
+    """Merge two directions into one alignment, by one of ``SYMMETRISATIONS``."""
     simple = {
         "forward": forward,
         "backward": backward,

@@ -27,7 +27,7 @@ def draw(models: list[ModelGates], theme: str = "light") -> style.Figure:
 
 
 def _named(models: list[ModelGates], model: ModelGates, place: tuple) -> str:
-    """The label of a line: as much as tells it from the others."""
+    """The label of a line: enough to distinguish it from the others."""
     what = f"{place[0]}, {place[1]}"
     return f"{model.name}: {what}" if len(models) > 1 else what
 

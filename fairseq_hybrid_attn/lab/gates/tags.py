@@ -1,4 +1,4 @@
-"""Parts of speech of words: from a file, or from a tagger that brings its model.
+"""Parts of speech of words: from a file, or from a tagger that includes its model.
 
 The tagset is that of the hybrid-gate paper's Fig. 4, the universal one of Petrov et al. 2012 ("A
 Universal Part-of-Speech Tagset") with SYM for symbols and punctuation.  Tables here, after those of
@@ -147,7 +147,7 @@ def _jieba() -> Tagger:
 
 
 def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> list[str]:
-    """Tags of words from the ``tokens`` (text and tag) of a tagger that splits the text otherwise.
+    """Tags of words from the ``tokens`` (text, tag) of a tagger that splits the text differently.
 
     A word gets the tag that most of its characters have; of several, that of the last token, which
     in Japanese and Chinese is the head.  White space does not count.

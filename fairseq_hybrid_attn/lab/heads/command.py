@@ -17,7 +17,7 @@ means over all positions, for the heads of a layer (and branch) that have the sa
 and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
 attention, 1 = no key in common), between the heads of a branch and between the branches; and
 the position disagreement of Li et al. (2018), the larger the more different.  --json and --csv
-have every head; --json also has the divergence of each two heads.
+have every head; --json also has the divergence of each pair of heads.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def entropies(weights: np.ndarray) -> np.ndarray:
 
 
 def divergences(weights: np.ndarray) -> np.ndarray:
-    """Jensen-Shannon divergence of each two heads in bits, summed over the queries.
+    """Jensen-Shannon divergence of each pair of heads in bits, summed over the queries.
 
     ``weights [u, n, m]`` give ``[u, u]``.
     """
@@ -93,8 +93,8 @@ def divergences(weights: np.ndarray) -> np.ndarray:
 class HeadsOfLayer:
     """Where the heads of a layer look and how much they differ, over many sentences.
 
-    ``divergences [l * h, l * h]`` of each two heads are summed over the queries, as are, of each
-    branch, ``overlaps [l]``: sum_a sum_b sum_j w^a_ij w^b_ij.
+    ``divergences [l * h, l * h]`` of each pair of heads are summed over the queries, as are the
+    ``overlaps [l]`` of each branch: sum_a sum_b sum_j w^a_ij w^b_ij.
     """
 
     def __init__(self, kind: str, layer: Layer):
@@ -122,7 +122,7 @@ class HeadsOfLayer:
         self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
 
     def rows(self) -> list[dict]:
-        """A record for each head: what it is, and its ``MEASURES``; None where there is none."""
+        """A record for each head: what it is, and its ``MEASURES``; None where undefined."""
         return [
             {
                 **{"kind": self.kind, "layer": self.number, **unit},

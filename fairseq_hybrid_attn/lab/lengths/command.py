@@ -38,7 +38,7 @@ from .systems import add_bounds, add_systems, check_systems, count_words, other_
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_systems(parser)
     parser.add_argument(
-        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one a line"
+        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one per line"
     )
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     parser.add_argument(
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     add_bounds(parser)
     source = parser.add_argument_group("source, whose words are counted")
-    source.add_argument("--source", required=True, type=Path, metavar="FILE", help="one a line")
+    source.add_argument("--source", required=True, type=Path, metavar="FILE", help="one per line")
     source.add_argument(
         "--source-subwords", choices=SUBWORDS, default="none", help="what FILE is split into"
     )

@@ -13,7 +13,7 @@ _SHARED = 0.5
 def draw(
     groups: list[GroupScores], systems: list[str], label: str, theme: str = "light"
 ) -> style.Figure:
-    """Draw points with 95 % intervals, a line a system; a group without sentences is a gap."""
+    """Draw points with 95 % intervals, a line per system; a group without sentences is a gap."""
     with style.theme(theme, texts=[*systems, label]) as colours:
         figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)
         axes = figure.subplots()

@@ -1,6 +1,6 @@
 """BLEU by the length of the source sentence (MMA, Fig. 2; after Bahdanau et al. 2015).
 
-The test set is divided into groups by the number of words of the source sentence. Each group is
+The test set is divided into groups by the number of words of the source sentence.  Each group is
 scored as a separate corpus: BLEU over all of its n-grams, not a mean over sentences.
 MMA's groups are (0,10], (10,20], … (50,∞).  The paper does not say what it counts; **[reading]**
 words of the tokenised source, before they are split into subwords.
@@ -51,7 +51,7 @@ def word_counts(lines: Iterable[str]) -> list[int]:
 
 
 def length_ratio(metric: Metric, translations: list[str], references: list[str]) -> Score:
-    """Words of the translations for each word of the references, as a metric counts words.
+    """Words in the translations per word in the references, as a metric counts words.
 
     sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
     """
@@ -172,7 +172,7 @@ def score_by_length(
     """Score systems, translations as text by name, on each group of sentences.
 
     ``score`` is one of ``scoring.metrics.METRICS``, ``lengths`` are words of the source sentences;
-    ``progress`` passes on the groups one by one.
+    ``progress`` wraps the iteration over groups.
     """
     check_parallel({**systems, "the source": lengths}, references)
     metric = build_metric(score, target_lang, lowercase)

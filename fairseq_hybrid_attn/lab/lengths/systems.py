@@ -37,7 +37,7 @@ class System:
 
 def add_systems(parser: argparse.ArgumentParser) -> None:
     for flag, help_ in {
-        "--hypotheses": "a system's translations, detokenised, one a line; may be repeated",
+        "--hypotheses": "a system's translations, detokenised, one per line; may be repeated",
         "--generated": "a system's output of fairseq-generate; may be repeated",
     }.items():
         parser.add_argument(
@@ -60,14 +60,14 @@ def add_bounds(parser: argparse.ArgumentParser) -> None:
         type=_bounds,
         default=BOUNDS,
         metavar="N,N,…",
-        help="most words of each group but the last (default: 10,20,30,40,50)",
+        help="most words in each group but the last (default: 10,20,30,40,50)",
     )
 
 
 def _bounds(text: str) -> tuple[int, ...]:
     numbers = [positive(word) for word in text.split(",")]
     if sorted(set(numbers)) != numbers:
-        raise argparse.ArgumentTypeError(f"{text!r}: use numbers that rise")
+        raise argparse.ArgumentTypeError(f"{text!r}: use increasing numbers")
     return tuple(numbers)
 
 
@@ -78,7 +78,7 @@ def check_systems(systems: Sequence[System], needed: Mapping[str, str | None]) -
         if names.count(name) > 1:
             raise UserError(f"two systems are called {name}; give each its own name")
     if any(one.generated for one in systems):
-        flags.require(needed, "--generated needs {} as well (none is a choice)")
+        flags.require(needed, "--generated needs {} as well (which may be none)")
         return
     for flag, value in needed.items():
         if value not in (None, "none"):

@@ -136,7 +136,7 @@ def wanted(
 ) -> list[int]:
     """The sentences (from 0) to show.
 
-    Those ``before``, of another model; or those that ``flag`` names; else the first possible ones.
+    Those ``before``, of another model; or those that ``flag`` names; else the first usable ones.
     """
     every = range(len(loaded.sentences))
     numbers = before or model_args.chosen(flag, value or "all", len(every))

@@ -123,7 +123,7 @@ def sentence_maps(
     subwords: str,
     wanted: Sequence[str] = UNITS,
 ) -> SentenceMaps:
-    """Make the maps of a sentence, of these subwords, from what attentions did with it."""
+    """Make the maps of a sentence in these subwords from its attentions."""
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.
     sides = {
@@ -184,5 +184,5 @@ def maps_of(
 
 
 def _words(pieces: list[str], subwords: str) -> Words:
-    """Words that have all pieces, also in a sentence of nothing but marks."""
+    """Words that contain all pieces, even in a sentence of nothing but marks."""
     return words_of(pieces, subwords) or [list(range(len(pieces)))]

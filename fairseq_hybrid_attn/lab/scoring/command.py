@@ -39,9 +39,9 @@ from .metrics import Metric, Score, build_metric, default_scores, language
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:")
-    text = "detokenised translations, one a line"
+    text = "detokenised translations, one per line"
     add("--hypotheses", type=Path, metavar="FILE", help=text)
-    text = "untouched text, one a line"
+    text = "untouched text, one per line"
     add("--reference", required=True, type=Path, metavar="REF", help=text)
     add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     add("--scores", metavar="NAME,…", help="which to compute (default: see above)")

@@ -81,7 +81,7 @@ def test_base_and_direction(tmp_path):
     assert "no link has a word 0" in told.remarks[0]
 
 
-def test_links_beyond_the_sentence_are_told_and_left_out(tmp_path):
+def test_links_beyond_the_sentence_are_reported_and_left_out(tmp_path):
     path = write(tmp_path / "g", "0-0 2-2", "1-1 1p2 2-0")
     for reverse in (False, True):
         found = read_gold(path, base=0, reverse=reverse, lengths=[(3, 3), (2, 2)])
@@ -106,7 +106,7 @@ def test_a_line_for_each_link(tmp_path):
 
 
 def test_broken_files(tmp_path):
-    """Each case is what follows a right first line."""
+    """Each case follows a correct first line."""
 
     def pharaoh(lines):
         read_pharaoh(write(tmp_path / "a", "0-0", lines), [(3, 2), (3, 2)])
@@ -186,7 +186,7 @@ def test_the_command(files, capsys):
 
 
 def test_the_command_in_every_base_and_direction(files, capsys):
-    """Each gold file has the very links; without any, nothing is defined."""
+    """Each gold file has the same links; without any, nothing is defined."""
     write_pharaoh(files / "straight", ALIGNMENTS)
     write_pharaoh(files / "turned", [[(j, i) for i, j in links] for links in ALIGNMENTS])
     write(files / "one", "1-1 2-2 3-3", "1-1 1-2")
@@ -207,7 +207,7 @@ def test_refusals(files, capsys):
     write(files / "long", "0-0", "0-0", "0-0")
     check_command_refusals(
         [
-            ("ours --source text", "both of --source and --target"),
+            ("ours --source text", "both --source and --target"),
             ("ours --source text --target short", "text has 3 lines, but short has 1"),
             ("ours --json gold", "one of the inputs"),
             ("ours --gold missing", "missing cannot be read"),

@@ -210,7 +210,7 @@ def test_the_end_symbol_and_the_step(data):
 
 
 def test_subwords_and_gold_of_words(data, capsys):
-    """Text says where the words end, whatever the model knows; a gold link past them is told."""
+    """Text shows where words end, whatever the model knows; a gold link past them is reported."""
     Path("bpe.gold").write_text("1-1 2-2 3-3\n\n")
     bpe = text("bpe", *["a@@ b c\n\n"] * 2)
     gold = ["--gold", "bpe.gold", "--gold-base", 1, "--output", "out"]
@@ -221,7 +221,7 @@ def test_subwords_and_gold_of_words(data, capsys):
     assert "left out: 1" in out and "0.00" in out
 
 
-def test_unknown_subwords_are_told(data, capsys):
+def test_unknown_subwords_are_reported(data, capsys):
     command(*text("unknown", *["a b\nHausbau b\n"] * 2), "--output", "o")
     told = capsys.readouterr().err
     assert "1 of 2 sentences have subwords that are not in the dictionary (sentence 2)" in told
@@ -252,7 +252,7 @@ def test_refusals(data):
             ("--output o --head 0", "--head 0: use a number from 1"),
             ("--output o --head first", "--head first: use a number"),
             ("--output o --layer 1.5", "--layer 1.5: use"),
-            ("--output o --source copy.de", "both of --source and --target"),
+            ("--output o --source copy.de", "both --source and --target"),
             ("--output o --gen-subset test --source copy.de --target copy.en", "not go with"),
             (
                 "--output o --source copy.de --target reverse.en",

@@ -60,7 +60,7 @@ def test_symmetrisation_by_hand():
 
 
 def test_symmetrisation_in_general():
-    """Of random directions: between intersection and union, and nothing left to be added."""
+    """For random directions: between intersection and union, with nothing left to add."""
     choose = random.Random(0)
     for _ in range(300):
         n, m = choose.randint(1, 8), choose.randint(1, 8)
@@ -177,7 +177,7 @@ def test_priors_of_another_text(folder, capsys):
         main([*FLAGS, "--testpref", "few", "--priors", "priors"])
 
 
-def test_long_sentences_are_told(tmp_path, monkeypatch, capsys):
+def test_long_sentences_are_reported(tmp_path, monkeypatch, capsys):
     pytest.importorskip("eflomal")
     monkeypatch.chdir(tmp_path)
     for side in ("de", "en"):

@@ -1,4 +1,4 @@
-"""Resampling of alignment error rates, against sums worked out otherwise."""
+"""Resampling of alignment error rates, against results computed in another way."""
 
 import random
 

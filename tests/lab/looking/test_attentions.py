@@ -54,7 +54,7 @@ def check_rows(weights, layer):
 
 
 def outputs_of(model, batch, run):
-    """What each attention module is given and gives while ``run`` runs the model."""
+    """The inputs and outputs of each attention module while ``run`` runs the model."""
     seen = {}
 
     def keep(module, args, kwargs, output):
@@ -124,7 +124,7 @@ def hooks_of(model):
 
 @pytest.mark.parametrize("name", [*NAMES, "lstm", "lstm-bidirectional", "lightconv", "fconv"])
 def test_a_sentence_alone_and_in_any_batch(name):
-    """Looking leaves nothing: afterwards outputs have the same bits, and there is no new hook."""
+    """Looking leaves no trace: afterwards outputs have the same bits, and there is no new hook."""
     model = made(name)
     inputs = sample()["net_input"]
     hooks = hooks_of(model)

@@ -205,7 +205,7 @@ def test_tags_by_characters():
         tags.by_characters(["ab", "cd"], tokens)
 
 
-def test_tags_are_translated_by_the_longest_beginning():
+def test_tags_are_translated_by_the_longest_prefix():
     table = {"P": "PRON", "PTK": "PRT", "PTKNEG": "ADV"}
     for tag, expected in {"PPER": "PRON", "PTKZU": "PRT", "PTKNEG": "ADV", "Q": "X"}.items():
         assert tags.universal(tag, table) == expected

@@ -316,8 +316,8 @@ def test_mistakes(in_data, refuses, monkeypatch):
     assert not Path("f").exists()
 
 
-def test_what_is_wrong_with_a_checkpoint_is_told(in_data, tmp_path):
-    """In other words than those of fairseq and torch, which are for programmers."""
+def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
+    """In plainer words than those of fairseq and torch, which are for programmers."""
 
     def told(problem, data="bin", path="mma.pt"):
         with pytest.raises(UserError, match=problem):

@@ -88,7 +88,7 @@ def test_tied_weights_stay_tied_if_every_checkpoint_ties_them():
     assert (mean["embed"][0].item(), mean["project"][0].item()) == (0.5, 3.0)
 
 
-def test_all_but_the_weights_is_of_the_newest():
+def test_all_but_the_weights_comes_from_the_newest():
     paths = [save(f"{n}.pt", {"w": torch.zeros(1)}, updates=n) for n in (5, 20, 10)]
     state = average(*paths)
     assert state["optimizer_history"][-1]["num_updates"] == 20
@@ -198,7 +198,7 @@ def test_files_that_cannot_be_averaged():
     assert not Path("payload").exists()
 
 
-def test_what_is_not_written_whole_leaves_the_old_file_alone():
+def test_an_incomplete_write_leaves_the_old_file_unchanged():
     save("a.pt", {"w": torch.ones(1_000_000)})
     Path("avg.pt").write_text("kept")
     before = files()
@@ -206,7 +206,7 @@ def test_what_is_not_written_whole_leaves_the_old_file_alone():
         file.write(b"half of the new")
         signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
     assert files() == before
-    # A limit on the size of files, a quarter of the result's, stands in for the end of the disk.
+    # A limit on the size of files, a quarter of the result's, stands in for a full disk.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))
     try:

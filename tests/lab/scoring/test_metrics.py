@@ -1,4 +1,4 @@
-"""The metrics, against BLEU worked out by hand and against the published procedures."""
+"""The metrics, against BLEU computed by hand and against the published procedures."""
 
 import math
 import random
@@ -89,7 +89,7 @@ def test_given_tokens_are_scored_as_by_fairseq():
     assert "|tok:none|smooth:none|" in score.signature
 
 
-def test_compounds_are_split_as_by_perl():
+def test_compounds_are_split_as_by_the_perl_script():
     at = " ##AT##-##AT## "
     by_hand = {
         "rich-text format": f"rich{at}text format",

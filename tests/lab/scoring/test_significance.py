@@ -38,13 +38,13 @@ def test_resampling_is_sacrebleus(tmp_path, monkeypatch):
     _, *rows = sacrebleu_command("ref", "-i", "base", *SYSTEMS, *flags)
     alone = sacrebleu_command("ref", "-i", "base", "--confidence")
 
-    monkeypatch.setenv("SACREBLEU_SEED", "7")  # is not ours to obey
+    monkeypatch.setenv("SACREBLEU_SEED", "7")  # must be ignored
     results = paired_bootstrap("bleu", BASELINE, SYSTEMS, REFERENCES, "en", True, samples=300)
     assert list(results) == list(SYSTEMS) == [row["system"] for row in rows]
     for row, (name, result) in zip(rows, results.items(), strict=True):
         expected = [row["BLEU"][key] for key in ("score", "mean", "ci", "p_value")]
         if name == "the same":
-            # sacrebleu itself says 1/301, as if identical systems were surely different.
+            # sacrebleu itself gives 1/301, as if identical systems differed for certain.
             expected[-1] = 1
         assert result == pytest.approx(tuple(expected), abs=1e-9)
     *found, p_value = confidence_interval("bleu", BASELINE, REFERENCES, "en")

@@ -1,4 +1,4 @@
-"""Several test sets in one file: written one after the other, scored each by itself."""
+"""Several test sets in one file: written one after the other, each scored separately."""
 
 import json
 

@@ -1,7 +1,7 @@
 """The fused kernels against the reference in double precision.
 
 With a GPU they run on it; without, in Triton's interpreter, which is chosen by an environment
-variable before Triton is loaded, hence in a process of its own.
+variable before Triton is loaded, hence in a separate process.
 """
 
 import dataclasses
@@ -163,7 +163,7 @@ class TestKernels:
 
 
 def test_the_self_test_is_of_the_kernels_at_hand():
-    """For whatever lengths: what is compiled for them is compiled for the self-test."""
+    """For any lengths: what is compiled for them is compiled for the self-test."""
     lengths = [(1, 1), (2, 16), (16, 33), (17, 17), (32, 40), (33, 64), (64, 65), (5, 900)]
     for settings in product(path.DTYPES, lengths, (20, 64, 128), ("none", "left")):
         dtype, length, width, padded = settings

@@ -97,13 +97,13 @@ def test_gated_sum_compiled():
 
 
 class Adapted(nn.Linear):
-    """A layer with something besides its weights, as adapters and quantisers make them."""
+    """A layer with something besides its weights, as made by adapters and quantisers."""
 
     def forward(self, x):
         return super().forward(x) + 1
 
 
-def test_layers_that_are_more_than_their_weights_are_asked():
+def test_layers_that_are_more_than_their_weights_are_called():
     fusion, x = gated_sum(), random(4, N, B, D).requires_grad_()
     called = []
     for layer in (fusion.squeeze, fusion.expand):

@@ -1,4 +1,4 @@
-"""Every path, all the ways that it has, against the reference in double precision."""
+"""Every path, in all its ways, against the reference in double precision."""
 
 import dataclasses
 import logging
@@ -50,7 +50,7 @@ def test_equals_reference(family):
 
 
 def test_how_many_problems_each_way_solves():
-    """A path that becomes unable would otherwise not be noticed."""
+    """Otherwise a path that becomes unable would go unnoticed."""
     counts = {name: [0] * len(PROBLEMS) for name in WAYS}
     for number, problems in enumerate(PROBLEMS.values()):
         for seed, settings in enumerate(problems):
@@ -70,7 +70,7 @@ def test_how_many_problems_each_way_solves():
 
 
 def test_long_sentences():
-    """Several blocks of a kernel, also such as are nothing but padding."""
+    """Several blocks of a kernel, some of nothing but padding."""
     for name, lengths, padded, batch in (
         ("half bands", 500, "none", (4, 2)),
         ("heads", 600, "right", (4, 2)),
@@ -129,7 +129,7 @@ def test_digits_are_kept_however_far_below_the_best_key():
 
 
 def test_dropout_is_drawn_anew_for_each_weight():
-    """The weights that are told are those before; outputs times identity are those after."""
+    """The weights returned are those before; outputs times identity are those after."""
     p = 0.3
     twice = ((GLOBAL,), (GLOBAL,))
     for branches, n in (("global", 400), (twice, 400), ("hysan", 60), ("heads", 60)):
@@ -189,7 +189,7 @@ def test_gradients_are_those_of_differences():
             assert right, f"{way_name} {name} {settings}"
 
 
-def test_only_some_gradients_wanted():
+def test_only_some_gradients_are_needed():
     for name, lengths in (("hysan", 30), ("heads", 30), ("decoder", (1, 30))):
         for extra in ({}, {"mix": "bhn1", "bias": "b1nm"}):
             problem = make(name, lengths, padded="left", **extra)
@@ -198,7 +198,7 @@ def test_only_some_gradients_wanted():
 
 
 def test_training_after_inference():
-    """Masks that were made in inference mode could serve no gradient."""
+    """Masks that were made in inference mode could not be used for gradients."""
     for name, lengths in (("hysan", 61), ("heads", 61), ("heads", 130), ("decoder", (1, 37))):
         for padded in ("none", "right"):
             problem = make(name, lengths, padded=padded)
@@ -214,7 +214,7 @@ def test_training_after_inference():
 
 
 def test_keys_that_are_not_seen_do_not_matter_whatever_they_hold():
-    """Not by a last digit."""
+    """Not even in the last digit."""
     for branches, lengths, changed, by, same in (
         ("decoder", 130, slice(90, None), 0.5, slice(0, 90)),
         (((PAST,), (Band(3, 0),)), 130, slice(90, None), 0.5, slice(0, 90)),
@@ -224,7 +224,7 @@ def test_keys_that_are_not_seen_do_not_matter_whatever_they_hold():
     ):
         problem = make(branches, lengths, batch=(1, 2), numbers=(False, 1.0))
         k, v = problem.k.detach().clone(), problem.v.detach().clone()
-        k[:, :, changed] += by  # not so much that another path has to help
+        k[:, :, changed] += by  # not so much that another path must take over
         v[:, :, changed] -= 3 * by
         for name, way in able(problem).items():
             with way.taken() as path:
@@ -234,8 +234,8 @@ def test_keys_that_are_not_seen_do_not_matter_whatever_they_hold():
             assert lengths != 130 or not torch.equal(before, after), name
 
 
-def test_single_precision_stays_so_within_an_autocast():
-    """But for the products that autocast takes to half precision, as it does the reference."""
+def test_single_precision_is_kept_under_autocast():
+    """Except for the products that autocast casts to half precision, as in the reference."""
     for name in ("hysan", "decoder", "hybrid", "heads"):
         for n in (1, 40, 130):
             problem = make(name, (n, 130), numbers=(False, 1.0))
@@ -369,7 +369,7 @@ FORCED = [("hysan-gated", "blocks"), ("hysan-gated", "regions"), ("gate-query", 
 
 @pytest.mark.parametrize("name, forced", [(name, "") for name in CONFIGURATIONS] + FORCED)
 def test_a_model_trained_by_another_path_is_the_same(name, forced, monkeypatch):
-    """In double precision: single precision would tell ReLUs that flip, and not much else."""
+    """In double precision: single precision would mostly show ReLUs that flip."""
     sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [*range(4, 16), *range(6, 14), 2]]
     source, target = pad(sentences, 1, left=True), pad(sentences, 1, left=False)
     trained = []

@@ -129,7 +129,7 @@ def panels(name, n, m):
 
 class TestBlocks:
     def test_a_layout_covers_every_allowed_pair_once(self):
-        """Zone and sides together are the mask, of each branch; the rest is nobody's."""
+        """Zone and sides together are each branch's mask; no branch sees the rest."""
         odd = ("not a band", "only not a band", "beside", "far away", "a gap", "wide", "nobody")
         lengths = ((100, 100), (300, 300), (60, 170), (40, 800))
         for name, (n, m) in product(("hysan", *odd), lengths):
@@ -143,8 +143,8 @@ class TestBlocks:
             want = torch.stack([pattern.mask(n, m) for pattern in patterns]).float()
             torch.testing.assert_close(covered, want, rtol=0, atol=0)
 
-    def test_little_is_computed_twice_or_in_vain(self):
-        """Little is masked, far keys are multiplied once for all branches, and no future."""
+    def test_little_is_computed_twice_or_wasted(self):
+        """Little is masked; far keys are multiplied once for all branches, future ones never."""
         _, (panel,) = panels("hysan", 512, 512)
         masked = sum(block.mask.numel() for block in panel.blocks)
         sides = [side.keys for block in panel.blocks for side in block.sides]
@@ -196,7 +196,7 @@ class TestBlocks:
 
 
 class TestRegions:
-    """The kernel under the path, and when it steps aside."""
+    """The kernel under the path, and when it is not used."""
 
     @pytest.fixture(autouse=True)
     def untested(self):
@@ -275,7 +275,7 @@ class TestRegions:
             assert changed <= max(1e-15, 2e-12 * abs(delta)), (dtype, size, delta)
 
     def test_branches_whose_gradients_cancel(self):
-        """The shares of grad vanish in a region, what they have to take off does not."""
+        """The shares of grad vanish in a region; what must be subtracted does not."""
         settings = {"batch": (1, 1), "width": 2, "dtype": torch.float64}
         upstream = torch.randn(2, 1, 1, 20, 2, dtype=torch.float64)
         # In row i the past has the share w in global and 1 in past: grad_past = -w grad_global.
@@ -292,7 +292,7 @@ class TestRegions:
 
 
 class TestGrouped:
-    def test_the_way(self):
+    def test_the_choice_of_a_way(self):
         for way, name, lengths, settings in (
             (grouped._plain, "heads", 128, {}),
             (grouped._in_blocks, "heads", 129, {}),

@@ -10,7 +10,7 @@ from cli import binarise, train, write_corpus
 def corpus(tmp_path_factory):
     """The data of sequences and their reversal, with awkward lines and with alignments.
 
-    ``test1`` has no awkward lines: fairseq's ``--prefix-size`` wants longer ones.
+    ``test1`` has no awkward lines: fairseq's ``--prefix-size`` needs longer ones.
     """
     folder = tmp_path_factory.mktemp("corpus")
     write_corpus(folder, hard_cases=True)

@@ -27,7 +27,7 @@ def lines(done: subprocess.CompletedProcess, kind: str) -> dict[int, str]:
 
 
 def test_train_average_generate_score(trained, corpus, tmp_path):
-    """From the checkpoint alone: no architecture, no flag of the model; by the fast paths."""
+    """From the checkpoint alone, without flags of the model; by the fast paths."""
     settings = torch.load(trained.checkpoint, weights_only=True)["cfg"]["model"]
     assert settings["encoder_branches"] == "global,fw,bw,l5"  # it holds the defaults as well
     assert (settings["squeeze_ratio"], settings["encoder_embed_dim"]) == (4, 16)
@@ -77,7 +77,7 @@ def test_train_resume_generate(arch, flags, corpus, tmp_path):
 def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path, monkeypatch):
     """fairseq-generate scores the references as the model does here.
 
-    The patterns of the second model are nowhere but in its settings.
+    The patterns of the second model are only in its settings.
     """
     flags = [*analysed.TINY, "--head-patterns", "backward,local", "--local-window", "2"]
     monkeypatch.setitem(analysed.MODELS, "mma", ("transformer_mma", flags))
@@ -161,7 +161,7 @@ def test_wrong_settings_under_hydra_end_with_a_message(corpus, tmp_path):
 
 
 class RunsCode:
-    """Unpickled, it would make a file."""
+    """When unpickled, it would make a file."""
 
     def __init__(self, path):
         self.path = str(path)

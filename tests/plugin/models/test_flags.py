@@ -1,4 +1,4 @@
-"""Wrong settings are refused when the model is built, all at once, with the way out."""
+"""Wrong settings are refused when the model is built, all at once, with a remedy."""
 
 import pytest
 from models import TINY, build

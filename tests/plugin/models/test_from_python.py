@@ -50,7 +50,7 @@ def test_translates_plain_text_as_fairseq_interactive_does(subwords, tmp_path):
     analysed.save(tmp_path, "mma")
     generator = torch.Generator().manual_seed(0)
     state = torch.load(tmp_path / "mma.pt")
-    for weight in state["model"].values():  # a new model says the same whatever it is given
+    for weight in state["model"].values():  # a new model gives the same output for any input
         if weight.dim() > 1:
             weight.normal_(generator=generator)
     torch.save(state, tmp_path / "mma.pt")

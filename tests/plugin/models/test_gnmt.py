@@ -39,7 +39,7 @@ def search(model, alpha, **settings):
 
 
 def log_probability(model, source, target) -> float:
-    """The log-probability of a target that the model is fed at once."""
+    """The log-probability of a target, fed to the model at once."""
     output = logits(model, [list(source)], [[EOS, *target[:-1]]])[0]
     return output.log_softmax(-1)[range(len(target)), list(target)].sum().item()
 

@@ -156,7 +156,7 @@ def test_autocast():
         assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
 
 
-def test_dropout_is_where_it_is_said_to_be():
+def test_dropout_is_where_it_is_documented():
     model = tiny(dropout=0.3, activation_dropout=0.2)
     for top in (model.encoder.top, model.decoder.top):
         assert top.lstm.dropout == 0.3

@@ -148,7 +148,7 @@ def test_the_loss_is_fairseq_s_plus_the_weighted_sum_of_distances():
     distances = logged["attention_loss"]
     assert logged["supervised_sentences"] == 3 and distances > 0.3
     assert distances == criterion().distances(sample, attention_of(model, sample))[0].sum()
-    assert "total" not in logged  # no accuracy unless it is asked for
+    assert "total" not in logged  # no accuracy unless requested
     for weight in (1.0, 2.5):
         weighted = criterion(supervision_weight=weight, report_accuracy=True)
         loss, same_size, logged = weighted(model, sample)

@@ -1,4 +1,4 @@
-"""Interrupted and resumed, or in several processes, training gives what one run gives."""
+"""Interrupted and resumed, or in several processes, training gives the same as in one run."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ BY_UPDATES = (
 def test_some_updates_and_the_rest_are_all_of_them(task, first, last, corpus, tmp_path):
     """Bit for bit, with dropout: weights and the optimizer's moments.
 
-    An epoch has about six updates: in the second one, fairseq's own task has other batches.
+    An epoch has about six updates: in the second one, fairseq's own task has different batches.
     """
     flags = ["transformer_hysan", "--squeeze-ratio", 4, "--task", task]
     flags += ["--dropout", 0.3, "--attention-dropout", 0.2, "--max-update"]
@@ -54,7 +54,7 @@ def test_two_processes_are_one_with_double_the_batches(corpus, tmp_path):
     assert_all_close(two, one, rtol=0, atol=2e-6)
 
 
-# With so many tokens an update, an epoch has one update, or three: every third one ends an epoch.
+# With these tokens per update, an epoch has one update or three: every third one ends an epoch.
 @pytest.mark.slow
 @pytest.mark.parametrize("tokens, epochs", [(4000, 12), (700, 4)])
 def test_numbered_checkpoints_are_evenly_spaced(tokens, epochs, corpus, tmp_path):

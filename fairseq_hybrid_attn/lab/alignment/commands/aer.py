@@ -2,14 +2,14 @@
 
   fairseq-hybrid aer --gold test.gold --gold-base 1 --source test.zh --target test.en test.align
 
-The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has its line
+The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has a row
 in the table.  In a gold file, 1-2 is a sure link, and 1p2, 1?2, 1-2P, 1:2/0 are possible ones.
 --gold-format naacl has a line "sentence i j [S|P]" for each link.  No file says whether its words
 count from 0 or 1, so --gold-base is required.
 
 AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
 the counts of all sentences; P contains S.  Sentences without links in A and in S have no AER; they
-are counted and change nothing.  --source and --target find links beyond a sentence: in an
+are reported and change nothing.  --source and --target find links beyond a sentence: in an
 alignment they are an error, in the gold they are reported and left out.
 """
 
@@ -63,7 +63,7 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
 
 def run(args: argparse.Namespace) -> None:
     if (args.source is None) != (args.target is None):
-        raise UserError("give both of --source and --target, or none")
+        raise UserError("give both --source and --target, or neither")
     inputs = [*args.alignments, args.gold, args.source, args.target]
     check_outputs({"--json": args.json}, inputs)
     lengths = read_lengths(args.source, args.target) if args.source else None
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
     gold = gold_of(args, lengths, sentences)
     scores = {str(path): score(links, gold.sentences) for path, links in alignments.items()}
     if lengths is None:
-        print("links are not checked against the text: that takes --source and --target")
+        print("links are not checked against the text: that needs --source and --target")
     print_scores(gold, scores)
     if args.json:
         write_json(

@@ -252,7 +252,7 @@ def _write_json_line(file: BinaryIO, number: int, result: SentenceResult) -> Non
 
 
 def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) -> None:
-    """Add an array to an .npz file; unlike ``np.savez``, this needs no other one in memory."""
+    """Add an array to an .npz file; unlike ``np.savez``, hold no other one in memory."""
     with archive.open(f"{number}.npy", "w") as file:
         np.lib.format.write_array(file, result.attention, allow_pickle=False)
 

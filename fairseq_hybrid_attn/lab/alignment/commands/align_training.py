@@ -11,8 +11,8 @@ Words are aligned better than subwords, so subwords are joined first.  Then ever
 source word is linked with every subword of the target words that the word is linked with.
 
 eflomal (Oestling & Tiedemann 2016) aligns in both directions.  The default of --symmetrise is
-grow-diag-final-and (Koehn et al. 2005).  eflomal has no seed: two runs differ in some links, fewer
-with more --samplers.  --check aligns nothing and checks existing alignment files.
+grow-diag-final-and (Koehn et al. 2005).  eflomal cannot be seeded: two runs differ in some links,
+fewer with more --samplers.  --check aligns nothing and checks existing alignment files.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
     )
     parser.add_argument(
-        "--align-suffix", default="align", metavar="SUFFIX", help="write PREFIX.SUFFIX; align"
+        "--align-suffix",
+        default="align",
+        metavar="SUFFIX",
+        help="write PREFIX.SUFFIX; default align",
     )
     parser.add_argument(
         "--word-suffix", metavar="SUFFIX", help="write links between words to PREFIX.SUFFIX too"
@@ -52,10 +55,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(SYMMETRISATIONS)}; default grow-diag-final-and",
     )
     parser.add_argument(
-        "--samplers", type=int, default=3, metavar="N", help="eflomal's independent samplers; 3"
+        "--samplers",
+        type=int,
+        default=3,
+        metavar="N",
+        help="eflomal's independent samplers; default 3",
     )
     parser.add_argument(
-        "--length", type=float, default=1.0, metavar="X", help="eflomal's iterations, relative; 1"
+        "--length",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="eflomal's iterations, relative; default 1",
     )
     parser.add_argument(
         "--priors", type=Path, metavar="FILE", help="priors of eflomal, from another alignment"

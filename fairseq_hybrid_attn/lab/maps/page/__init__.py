@@ -1,6 +1,6 @@
 """The interactive page of attention maps: one HTML file that needs no network.
 
-Python's plotly package brings plotly.js, which draws.  :func:`section` makes a part that other
+Python's plotly package includes plotly.js, which draws.  :func:`section` makes a part that other
 pages can include.  ``base.html.j2`` is what this page and that of reports share.
 """
 
@@ -26,8 +26,7 @@ def require() -> None:
         import plotly  # noqa: F401
     except ImportError as error:
         raise UserError(
-            'pages are made by jinja2 and plotly: pip install "fairseq-hybrid-attn[analysis]" '
-            f"({error})"
+            f'pages need jinja2 and plotly: pip install "fairseq-hybrid-attn[analysis]" ({error})'
         ) from None
 
 

@@ -209,7 +209,7 @@ def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
 
 
 def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
-    """multi-bleu.perl over jieba's words; the spaces of either text, words or not, do not count."""
+    """multi-bleu.perl over jieba's words; spaces in either text do not count."""
     if lang != "zh":
         raise UserError(f"word_bleu is for translation into zh, not into {lang}")
     join, cut = detokeniser("jieba", lang), tokeniser("jieba", lang)
@@ -221,7 +221,7 @@ def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
 def _given_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     """multi-bleu.perl over the words of translation and reference as they are.
 
-    Of text that comes tokenised, this is what fairseq-generate prints with ``--remove-bpe``.
+    For text that comes tokenised, this is what fairseq-generate prints with ``--remove-bpe``.
     """
     return Metric("given_bleu", "BLEU of given tokens", multi_bleu(lowercase))
 
@@ -259,7 +259,7 @@ def multi_bleu(lowercase: bool) -> BLEU:
 
 
 def moses(lang: str) -> tuple[LineFunction, str]:
-    """Return Moses' tokenizer.perl of before November 2018, and its name in a signature."""
+    """Return Moses' tokenizer.perl from before November 2018, and its name in a signature."""
     from sacremoses import MosesTokenizer  # not every metric needs it
 
     tokenizer = MosesTokenizer(lang=lang)

@@ -1,8 +1,8 @@
 r"""Moses' tokenizer.perl (mosesdecoder, commit 34452895f) without -penn and -protected.
 
 Tokens are the script's on every line compared (docs/corpora.md); its double and trailing spaces
-are not kept.  sacremoses is a port too, but does not take Chinese and Korean characters for
-letters, and leaves the last dot of ``Smith & Co.``, which Moses splits off since November 2018
+are not kept.  sacremoses is a port too, but does not count Chinese and Korean characters as
+letters, and keeps the last dot of ``Smith & Co.``, which Moses has split off since November 2018
 (commit 9fc964da7).
 """
 
@@ -45,9 +45,9 @@ def moses(
     """Return the function that tokenises a line.
 
     Args:
-        prefixes: lines of Moses' nonbreaking_prefix.LANG; words that keep their dot.
+        prefixes: lines of Moses' nonbreaking_prefix.LANG: words that keep their dot.
         aggressive: the flag -a: splits at hyphens.
-        split_last: the dot of the last word is a token whatever the word, as since November 2018.
+        split_last: always split off the last word's dot, as Moses has done since November 2018.
     """
     numeric = {prefix.removesuffix(_NUMERIC).strip() for prefix in prefixes if _NUMERIC in prefix}
     always = set(prefixes) - numeric

@@ -1,7 +1,7 @@
 r"""Tokenisers by name, and their inverses.
 
 =================  ==============================================================================
-moses              Moses' tokenizer.perl with its escaping (``&`` is ``&amp;``), as it is today
+moses              Moses' tokenizer.perl with its escaping (``&`` is ``&amp;``), as of today
 moses-2018         as it was until November 2018: the last word of a line may keep its dot
 moses-aggressive   with ``-a``: splits at hyphens too, ``well-known`` is ``well @-@ known``
 mecab              MeCab with IPAdic, for Japanese

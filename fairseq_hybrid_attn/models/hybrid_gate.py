@@ -50,7 +50,7 @@ class HybridGateConfig(PatternedTransformerConfig):
     gate_input: str = field(
         default="hidden",
         metadata={
-            "help": "what the gate looks at: hidden (Eq. 5, one gate per position) or query "
+            "help": "input of the gate: hidden (Eq. 5, one gate per position) or query "
             "(the published code, one per position and head)"
         },
     )

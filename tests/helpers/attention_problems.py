@@ -80,7 +80,7 @@ COMMON = {
     "batch": [(4, 2), (1, 1), (3, 3)],
     "width": [8, 3, 16],
 }
-#: ``learned``: what a gradient comes from; None = weights are not even wanted.
+#: ``learned``: what a gradient comes from; None = weights are not even requested.
 FACTORS = {
     "sentences": COMMON
     | {"lengths": [*((n, n) for n in (1, 2, 5, 17, 33, 70, 110)), (3, 40), (40, 99)]},

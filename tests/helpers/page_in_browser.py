@@ -52,7 +52,7 @@ class Shown:
         )
 
     def hover(self, row, column, panel=0):
-        """What the page says when the pointer is at a cell."""
+        """What the page shows when the pointer is on a cell."""
         shown = self.plot(panel)
         box = self.page.locator(".maps-plot").nth(panel).locator(".nsewdrag").bounding_box()
         self.page.mouse.move(1, 1)

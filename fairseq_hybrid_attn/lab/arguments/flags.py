@@ -28,7 +28,7 @@ def check_name(flag: str, name: str, models: Sequence[str]) -> None:
     if name not in models:
         raise UserError(
             f"{flag} {name}=…: there is no such model; they are called {', '.join(models)} "
-            "(--names renames them)"
+            "(--names changes them)"
         )
 
 

@@ -127,7 +127,7 @@ class Attentions:
         """Observe each sentence of a batch; kinds that the model does not have are left out.
 
         The target of ``sample`` is padded on the right.  ``full_context`` lets the decoder see the
-        whole target (Garg et al. 2019), for a model that was trained to align so.
+        whole target (Garg et al. 2019), for a model that was trained to align this way.
         """
         model, inputs = self.model, sample["net_input"]
         source = inputs["src_tokens"]

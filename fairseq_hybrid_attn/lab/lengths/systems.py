@@ -72,7 +72,7 @@ def _bounds(text: str) -> tuple[int, ...]:
 
 
 def check_systems(systems: Sequence[System], needed: Mapping[str, str | None]) -> None:
-    """Check that names differ, and that the flags ``needed`` by --generated go with it only."""
+    """Check that names differ, and that --generated, and only it, has the flags ``needed``."""
     names = [one.name for one in systems]
     for name in names:
         if names.count(name) > 1:
@@ -82,7 +82,7 @@ def check_systems(systems: Sequence[System], needed: Mapping[str, str | None]) -
         return
     for flag, value in needed.items():
         if value not in (None, "none"):
-            raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
+            raise UserError(f"{flag} {value} needs --generated; --hypotheses is text as is")
 
 
 def other_subwords(lines: Sequence[str], kind: str) -> list[str]:

@@ -96,7 +96,7 @@ def choose_metrics(args: argparse.Namespace) -> list[Metric]:
         if names.count(name) > 1:
             raise UserError(f"--scores: {name} twice")
     if args.kytea_model and "wat_bleu" not in names:
-        raise UserError("--kytea-model goes with --scores wat_bleu")
+        raise UserError("--kytea-model needs --scores wat_bleu")
     models = {"wat_bleu": args.kytea_model}
     return [
         build_metric(name, args.target_lang, args.lowercase, models.get(name)) for name in names
@@ -118,7 +118,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     else:
         for flag, value in {**flags, "--missing": args.missing}.items():
             if value not in (None, "none", "error"):
-                raise UserError(f"{flag} {value} goes with --generated; --hypotheses is text as is")
+                raise UserError(f"{flag} {value} needs --generated; --hypotheses is text as is")
     inputs = [args.generated or args.hypotheses, args.reference, args.kytea_model, args.test_sets]
     check_outputs({"--json": args.json, "--hypotheses-out": args.hypotheses_out}, inputs)
 

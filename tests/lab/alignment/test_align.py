@@ -197,7 +197,7 @@ def test_matrices(data):
 def test_the_end_symbol_and_the_step(data):
     """A target that is longer than its source: the copying model then attends past the words.
 
-    When it reads a word, it looks at the next one already.
+    When it reads a word, it already looks at the next one.
     """
     flags = [*HEAD, "--output", "out"]
     command(*text("longer", "a b\n", "a b c\n"), *flags, "--end-symbol", "null")

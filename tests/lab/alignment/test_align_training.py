@@ -205,7 +205,7 @@ def test_refusals(folder, monkeypatch):
     check_command_refusals(
         [
             ("", "give text to align: --trainpref"),
-            ("--trainpref train --testpref train", "have to differ"),
+            ("--trainpref train --testpref train", "must differ"),
             ("--trainpref nowhere", "nowhere.de cannot be read"),
             ("--trainpref odd", "odd.de has 1 lines, but odd.en has 2"),
             ("--trainpref train --align-suffix de", "one of the inputs"),

@@ -118,7 +118,7 @@ def test_words_and_steps_of_a_sentence_that_is_aligned():
 
 
 def test_the_whole_translation_as_context():
-    """The first step sees what comes after it, if and only if that is asked for."""
+    """The first step sees what comes after it, if and only if requested."""
     for full, same in ((False, True), (True, False)):
         first, second = (
             cross_attention(build("stock"), sample(ONE[0], [target]), full_context=full)[0]

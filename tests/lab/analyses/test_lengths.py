@@ -260,7 +260,7 @@ def test_mistakes_are_told(folder):
         "--hypotheses a=missing": "missing cannot be read",
     }
     more = {
-        "--subwords subword-nmt": "goes with --generated",
+        "--subwords subword-nmt": "subword-nmt needs --generated",
         "--source-tokenizer moses": "--source-lang",
         "--theme dark": "is for --figure",
         "--figure figure.gif": ".png, .pdf, .svg",

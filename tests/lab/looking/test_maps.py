@@ -129,7 +129,7 @@ def close(shown, weights):
 
 
 def test_page_in_a_browser(in_data, look, browser):
-    """Every choice shows the numbers that the command writes as JSON; pointing says them."""
+    """Every choice shows the numbers that the command writes as JSON; pointing shows them."""
     paths = ("--path", "hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
     look("maps", *paths, "--page", "maps.html")
     words, subwords = (expected(look, unit, *paths) for unit in ("words", "subwords"))
@@ -331,7 +331,7 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
         ({"model": {"w": torch.zeros(1)}}, "it has weights, but no settings of its model"),
         (torch.nn.Linear(1, 1), "it refers to torch.nn.modules.linear.Linear, which might run"),
         (renamed, "its architecture transformer_x is registered neither by fairseq nor by"),
-        (cut, "cannot be loaded: Error"),  # not foreseen: then what fairseq says
+        (cut, "cannot be loaded: Error"),  # not foreseen: then fairseq's own message
     ):
         torch.save(content, "foreign.pt")
         told(problem, path="foreign.pt")

@@ -251,8 +251,8 @@ def test_refusals():
             (f"--generated out.txt {text}", "give one of --generated OUT"),
             ("--generated out.txt", "--generated needs --subwords and --tokenizer"),
             ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
-            (f"{text} --tokenizer moses", "--tokenizer moses goes with --generated"),
-            (f"{text} --missing empty", "--missing empty goes with --generated"),
+            (f"{text} --tokenizer moses", "--tokenizer moses needs --generated"),
+            (f"{text} --missing empty", "--missing empty needs --generated"),
             (f"{text} --scores blue", "there is no score 'blue'; choose from bleu, tok"),
             (f"{text} --scores bleu,", "there is no score ''"),
             (f"{text} --scores bleu,bleu", "--scores: bleu twice"),
@@ -262,7 +262,7 @@ def test_refusals():
                 for lang in ("zh", "ja", "ko")
             ),
             (f"{text} --target-lang de --scores wat_bleu", "into ja and en, not into de"),
-            (f"{text} --kytea-model x", "--kytea-model goes with --scores wat_bleu"),
+            (f"{text} --kytea-model x", "--kytea-model needs --scores wat_bleu"),
             (f"{text} --scores wat_bleu --kytea-model x", "is for wat_bleu into ja, not for wat"),
             (
                 f"{text} --target-lang ja --scores wat_bleu --kytea-model nowhere",

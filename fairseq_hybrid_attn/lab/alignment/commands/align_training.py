@@ -103,7 +103,7 @@ def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
     if not prefixes:
         raise UserError("give text to align: --trainpref, --validpref, --testpref")
     if len(set(prefixes)) < len(prefixes):
-        raise UserError("--trainpref, --validpref and --testpref have to differ")
+        raise UserError("--trainpref, --validpref and --testpref must differ")
     languages = (args.source_lang, args.target_lang)
     paths = {prefix: [Path(f"{prefix}.{one}") for one in languages] for prefix in prefixes}
     return {prefix: read_bitext(*sides, args.subwords) for prefix, sides in paths.items()}

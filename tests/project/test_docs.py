@@ -19,7 +19,7 @@ PAGES = [ROOT / "README.md", ROOT / "configs/README.md", *sorted((ROOT / "docs")
 
 
 def snippet(page: str, first_line: str) -> str:
-    """The only block of code of a page that begins so."""
+    """The only block of code on a page that begins like this."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     (code,) = [block for block in blocks if block.startswith(first_line)]
     return code

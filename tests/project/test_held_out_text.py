@@ -1,4 +1,4 @@
-"""The text of our own study: what is held out is nowhere in the training text."""
+"""The text of our own study: held-out sentences are nowhere in the training text."""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def test_a_side_that_is_held_out_is_left_out_of_train(tmp_path):
     assert "; 1 left out of train" in done.stdout
 
 
-def test_mistakes_are_told(tmp_path):
+def test_mistakes_are_reported(tmp_path):
     write(tmp_path, "text", [("eins", "one"), ("zwei", "two"), ("drei", "three")])
     for flags, message, status in [
         (["--running", "x=absent"], "there is no absent.de and no absent.de.gz", 1),

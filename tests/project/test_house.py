@@ -1,4 +1,4 @@
-"""How the house is built: two parts, floors without circles, names that stand for one thing."""
+"""The structure of the package: two parts, layers without cycles, unique class names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LABORATORY_NEEDS = (
 
 @cache
 def sources() -> dict[tuple[str, ...], ast.Module]:
-    """Every module of the package by its path, except the door to the command line."""
+    """Every module of the package by its path, except the entry point of the command line."""
     return {
         path.relative_to(PACKAGE).with_suffix("").parts: ast.parse(path.read_text())
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -44,7 +44,7 @@ def imported(module: tuple[str, ...], tree: ast.Module) -> list[tuple[str, ...]]
 
 
 def room(module: tuple[str, ...]) -> str:
-    """``plugin``, or the room of the laboratory."""
+    """``plugin``, or the subpackage of the laboratory."""
     return "/".join(module[:2]) if module[0] == "lab" else "plugin"
 
 
@@ -71,7 +71,7 @@ def test_plugin_needs_nothing_that_only_the_laboratory_needs():
     assert not set(done.stdout.split()) & set(LABORATORY_NEEDS)
 
 
-def test_rooms_stand_on_floors():
+def test_subpackages_form_layers_without_cycles():
     below = defaultdict(set)
     for module, tree in sources().items():
         for name in imported(module, tree):
@@ -84,7 +84,7 @@ def test_rooms_stand_on_floors():
     assert not circles
 
 
-def test_no_class_name_stands_for_two_things():
+def test_class_names_are_unique():
     names = Counter(
         node.name
         for tree in sources().values()

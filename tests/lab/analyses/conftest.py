@@ -1,10 +1,10 @@
-"""A folder of its own for each test."""
+"""A separate folder for each test."""
 
 import pytest
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A new folder, which is the current one."""
+    """Make a new folder the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -268,7 +268,7 @@ def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
     assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
 
 
-def test_mistakes_are_told(runs):
+def test_mistakes_are_reported(runs):
     for name, text in {
         **{"empty.log": "", "other.log": "some text\n", "list.json": "[1]"},
         "other.json": '{"scores": {}}',

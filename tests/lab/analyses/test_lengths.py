@@ -230,7 +230,7 @@ def test_fonts_are_found_by_their_characters(monkeypatch, capsys):
     style._characters.cache_clear()
 
 
-def test_japanese_text_wants_a_japanese_font_first():
+def test_japanese_text_tries_a_japanese_font_first():
     installed = style._installed()
     assert not any(name.startswith("Last Resort") for name in installed)
     families = {"Noto Sans CJK JP": "", "Noto Sans CJK SC": "", "Another": ""}
@@ -241,14 +241,14 @@ def test_japanese_text_wants_a_japanese_font_first():
         assert style._candidates("猫")[-1] == "Another"
 
 
-def test_a_dollar_in_a_name_is_no_formula(folder):
+def test_a_dollar_in_a_name_is_not_a_formula(folder):
     with style.theme("light", ["a$b$"]):
         shown = style.new_figure(2, 2)
         shown.subplots().set_title("$\\frac{$ and $x_1$")
         assert style.render(shown, "svg")  # matplotlib would refuse the formula
 
 
-def test_mistakes_are_told(folder):
+def test_mistakes_are_reported(folder):
     write(folder / "short", GOOD[:3])
     text, systems = " ".join(FILES), " ".join(SYSTEMS)
     only_text = {
@@ -301,7 +301,7 @@ def test_length_ratio_is_that_of_the_words_that_bleu_counts():
 
 
 def test_a_cut_translation_ends_where_its_reference_does():
-    """Except without spaces, where words are not what is between them."""
+    """Except in text without spaces between words."""
     sides = ["a b c", "a", "a b", ""], ["x y", "x y", "", "x"]
     english, japanese = (ScoredTranslations("bleu", *sides, to, False) for to in ("en", "ja"))
     assert english.cut().translations == ["a b", "a", "", ""]

@@ -74,7 +74,7 @@ def test_a_file_is_read_as_it_is(tmp_path):
 GOOD = [("tr", "A", "a b"), ("tr", "B", "b c"), ("va", "A", "c d"), ("te", "B", "d e")]
 
 
-def test_what_is_wrong_with_files_is_said(tmp_path):
+def test_faults_in_files_are_reported(tmp_path):
     for rows, said in (
         ([*GOOD, ("train", "A", "x y")], ["line 5", "'train'", "tr, va, te"]),
         ([*GOOD, ("tr", "A")], ["line 5", "2 fields"]),
@@ -122,7 +122,7 @@ class Dropped(nn.Module):
 
 
 def senteval(train, valid, test, classes, hidden, dropout, l2, seed, settings):
-    """One classifier after the other, as SentEval trains it; its options by torch's own means."""
+    """Train one classifier after the other, as SentEval does, with torch's own options."""
     torch.manual_seed(seed)
     width = train.vectors.size(1)
     if hidden:
@@ -161,10 +161,10 @@ def senteval(train, valid, test, classes, hidden, dropout, l2, seed, settings):
     return best
 
 
-def test_side_by_side_is_one_after_the_other():
-    """Early stop, the choice among candidates and the accuracies of an independent, plain program.
+def test_side_by_side_equals_one_after_the_other():
+    """Early stopping, choice of a candidate and accuracies are those of an independent program.
 
-    None of them depends on which others there are, nor on when those stop.
+    None of them depends on which other candidates there are, nor on when those stop.
     """
     parts = blobs(150, 1), blobs(400, 2), blobs(90, 3)
     for settings, seed in (
@@ -178,7 +178,7 @@ def test_side_by_side_is_one_after_the_other():
             for l2 in settings.l2
         ]
         alone = [senteval(*parts, 3, *candidate, seed, settings) for candidate in candidates]
-        # They differ, and do not all stop at once, else this would show nothing about them.
+        # They differ, and do not all stop at once; otherwise this would test nothing.
         assert len(set(alone)) >= len(candidates) - 1
         assert len({passes for _, _, passes in alone}) > 1
         outside = torch.get_rng_state()
@@ -193,9 +193,9 @@ def test_side_by_side_is_one_after_the_other():
         assert torch.equal(torch.get_rng_state(), outside)
 
 
-def test_it_stops_when_validation_does_not_get_better():
+def test_it_stops_when_validation_does_not_improve():
     same = Examples(torch.zeros(10, 4), torch.tensor([0] * 7 + [1] * 3))
-    # Best after 4 passes, not better at the next 6 validations; or at the latest.
+    # Best after 4 passes, not better at the next 6 validations; or the maximum of passes.
     for tenacity, passes in ((5, 4 + 6 * 4), (10**6, 204)):
         told = []
         settings = ProbeSettings((5,), (0.0,), (1e-4,), tenacity=tenacity)
@@ -213,7 +213,7 @@ def test_the_settings_are_sentevals():
 
 
 def test_each_part_is_used_for_what_it_is(tmp_path):
-    """All that was learned is wrong where labels are turned round, and nothing of a constant."""
+    """Swapped test vectors make every answer wrong; from constant ones nothing is learned."""
     for task, value in (("Tense", 0.0), ("WC", 3.25)):
         file = task_file(tmp_path, "AABAABAACA" * 6, task)
         result = probe(Vectors(torch.full((180, 5), value)), file, QUICK, (1, 2))
@@ -278,7 +278,7 @@ def test_rows_and_cells_are_of_all_tasks_that_any_model_has():
     )
 
 
-def test_notes_tell_what_cannot_be_compared():
+def test_notes_say_what_cannot_be_compared():
     assert notes({"a": ONE, "b": ONE}) == [
         "a: layer last, end symbol in, seeds 1; batch_size 64",
         "b: layer last, end symbol in, seeds 1; batch_size 64",

@@ -1,4 +1,4 @@
-"""Tasks of probing that are made from text."""
+"""Probing tasks that are made from text."""
 
 import html
 import itertools
@@ -17,7 +17,7 @@ VOCABULARY = [a + b + c for a in "bdfgklmnpr" for b in ("a", "e", "o") for c in 
 
 
 def text(count=4000, seed=0):
-    """Sentences of 1 to 34 tokens; frequent and rare words, quotes, punctuation, double ones."""
+    """Sentences of 1 to 34 tokens; frequent and rare words, quotes, punctuation, duplicates."""
     choose = random.Random(seed)
     weights = [1 / rank for rank in range(1, len(VOCABULARY) + 1)]
     made = []
@@ -42,7 +42,7 @@ def lines_of(folder, name):
     return [line.split("\t") for line in (folder / name).read_text().splitlines()]
 
 
-def test_made_files_are_task_files_with_classes_alike(generated):
+def test_made_files_are_task_files_with_classes_of_equal_size(generated):
     for name, classes in (("SentLen", 6), ("WC", 8), ("BShift", 2)):
         task = TASKS[name]
         file = read_task(generated / "out" / task.file, task)
@@ -132,7 +132,7 @@ def test_the_same_seed_gives_the_same_files(generated, tmp_path):
         assert file.read_bytes() != (tmp_path / "other" / file.name).read_bytes()
 
 
-def test_text_is_made_tokens(tmp_path):
+def test_text_is_tokenised(tmp_path):
     lines = [f"Tom's {a} {b}, and {a}-{b}!" for a, b in itertools.pairwise(VOCABULARY)]
     (tmp_path / "text").write_text("\n".join(lines))
     options = "--tasks BShift --sizes 40 8 8 --tokenizer moses --lang en".split()
@@ -143,7 +143,7 @@ def test_text_is_made_tokens(tmp_path):
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["bigram_shift.txt"]
 
 
-def test_what_cannot_be_made_is_said_and_nothing_is_written(generated, folder):
+def test_what_cannot_be_made_is_reported_and_nothing_is_written(generated, folder):
     (folder / "published").mkdir()
     (folder / "published/tree_depth.txt").write_text("mine")
     refused = {

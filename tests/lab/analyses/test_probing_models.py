@@ -45,7 +45,7 @@ def vectors(model, text, left=True, **settings):
 
 
 def numbers(line):
-    """A sentence of ``words`` in the numbers of the models' dictionary, with the end symbol, 2."""
+    """A sentence of ``words`` as indices of the models' dictionary, with the end symbol, 2."""
     return [4 + int(word[1:]) for word in line.split()] + [2]
 
 
@@ -71,7 +71,7 @@ def test_a_sentence_is_the_same_alone_and_in_any_batch():
 
 @pytest.mark.parametrize("name", ["stock", "stock-prenorm", "hysan-prenorm", "mma", "gate"])
 def test_vectors_are_means_of_what_each_layer_returns(name):
-    """Against the outputs of the modules themselves, seen by hooks, a sentence at a time."""
+    """Compared with the modules' own outputs, seen by hooks, one sentence at a time."""
     model = build(name)
     seen = []
     for layer in model.encoder.layers:
@@ -191,8 +191,8 @@ def corpus(tmp_path_factory):
     return folder
 
 
-def test_sentences_are_treated_as_the_training_text(corpus):
-    """What prepare itself has made of the same text, from the text or from Moses' tokens."""
+def test_sentences_are_treated_like_the_training_text(corpus):
+    """The result is what prepare makes of the same text, from the text or from Moses' tokens."""
     for kind, language, workers in (
         *(("subword-nmt", "en", 2), ("subword-nmt", "de", 1), ("sentencepiece", "en", 1)),
     ):
@@ -210,7 +210,7 @@ def test_sentences_are_treated_as_the_training_text(corpus):
         # The other steps matter.
         as_trained = treatment_of(folder, folder / "bin", language, AS_TRAINED)
         assert as_trained.apply(as_published) != expected
-    # Text made otherwise, without subwords.
+    # Text that prepare did not make, without subwords.
     lower = SentenceTreatment("en", "none", "moses", True, None, None)
     assert lower.apply(raw) == tokens
     lower = SentenceTreatment("en", AS_TRAINED, "none", True, None, None)
@@ -288,7 +288,7 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
     assert found["text"]["lowercase"] and found["text"]["tokens"] == "moses"
     assert found["layer"] == "1" and found["end_symbol"] == "in"
 
-    # The same by the flags for text made otherwise.
+    # The same with the flags for text that prepare did not make.
     flags = ["--sentencepiece", data / "subwords/subwords.model", "--tokenizer", "moses"]
     run_probe(*flags, "--lowercase", "--json", again, "--layer", "1")
     assert json.loads(again.read_text())["tasks"]["BShift"] == found["tasks"]["BShift"]
@@ -297,7 +297,7 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
     assert "warning: " in capsys.readouterr().err
 
 
-def test_mistakes_are_told(corpus, run_probe, tmp_path):
+def test_mistakes_are_reported(corpus, run_probe, tmp_path):
     prepared = f"--prepared {corpus / 'sentencepiece'}"
     mistakes = {
         f"{prepared} --tasks WC,SentLen": "no sentence_length.txt; --tasks WC,BShift takes",

@@ -57,7 +57,7 @@ def command(words, *more):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Models, their translations, logs, tags and, not probed alike, results of probing."""
+    """Models, their translations, logs, tags and results of probing (with different settings)."""
     folder = analysed.make_data(tmp_path_factory.mktemp("report"), ["gate1", "mma", "lstm"])
     write(folder / "ref.en", REFERENCE)
     write(folder / "text.tags", ["DET NOUN", "PRT", "", "NOUN ADJ VERB"])
@@ -271,7 +271,7 @@ def runs(in_data, tmp_path):
     for side in ("de", "en"):
         shutil.copy(f"text.{side}", corpus / f"subwords/test.{side}")
     shutil.copy("ref.en", corpus / "raw/test.en")
-    # Other words than in the text of subwords: it shows which are counted.
+    # Not the words of the text in subwords, to show which are counted.
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     (corpus / "manifest.json").write_text('{"digest": "d"}')
     folders = []

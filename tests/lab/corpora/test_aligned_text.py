@@ -1,4 +1,4 @@
-"""The example's text: put together, without what is hand-aligned."""
+"""The example's text is put together without hand-aligned sentences."""
 
 import gzip
 import shutil

@@ -1,6 +1,6 @@
 r"""The readers of WMT14, WMT17 and ASPEC, on archives that are made here.
 
-What they have to write stands beside what the archives have in them, by hand.
+The expected text is written by hand beside the content of the archives.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def zipped(files: dict[str, str | bytes], compression: int = zipfile.ZIP_DEFLATE
 
 
 def sgm(kind: str, *documents: tuple[str, list[str]]) -> str:
-    """A file as WMT has it."""
+    """A file in WMT's format."""
     lines = [f'<{kind} setid="newstest2014" srclang="any">']
     for name, sentences in documents:
         lines += [f'<doc sysid="ref" docid="{name}" genre="news" origlang="en">', "<p>"]
@@ -62,7 +62,7 @@ def read(corpus, archives: dict[str, Path]) -> tuple[dict[str, str], dict]:
 
 
 def check_refused(corpus, archives: dict[str, Path], cases) -> None:
-    """In each case an archive is replaced; its content None: it is missing."""
+    """Each case replaces an archive, or removes it if its content is None."""
     for name, content, said in cases:
         before = archives[name].read_bytes()
         archives[name].unlink() if content is None else archives[name].write_bytes(content)
@@ -102,7 +102,7 @@ def wmt14_archives(tmp_path) -> dict[str, Path]:
         FULL: {
             f"test-full/{SOURCE}": sgm("srcset", *full),
             f"test-full/{REFERENCE}": sgm("refset", *fully),
-            # Of the other direction, the sources are another file.
+            # The sources of the other direction are a different file.
             "test-full/newstest2014-deen-src.de.sgm": sgm("srcset", ("x", ["Quelle"])),
             "test-full/newstest2014-deen-ref.en.sgm": sgm("refset", ("x", ["reference"])),
         },
@@ -118,7 +118,7 @@ def test_wmt14(wmt14_archives):
     whole = {
         "train.en": "one\ntwo \u2028 parts\n\nfour\nfive\nsix\nseven\n",
         "train.de": "eins\nzwei \x85 Teile\n\nvier\nfünf\nsechs\nsieben\n",
-        "valid.en": "eight &amp;\n",  # plain text is as it is
+        "valid.en": "eight &amp;\n",  # plain text is unchanged
         "valid.de": "acht &amp;\n",
         "test.en": 'A & B <c> "d"\n\nAT&T &quot; 3 < 4\n',
         "test.de": "A & B\nleer\nä\n",
@@ -270,7 +270,7 @@ def wmt17_archives(tmp_path) -> dict[str, Path]:
     }
     contents = {
         "wmt17/training-parallel-nc-v12.tgz": tar(news),
-        "un/UNv1.0.en-zh.tar.gz": zipped(un),  # told by its content
+        "un/UNv1.0.en-zh.tar.gz": zipped(un),  # recognised by its content
         "cwmt/casict2011.zip": zipped(halves),
         "cwmt/datum2017.zip": zipped(books),
         "wmt17/dev.tgz": tar(dev),
@@ -315,7 +315,7 @@ def test_wmt17(wmt17_archives):
     assert texts == {
         "train.zh": "".join(f"{zh}\n" for zh, _ in train),
         "train.en": "".join(f"{en}\n" for _, en in train),
-        "valid.zh": "中文\n\n",  # held-out sets stay as they are
+        "valid.zh": "中文\n\n",  # held-out sets are unchanged
         "valid.en": "Chinese\n2000\n",
         "test.zh": "测试\n",
         "test.en": "R&D\n",
@@ -323,19 +323,19 @@ def test_wmt17(wmt17_archives):
     texts, facts = read(replace(WMT17, options={"train": ["neu2017"]}), wmt17_archives)
     assert texts["train.zh"] == "语料 库\n决议\n"
     assert facts["dropped"] == {"train": {}}
-    # What identifies a pair tells where its sides part.
+    # The fingerprint of a pair depends on where its sides part.
     assert wmt17.fingerprint("a b", "c") == wmt17.fingerprint(" a b", "c ")
     assert len({wmt17.fingerprint(*pair) for pair in [("ab", "c"), ("a", "bc"), ("c", "ab")]}) == 3
     archive = "cwmt/neu2017.zip"
     content = wmt17_archives[archive].read_bytes()
     said = "neu2017.zip is damaged or cut off"
-    # Cut off, and with another text than its checksum is of.
+    # Truncated, and with text that does not match its checksum.
     others = (content[: len(content) // 2], content.replace(b"Resolution", b"resolution", 1))
     check_refused(WMT17, wmt17_archives, [(archive, other, said) for other in others])
 
 
 def test_aspec(tmp_path):
-    """Whatever the direction, the Japanese stands before the English in the files."""
+    """In either direction, the files have Japanese before English."""
     contents = {
         "ASPEC-JE/train/train-1.txt": "0.9 ||| G-01A ||| 1 ||| 日本｜です。 ||| It is | Japan.\n",
         "ASPEC-JE/train/train-2.txt": (

@@ -1,4 +1,4 @@
-"""Downloading, from a server on this machine that behaves and misbehaves like those elsewhere."""
+"""Downloads from a local server that behaves and misbehaves like real ones."""
 
 import hashlib
 import http.server
@@ -15,13 +15,13 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves ``files``; keeps what it was asked for in ``requests``."""
+    """Serves ``files``; records requests in ``requests``."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files, self.requests = {"/a.tgz": CONTENT}, []
         self.cuts = []  # after how many bytes the connection breaks, one for each request
-        self.status = []  # answers in place of the file, one for each request
+        self.status = []  # statuses in place of the file, one for each request
         self.ranges, self.tag = True, '"one"'  # whether it knows Range, or refuses it; its ETag
 
     def url(self, path="/a.tgz"):
@@ -76,7 +76,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def test_checksum_is_recorded_and_held_to(server, tmp_path):
+def test_checksum_is_recorded_and_verified(server, tmp_path):
     assert fetch(tmp_path, server.url())[0] == SHA256
     assert (tmp_path / "a.tgz").read_bytes() == CONTENT
     assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
@@ -85,7 +85,7 @@ def test_checksum_is_recorded_and_held_to(server, tmp_path):
     (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
     with pytest.raises(UserError, match="has changed.*a.tgz.sha256"):
         fetch(tmp_path, server.url())
-    # The archive deleted, another file under its name at the server:
+    # The archive is deleted, and the server has a different file under its name:
     (tmp_path / "a.tgz").unlink()
     server.files["/a.tgz"] = CONTENT[:-1]
     with pytest.raises(UserError, match="a different file"):
@@ -95,7 +95,7 @@ def test_checksum_is_recorded_and_held_to(server, tmp_path):
     assert fetch(tmp_path, server.url())[0] == hashlib.sha256(CONTENT[:-1]).hexdigest()
 
 
-def test_file_that_is_there_needs_no_network(server, tmp_path):
+def test_existing_file_needs_no_network(server, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a.tgz").write_bytes(CONTENT)
     assert fetch(tmp_path, server.url(), file="sub/a.tgz") == (SHA256, [])
@@ -124,7 +124,7 @@ def test_broken_download_is_resumed_where_it_stopped(server, tmp_path):
     assert server.requests[-1] == ("/a.tgz", f"bytes={size}-")
 
 
-def test_starts_again_where_it_cannot_resume(server, tmp_path):
+def test_starts_over_if_it_cannot_resume(server, tmp_path):
     for missing in ("ranges", "tag", "same file", "rest", "origin"):
         folder = tmp_path / missing
         server.ranges, server.tag = missing != "ranges", None if missing == "tag" else '"one"'
@@ -144,7 +144,7 @@ def test_starts_again_where_it_cannot_resume(server, tmp_path):
         assert names(folder) == ["a.tgz", "a.tgz.sha256"]
 
 
-def test_next_place_if_one_does_not_have_the_file(server, tmp_path):
+def test_next_url_if_one_does_not_have_the_file(server, tmp_path):
     server.files["/wrong.tgz"] = b"<html>please log in</html>"
     gone, wrong = server.url("/gone.tgz"), server.url("/wrong.tgz")
     refused = "http://127.0.0.1:1/a.tgz"
@@ -158,7 +158,7 @@ def test_next_place_if_one_does_not_have_the_file(server, tmp_path):
     assert not [name for name in names(tmp_path) if name.startswith("a.tgz")]
 
 
-def test_asked_again_where_that_may_help(server, tmp_path, monkeypatch):
+def test_retries_where_that_may_help(server, tmp_path, monkeypatch):
     server.status = [503, 429]
     assert fetch(tmp_path / "busy", server.url())[0] == SHA256
     assert len(server.requests) == 3

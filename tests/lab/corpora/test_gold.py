@@ -40,7 +40,7 @@ def made(folder, output, kind="subword-nmt", lowercase=False, **options):
     return prepare(replace(corpus, lowercase=lowercase), output, workers=1, **options)
 
 
-def test_words_stay_those_that_were_aligned(no_preprocess, tmp_path, capsys):
+def test_words_are_those_that_were_aligned(no_preprocess, tmp_path, capsys):
     folder, gold = write_gold(parts(tmp_path / "text")), tmp_path / "out/gold"
     for kind, family in (("subword-nmt",) * 2, ("sentencepiece-unigram", "sentencepiece")):
         manifest = made(folder, tmp_path / "out", kind)
@@ -51,7 +51,7 @@ def test_words_stay_those_that_were_aligned(no_preprocess, tmp_path, capsys):
         # In the tokeniser's spelling, and no white space within a word.
         text = "".join(lines(gold / "subwords.de")).replace("@@ ", "").replace(" ", "")
         assert "&amp;" in text and "&apos;s" in text and "Ein_Haus" in text.replace("▁", "")
-        # Source first, from 0; the possible link is still one, and the impossible one is told.
+        # Source first, from 0; a possible link stays one, and a warning names the impossible one.
         found = read_gold(gold / "links", base=0)
         links = [[(i, i) for i in range(5)], [(1, 0), (1, 1)], [(0, 0)], [(0, 0), (1, 1)]]
         assert [sorted(sentence.possible) for sentence in found.sentences] == links
@@ -61,7 +61,7 @@ def test_words_stay_those_that_were_aligned(no_preprocess, tmp_path, capsys):
         assert manifest.gold.pop("remarks")[0].count(said) == 1
         sentences = {"sentences": 4, "sentences_left_out": 0}
         assert manifest.gold == {**sentences, "sure": 9, "possible": 10, "links_left_out": 1}
-    # Lower case is for the model alone.
+    # Only the model sees lower case.
     made(folder, tmp_path / "out", lowercase=True)
     assert lines(gold / "words.de")[0].startswith("Der ")
     assert lines(gold / "subwords.de")[0][0] == "d"
@@ -87,7 +87,7 @@ def test_which_sentences_are_scored(no_preprocess, tmp_path):
     assert (gold.base, gold.first, gold.sure_alone, gold.fewest_links) == (1, "zh", True, 10)
 
 
-def test_a_changed_gold_set_makes_nothing_else_anew(no_preprocess, tmp_path, capsys):
+def test_a_changed_gold_set_remakes_nothing_else(no_preprocess, tmp_path, capsys):
     without = own_corpus(recipe(), parts(tmp_path / "text"))
     assert without.gold is None and "gold" not in without.treatment
     folder = write_gold(tmp_path / "text")
@@ -158,14 +158,14 @@ def test_alignments_are_fairseq_s_and_fit_the_text(with_alignments):
         lengths = torch.tensor([len(side.split()) for side in pair])
         assert (found.view(-1, 2) < lengths).all()
     assert sum(map(len, links)) > 2 * len(links)
-    # All that is in bin is there too, and there once.
+    # Everything in bin is there too, without a copy.
     for file in (out / "bin").iterdir():
         assert (out / "aligned" / file.name).samefile(file)
     assert manifest.alignments and manifest.versions["eflomal"]
     assert f"--load-alignments: {out / 'aligned'}" in printed
 
 
-def test_asked_for_or_not_the_data_are_the_same(with_alignments, no_preprocess, tmp_path):
+def test_alignments_do_not_change_the_other_data(with_alignments, no_preprocess, tmp_path):
     folder, manifest, _ = with_alignments
     path = folder / "out/aligned/train.align"
     before = path.stat().st_mtime_ns
@@ -181,7 +181,7 @@ def test_without_eflomal_or_if_it_fails(no_preprocess, tmp_path, monkeypatch):
     with monkeypatch.context() as patch, pytest.raises(UserError, match="pip install"):
         patch.setitem(sys.modules, "eflomal", None)
         made(folder, out, alignments=True)
-    assert not (out / "subwords").exists()  # it is said before the work
+    assert not (out / "subwords").exists()  # refused before the work
     pytest.importorskip("eflomal")
     failing = Mock(side_effect=ProgramFailed("out of memory"))
     monkeypatch.setattr("fairseq_hybrid_attn.lab.corpora.binarise.run_program", failing)

@@ -1,6 +1,6 @@
 """The IWSLT 2014 recipes on archives of a few sentences, made here.
 
-What has to come out was worked out by hand from fairseq's prepare-iwslt14.sh.
+The expected result was worked out by hand from fairseq's prepare-iwslt14.sh.
 """
 
 import subprocess
@@ -122,13 +122,13 @@ def test_fairseq_recipe(downloads, no_preprocess, tmp_path, capsys):
 
     assert manifest.counts == {"train": len(train), "valid": 2, "test": 15}
     assert manifest.dropped == {"train": {"empty side": 4, "length ratio": 4, "too many tokens": 4}}
-    # The recipe knows the true sizes; a difference is told, not fatal.
+    # The recipe knows the true sizes; a difference gives a warning, not an error.
     assert manifest.expected == {"train": 160239, "valid": 7283, "test": 6750}
     assert manifest.differences["test"] == {"expected": 6750, "found": 15}
     assert "test has 15 pairs, not 6,750" in capsys.readouterr().err
     assert not (output / "work").exists()
 
-    # The archive may go when all is made; another one makes everything again, if accepted.
+    # The archive may go when all is made; a different one, if accepted, remakes everything.
     path = downloads / "de-en.tgz"
     path.unlink()
     assert remade(recipe("fairseq"), output, downloads) == []

@@ -87,7 +87,7 @@ def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
     assert content == (prepared / "manifest.json").read_bytes()
 
 
-def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
+def test_source_sentences_are_in_one_part_only(no_preprocess, tmp_path):
     pairs = sentences(100)  # twice, with another translation, and with spaces around
     text = pairs + pairs + [(de, f"{en}!") for de, en in pairs] + [(f" {d} ", e) for d, e in pairs]
     manifest = made(write(tmp_path / "text", "x", text), tmp_path / "out")
@@ -102,7 +102,7 @@ def test_source_sentences_are_in_one_part_alone(no_preprocess, tmp_path):
     assert manifest.dropped["train"] == {"duplicate": 180, **held_out}
 
 
-def test_sizes_of_what_is_split_off(no_preprocess, tmp_path):
+def test_sizes_of_held_out_sets(no_preprocess, tmp_path):
     def counts(sizes, pairs):
         folder = write(tmp_path / "text", "x", pairs)
         corpus = own_corpus(replace(recipe(), options=sizes), folder)
@@ -128,7 +128,7 @@ def test_pairs_takes_the_same_ones_and_no_other_test_set(no_preprocess, text, tm
         chosen[count] = [ORDER[pair] for pair in pairs_of(tmp_path / f"out{count}", "train")]
         assert chosen[count] == sorted(chosen[count])
     assert set(chosen[20]) < set(chosen[40])
-    # The same as ever, from all over the text.
+    # Always the same ones, from all over the text.
     assert chosen[20][:5] == [0, 25, 30, 72, 132]
 
 
@@ -196,7 +196,7 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
 
 
 def folder_of(names, tmp_path):
-    """A folder with these files, in which there is something."""
+    """A folder with these files, none of them empty."""
     folder = tmp_path / (names or "nothing")
     folder.mkdir(exist_ok=True)
     for name in names.split():
@@ -254,7 +254,7 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
 
 
 def test_subwords_are_as_many_as_asked_for_and_lose_nothing(no_preprocess, tmp_path):
-    choose = random.Random(0)  # words enough for as many subwords
+    choose = random.Random(0)  # enough words for that many subwords
     words = ["".join(choose.choices("abcdefgh", k=choose.randint(2, 6))) for _ in range(200)]
     text = [(" ".join(choose.choices(words, k=6)),) * 2 for _ in range(200)]
     folder, out = write(tmp_path / "text", "x", text), tmp_path / "out"
@@ -312,7 +312,7 @@ def test_mistakes_get_a_message(tmp_path, monkeypatch):
     assert not (tmp_path / "out").exists()
 
 
-def test_command_tells_what_it_made(text, no_preprocess, tmp_path, capsys):
+def test_command_reports_what_it_made(text, no_preprocess, tmp_path, capsys):
     output = str(tmp_path / "out")
     main(["prepare", "own", "--own", str(text), "--output", output, "--pairs", "50"])
     said = capsys.readouterr()
@@ -322,7 +322,7 @@ def test_command_tells_what_it_made(text, no_preprocess, tmp_path, capsys):
     assert json.loads((tmp_path / "out/manifest.json").read_text())["recipe"]["pairs"] == 50
 
 
-def test_missing_package_is_told_before_any_download(tmp_path, monkeypatch):
+def test_missing_package_is_reported_before_any_download(tmp_path, monkeypatch):
     tokenisers._cached_tokeniser.cache_clear()
     monkeypatch.setitem(sys.modules, "rjieba", None)
     said = []
@@ -332,7 +332,7 @@ def test_missing_package_is_told_before_any_download(tmp_path, monkeypatch):
     assert not said
 
 
-def test_every_recipe_is_good():
+def test_every_recipe_is_valid():
     corpora = [load_corpus(path.stem, CONFIGS) for path in (CONFIGS / "corpora").glob("*.yaml")]
     assert len(corpora) > 10
     for corpus in corpora:
@@ -370,7 +370,7 @@ def test_all_faults_of_a_recipe_at_once():
 
 
 def test_cleaning():
-    """Beside what the recipes of IWSLT show."""
+    """Cases beyond those of the IWSLT recipes."""
     for source, target, expected in (
         ("a a a", "b", "length ratio"),
         ("a a a", "b b", None),  # 1.5 is not above 1.5

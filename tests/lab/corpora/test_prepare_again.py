@@ -1,4 +1,4 @@
-"""Preparing again: what is remade, and runs that do not reach their end."""
+"""Preparing again: what is remade, and interrupted runs."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def test_only_what_depends_on_a_change_is_made_again(no_preprocess, tmp_path):
     assert remade(replace(corpus, notes="other", scores=("bleu",)), output) == []
     assert remade(with_options(corpus, subword_size=20), output) == EVERYTHING[3:]
     assert remade(corpus, output) == EVERYTHING[3:]
-    # The intermediate files are gone by then, hence from the start.
+    # The intermediate files are gone by then, so it starts from the beginning.
     assert remade(with_options(corpus, pairs=50), output) == EVERYTHING
     assert remade(replace(corpus, lowercase=True), output) == EVERYTHING
     first = read_manifest(output)
@@ -52,7 +52,7 @@ def test_damaged_and_outdated_results_are_made_again(text, no_preprocess, tmp_pa
     codes.write_bytes(content[:-2] + b"x\n")  # of the same size
     assert remade(corpus, output) == ["subwords"]
     assert codes.read_bytes() == content
-    # As after a kill between two stages, if a tool was replaced by a newer one meanwhile.
+    # As after a kill between two stages, and an update of a tool since.
     stamp = output / "stages/subwords.json"
     original = stamp.read_text()
     subwords = json.loads(original)
@@ -65,13 +65,13 @@ def test_damaged_and_outdated_results_are_made_again(text, no_preprocess, tmp_pa
     (output / "manifest.json").write_text("{")
     assert remade(corpus, output) == []
     assert read_manifest(output).digest == digest
-    # A copy has other times, and is as good.
+    # A copy has other times, and is equally valid.
     for path in output.rglob("*"):
         os.utime(path)
     assert remade(corpus, output) == []
 
 
-def test_folder_of_others_is_left_alone(text, tmp_path):
+def test_foreign_folder_is_left_alone(text, tmp_path):
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw/precious").write_text("x")
     with pytest.raises(UserError, match="not made here"):
@@ -79,7 +79,7 @@ def test_folder_of_others_is_left_alone(text, tmp_path):
     assert state(tmp_path).keys() == {Path("raw/precious")}
 
 
-def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_path, monkeypatch):
+def test_stopped_while_remade_is_not_complete(text, no_preprocess, tmp_path, monkeypatch):
     output = tmp_path / "out"
     corpus = own_corpus(recipe(), text)
     first = prepare(corpus, output, workers=1)
@@ -88,7 +88,7 @@ def test_stopped_while_it_is_made_again_is_not_whole(text, no_preprocess, tmp_pa
         patch.setattr(pipeline, "binarise", Mock(side_effect=KeyboardInterrupt))
         prepare(with_options(corpus, subword_size=20), output, workers=1)
     assert read_manifest(output) is None
-    # bin/ is still that of the first run, and the same subwords come out as then.
+    # bin/ is still that of the first run, and the subwords come out the same.
     assert remade(corpus, output) == ["subwords"]
     assert read_manifest(output) == first
 
@@ -149,14 +149,14 @@ def processes_of(output):
 
 
 def stopped(text, output, number, stage):
-    """The exit status of a run that gets a signal in a stage, and what it said of it."""
+    """The exit status of a run that gets a signal in a stage, and what it printed."""
     run = subprocess.Popen(
         arguments(text, output, 2),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Background jobs of a shell ignore Ctrl-C; this one shall not.
+        # Background jobs of a shell ignore Ctrl-C; this one must not.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for line in run.stdout:
@@ -173,7 +173,7 @@ def stopped(text, output, number, stage):
 
 
 @pytest.mark.slow
-def test_run_that_was_stopped_or_had_no_room_is_resumed(text, prepared, tmp_path):
+def test_run_that_was_stopped_or_ran_out_of_disk_is_resumed(text, prepared, tmp_path):
     output = tmp_path / "out"
     for number, stage, status in (
         (signal.SIGTERM, "tokenising", 143),

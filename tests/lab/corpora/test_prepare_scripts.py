@@ -37,7 +37,7 @@ def checkout(tmp_path):
 
 
 def run(checkout, script, *arguments, **variables):
-    """Run a script; ``given`` is what it gives to fairseq-hybrid, None if nothing."""
+    """Run a script; ``given`` is what it passes to fairseq-hybrid, None if nothing."""
     record = checkout / "record"
     inherited = {k: v for k, v in os.environ.items() if k not in (*SETTINGS, "RECIPE")}
     settings = {"PYTHON": str(checkout / "python"), "RECORD": str(record), **variables}

@@ -26,7 +26,7 @@ from fairseq_hybrid_attn.lab.text.tokenisers import (
 LANGUAGE = {"mecab": "ja", "kytea": "ja", "jieba": "zh"}  # of the others: en
 WITHOUT_MODEL = [kind for kind in KINDS if kind != "kytea"]
 
-#: All that some program or other takes for white space or the end of a line.
+#: Everything that some program takes for white space or the end of a line.
 WHITE = "\t\x0b\x0c\x1c\x1d\x1e\x85\xa0\u1680\u2003\u2028\u2029\u202f\u3000"
 
 
@@ -43,7 +43,7 @@ def test_tokens():
             "a &#124; b &lt; i &gt; .",
         ),
         ("moses", "en", "Mr. Smith's U.S. plan.", "Mr. Smith &apos;s U.S. plan ."),
-        # Dr. keeps its point in both languages, usw. ("and so on") in German alone.
+        # Dr. keeps its period in both languages, usw. ("and so on") only in German.
         ("moses", "de", "Äpfel usw. Dr. Meier", "Äpfel usw. Dr. Meier"),
         ("moses", "en", "Äpfel usw. Dr. Meier", "Äpfel usw . Dr. Meier"),
         ("moses", "de", "Die E-Mail z.B. für 3,50 Euro.", "Die E-Mail z.B. für 3,50 Euro ."),
@@ -117,7 +117,7 @@ def test_tokens_are_separated_by_single_spaces_and_no_character_is_lost():
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """So that a small file is cut into many blocks."""
+    """Cut small files into many blocks."""
     monkeypatch.setattr(rewriting, "BLOCK", 5)
 
 
@@ -142,7 +142,7 @@ def test_file_line_by_line_for_any_number_of_workers(tmp_path, small_blocks):
 
 
 def test_lowercase_after_tokenising(tmp_path):
-    """Of MR. SMITH the point stays, for Mr. is known; in lower case it would not be."""
+    """MR. SMITH keeps the period, since Mr. is a known abbreviation; mr. would not be."""
     (tmp_path / "in").write_bytes("Mr. Smith ÄRGERT sich &\n".encode())
     tokenise_file(tmp_path / "in", tmp_path / "out", "moses", "en", workers=1, lowercase=True)
     assert (tmp_path / "out").read_text("utf-8") == "mr. smith ärgert sich &amp;\n"
@@ -169,7 +169,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     assert peak < 8e6
 
 
-def test_nothing_is_shown_and_nothing_left_elsewhere(tmp_path):
+def test_nothing_is_printed_and_nothing_left_elsewhere(tmp_path):
     """jieba itself prints, and keeps its dictionary in the temporary folder of all users."""
     for name in ("temporary", "home"):
         (tmp_path / name).mkdir()
@@ -249,7 +249,7 @@ def test_kytea_without_a_model_or_with_a_bad_one(kytea, tmp_path, monkeypatch):
             tokeniser("kytea", "ja")
 
 
-def test_real_kytea_refuses_what_is_no_model(tmp_path):
+def test_real_kytea_refuses_what_is_not_a_model(tmp_path):
     pytest.importorskip("Mykytea")
     (tmp_path / "model").write_text("nonsense\n")
     with pytest.raises(UserError, match="not a model that KyTea can read"):

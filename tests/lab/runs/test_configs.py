@@ -24,8 +24,8 @@ from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.files.yaml_files import merge
 from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
 
-#: What the papers say of their systems: of tables, of rows or of columns, where the most exact name
-#: counts.  One number stands for encoder and decoder.  The peak of the learning rate is told as the
+#: What the papers say about their systems, by table, row or column; the most specific name counts.
+#: One number stands for encoder and decoder.  The peak of the learning rate is given as the
 #: factor before width^-0.5 * min(step^-0.5, step * warmup^-1.5).
 PAPERS = yaml.safe_load("""
 Vaswani et al. 2017, which all follow: &vaswani
@@ -103,7 +103,7 @@ def seen_by_fairseq(cell):
     generating = decoding(tuple(flags_of({"task": task, **chosen.generate})))
 
     def both(name):
-        """Of encoder and decoder; the decoder's size follows the encoder's if it has none."""
+        """The values of encoder and decoder; the decoder's size defaults to the encoder's."""
         encoder = getattr(cfg.model, f"encoder_{name}", None)
         decoder = getattr(cfg.model, f"decoder_{name}", None)
         return encoder if decoder in (None, encoder) else [encoder, decoder]
@@ -179,7 +179,7 @@ def test_every_architecture_can_be_built_small():
         build(flags(CELLS[name].settings(small)))
 
 
-#: Of each table: how many rows it has, how many of them are cited by the paper, how many numbers,
+#: For each table: how many rows it has, how many of them the paper cites, how many numbers,
 #: and their sum; and the baselines and best rows, copied from the papers.
 NUMBERS = yaml.safe_load("""
 hysan/table1: {all: [19, 0, 38, 1097.01],
@@ -246,7 +246,7 @@ def test_what_this_version_cannot_measure_is_planned_by_name():
     }
 
 
-#: Systems that stand in several tables: where they are trained, and where else they stand.
+#: Systems that are in several tables: where they are trained, and where else they appear.
 SAME = yaml.safe_load("""
 hysan/table1/base: table2a/baseline figure4/transformer
 hysan/table1/e1: table2a/gated_sum figure4/hysan figure5/hysan
@@ -407,8 +407,8 @@ def resolve_all(configs):
     }
 
 
-def test_a_row_adds_to_its_tables_settings_and_takes_away(tmp_path):
-    """Null and false take a flag away, and zero does not."""
+def test_a_row_adds_to_its_tables_settings_and_removes_some(tmp_path):
+    """Null and false remove a flag, and zero does not."""
     changed = {"arch": None, "share-all-embeddings": False, "dropout": 0, "clip-norm": 1}
     write_configs(tmp_path, **merge(FILES, rows(mixed={"train": changed})))
     train = {"head-patterns": "global,local,forward,backward", "dropout": 0, "clip-norm": 1}
@@ -419,7 +419,7 @@ def test_a_row_adds_to_its_tables_settings_and_takes_away(tmp_path):
     assert resolved["toy/table1/mixed/bleu"].train == train
 
 
-def test_mistakes_are_told_by_file_and_key(tmp_path):
+def test_mistakes_are_reported_by_file_and_key(tmp_path):
     for number, (changes, *told) in enumerate(WRONG):
         write_configs(tmp_path / str(number), **merge(FILES, changes))
         with pytest.raises(UserError) as error:
@@ -428,8 +428,8 @@ def test_mistakes_are_told_by_file_and_key(tmp_path):
             assert text in str(error.value), changes
 
 
-def test_files_of_another_form_and_unknown_names_are_told(tmp_path):
-    # A folder is the form of before; beside a table, a row of yours would be ignored silently.
+def test_files_of_another_format_and_unknown_names_are_refused(tmp_path):
+    # A folder is the former format; beside a table, your row would be silently ignored.
     former = {"toy/old/table.yaml": {}, "toy/new/mine.yaml": {}, "toy/new.yaml": {}}
     write_configs(tmp_path, **former)
     check_refusals(

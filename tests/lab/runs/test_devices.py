@@ -1,4 +1,4 @@
-"""An update's batch is one number, whatever shares it out."""
+"""The batch of an update has one size, however many devices share it."""
 
 from refusals import check_refusals
 
@@ -22,7 +22,7 @@ def test_shares_make_the_batch_in_as_few_parts_as_fit_a_device():
                 assert tokens - world * times < at_once * times * world <= tokens
     assert share_out(Batch(25000), 2) == (6250, 2)
     assert share_out(Batch(4096), 8) == (512, 1)
-    assert share_out(Batch(400), 2) == (200, 1)  # toys may be shared out further
+    assert share_out(Batch(400), 2) == (200, 1)  # toys may be divided further
 
 
 def test_jobs_limits_the_slots():

@@ -154,7 +154,7 @@ def test_every_run_trains_the_system_that_its_table_says():
 
 
 def added(row, baseline):
-    """How many parameters a row's model has more than another's."""
+    """How many more parameters a row's model has than another's."""
     return parameters(build_cell(f"{row}/bleu")) - parameters(build_cell(f"{baseline}/bleu"))
 
 

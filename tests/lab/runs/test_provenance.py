@@ -1,4 +1,4 @@
-"""What makes a result stale: whatever its numbers come from."""
+"""What makes a result stale: any change in what its numbers come from."""
 
 import shutil
 import subprocess
@@ -9,8 +9,8 @@ from cli import environment
 
 from fairseq_hybrid_attn.lab.engine.provenance import NUMBERS_DEPEND_ON, PACKAGE, code_digest
 
-#: Loaded by what makes numbers, and without influence on them, or with one that the digests of
-#: corpus and settings show.
+#: Loaded by what makes numbers, but without influence on them, or with an influence that the
+#: digests of corpus and settings show.
 HARMLESS = (
     *("__init__.py", "errors.py", "fairseq_check.py", "lab/__init__.py", "lab/command_line.py"),
     *("lab/arguments/__init__.py", "lab/arguments/flags.py", "lab/arguments/outputs.py"),
@@ -40,7 +40,7 @@ def test_every_module_behind_a_number_counts():
 
 
 def test_what_python_reads_counts_and_what_it_does_not_read_does_not(tmp_path):
-    """A comment, a docstring or the layout makes no result stale; a number does."""
+    """Comments, docstrings and layout make no result stale; a number does."""
     copied = tmp_path / "package"
     shutil.copytree(PACKAGE, copied)
     counted, elsewhere = copied / "lab/scoring/metrics.py", copied / "lab/maps/__init__.py"

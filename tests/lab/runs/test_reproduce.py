@@ -39,7 +39,7 @@ def reproduce(output, *rows, configs="configs"):
 
 @pytest.fixture(scope="module")
 def reproduced(place):
-    """The whole table, of which a row fails."""
+    """The whole table, with one row that fails."""
     done = run("fairseq-hybrid", *reproduce("out"), cwd=place, expect=1)
     return MadeWorkspace(place), done
 
@@ -48,7 +48,7 @@ def result(made, row):
     return read_json(made.run(row).folder.result)
 
 
-def test_each_system_is_trained_once_and_a_failed_one_does_not_cost_the_others(reproduced):
+def test_each_system_is_trained_once_and_a_failure_does_not_stop_the_others(reproduced):
     made, done = reproduced
     assert "toy/table1/broken/bleu/seed1: FAILED" in done.stdout
     assert "sideways" in done.stdout  # the program's own message
@@ -89,7 +89,7 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
         assert "nrefs:1|case:mixed" in text
 
 
-def test_no_result_of_a_corpus_that_was_prepared_anew_meanwhile(reproduced):
+def test_no_result_if_the_corpus_was_prepared_again_meanwhile(reproduced):
     run = reproduced[0].run("plain")
     path = run.corpus_folder / "manifest.json"
     content = path.read_text()
@@ -140,7 +140,7 @@ def test_running_again_does_nothing(reproduced, place):
     assert "train: done" not in done.stdout
 
 
-def test_what_has_changed_is_stale_and_stays(reproduced, place, tmp_path):
+def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     made, _ = reproduced
     assert re.search(r"mixed/bleu/seed1 .* done", made.hybrid("runs"))
     beam = {**SETTINGS, "generate": {**SETTINGS["generate"], "beam": 3}}
@@ -176,7 +176,7 @@ def start(place, output):
 
 
 def wait_for_checkpoint(process, folder, update):
-    """Until training has passed an update and is at work on the next ones."""
+    """Wait until training has passed an update and is working on the next ones."""
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         saved = folder.checkpoints.glob("checkpoint_*_*.pt")
@@ -201,7 +201,7 @@ def trainings(folder):
 
 
 @pytest.mark.slow
-def test_stopped_and_killed_it_comes_to_the_same_end(reproduced, place):
+def test_stopped_and_killed_it_ends_with_the_same_result(reproduced, place):
     made, _ = reproduced
     undisturbed = made.run("plain").folder
     folder = RunFolder(place / "stopped" / undisturbed.path.relative_to(place / "out"))
@@ -229,7 +229,7 @@ def test_stopped_and_killed_it_comes_to_the_same_end(reproduced, place):
     assert folder.hypotheses.read_bytes() == undisturbed.hypotheses.read_bytes()
 
 
-def test_mistakes_are_told_before_anything_is_done(place, tmp_path, monkeypatch, capsys):
+def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     check_command_refusals(
         [

@@ -1,4 +1,4 @@
-"""What a run was begun with is known as long as anything of it is there."""
+"""What a run was begun with is known as long as anything of it exists."""
 
 import shutil
 
@@ -21,8 +21,8 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["model.pt", "gates.json", "curve/500/score.json", "result.json"])
-def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(left, run):
-    """An old measurement would be joined with a new training's."""
+def test_a_run_with_an_unknown_beginning_is_not_resumed(left, run):
+    """An old measurement would be combined with those of a new training."""
     path = run.folder.path / left
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
@@ -36,8 +36,8 @@ def test_what_was_begun_with_nobody_knows_what_is_not_gone_on_with(left, run):
         assert status(run).state is State.NOT_BEGUN
 
 
-def test_a_run_that_was_begun_is_gone_on_with(run):
-    """Logs of its other processes may be there before."""
+def test_a_run_that_was_begun_is_resumed(run):
+    """Logs of its other processes may exist first."""
     for name in ("logs/train-rank1.log", "tensorboard/x", ".lock", ".begun.json.1234.tmp"):
         path = run.folder.path / name
         path.parent.mkdir(exist_ok=True)
@@ -49,7 +49,7 @@ def test_a_run_that_was_begun_is_gone_on_with(run):
     check_begun(run, 1)
 
 
-def test_a_run_that_is_forgotten_by_half_is_no_result_and_no_beginning(run, monkeypatch):
+def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
     """If it were resumed, its training would be new and its translation old."""
     begin(run, 1)
     run.folder.result.write_text("{}")
@@ -76,7 +76,7 @@ def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
                 ask(run)
 
 
-def test_a_place_for_checkpoints_may_be_a_link(run, tmp_path):
+def test_the_folder_for_checkpoints_may_be_a_link(run, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     run.folder.checkpoints.symlink_to(disk)

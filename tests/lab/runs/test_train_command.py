@@ -1,4 +1,4 @@
-"""One run: what is told before, and that several processes train what one does."""
+"""One run: what is reported beforehand, and that several processes train what one does."""
 
 import os
 import subprocess
@@ -64,7 +64,7 @@ def test_two_processes_train_what_one_does(place):
     torch.testing.assert_close(dict(together), dict(alone), atol=2e-4, rtol=0)
     assert max(weight.abs().max() for weight in together.values()) > 0.01
 
-    # What was trained together is evaluated alone.
+    # What several processes trained, one evaluates.
     done = run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where, cwd=folder)
     assert "train: done" not in done.stdout and "score: done" in done.stdout
     assert (made / "result.json").exists()
@@ -82,7 +82,7 @@ def test_show_prints_commands_that_a_shell_can_run(place):
         at = words.index(f"--{flag}")
         wanted = "global,local,forward,backward" if flag == "head-patterns" else str(value)
         assert value is True or words[at + 1] == wanted
-    # On several devices, the batch stays what it is.
+    # On several devices, the batch keeps its size.
     shown = run("fairseq-hybrid", *row, "--devices", "3", *where[:-2], cwd=folder).stdout
     assert "--max-tokens 100" in shown and "--update-freq 1" in shown
     assert "--distributed-world-size 3" in shown and "--cpu" not in shown
@@ -106,7 +106,7 @@ def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
     )
 
 
-def test_plans_tell_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
+def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own").mkdir()
     for side in ("de", "en"):

@@ -107,5 +107,5 @@ def shared(tmp_path_factory):
 
 @pytest.fixture
 def made(shared, tmp_path):
-    """A copy of it, to be changed."""
+    """A copy of it, which may be changed."""
     return shared.copy(tmp_path / "made")

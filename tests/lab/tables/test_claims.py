@@ -1,4 +1,4 @@
-"""Claims: sums of scores with an interval of their own, and the verdicts on them."""
+"""Claims: sums of scores with their intervals, and the verdicts on them."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ TEST_SETS = EVERY_TABLE["evidence/test_sets"]
 
 
 def test_a_sum_is_that_of_each_draw():
-    """Against whole scores of texts that are drawn."""
+    """Compared with full scores of resampled texts."""
     terms = [(1.0, worse(REFERENCES, 0.1, 1)), (-1.0, worse(REFERENCES, 0.3, 2)), (0.5, REFERENCES)]
     found = combined("bleu", terms, REFERENCES, "en", samples=40)
     drawn = np.random.default_rng(SEED).integers(60, size=(40, 60))
@@ -104,7 +104,7 @@ def translate(made, row, column, seed, lines):
 
 
 def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(shared, tmp_path):
-    """A mean that is above zero by one seed alone is no evidence, nor is one below."""
+    """A mean that is above zero because of one seed alone is not evidence, nor is one below."""
     made = shared.copy(tmp_path / "seed")
     translate(made, "plain", "nopos", 2, REFERENCES)
     falls = judged(made)[0]
@@ -151,7 +151,7 @@ def test_numbers_of_other_texts_are_not_added_up(made):
     falls, _, better, _ = judged(made, seeds=(1,))
     assert falls.verdict == "cannot be judged, since its numbers are of different texts"
     assert falls.ours is None and better.ours is not None
-    # The corpus is prepared anew: the translations are of another text.
+    # The corpus was prepared again: the translations are of another text.
     manifest = json.loads((ours.corpus_folder / "manifest.json").read_text())
     Manifest(**{**manifest, "digest": "another"}).write(ours.corpus_folder)
     gone = "cannot be judged, since translations or test set are not here"

@@ -1,4 +1,4 @@
-"""Columns that would show other numbers than they say are refused."""
+"""Columns that would not show the numbers that they promise are refused."""
 
 import pytest
 from workspaces import with_rows, write_configs
@@ -46,7 +46,7 @@ def test_tables_that_cannot_be_shown(tmp_path):
             load_table("toy/table2", configs)
 
 
-def test_a_curve_is_of_a_set_that_there_is(tmp_path):
+def test_a_curve_is_of_a_set_that_exists(tmp_path):
     def settings(checkpoints):
         table = with_rows(TABLE1, plain={"checkpoints": checkpoints})
         configs = write_configs(tmp_path, **{"toy/table1.yaml": table})

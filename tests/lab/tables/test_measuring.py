@@ -1,4 +1,4 @@
-"""What stands in a table, measured from runs that are there: values, intervals, claims, figures."""
+"""The numbers of a table, measured from existing runs: values, intervals, claims, figures."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def test_a_number_is_the_mean_over_seeds_beside_the_papers(shared):
 
 
 def test_interval_over_seeds_is_students():
-    # t(0.975) is 4.30265 with two degrees of freedom, and 12.7 with one, which is no interval.
+    # t(0.975) is 4.30265 with two degrees of freedom, and 12.7 with one, which says nothing.
     assert _over_seeds([30.0]) is _over_seeds([30.0, 31.0]) is None
     assert _over_seeds([1.0, 2.0, 3.0]) == pytest.approx(4.30265 / math.sqrt(3), 1e-5)
 
@@ -58,7 +58,7 @@ def test_the_interval_of_a_mean_has_the_same_sentences_of_all_systems():
     assert ScoredTranslations("bleu", ["a"], ["a"], "en", False).interval(ours) is None
 
 
-def test_groups_are_scored_as_corpora_of_their_own(made):
+def test_groups_are_scored_as_separate_corpora(made):
     cells = made.cells("toy/lengths", "--figure", "f.png")
     bounds = {"short": (0, 5), "middle": (5, 9), "long": (9, 99), "all": (0, 99)}
     for row in ("plain", "ours"):
@@ -81,7 +81,7 @@ def test_groups_are_scored_as_corpora_of_their_own(made):
 
 
 def test_lengths_of_translations_and_what_they_cost(made):
-    """Of translations that are too long: sacrebleu's own count, and scores without the surplus."""
+    """For translations that are too long: sacrebleu's own count, and scores without the surplus."""
     before = read_lines(made.run("ours").folder.hypotheses)
     longer = [line + " and on" * 20 if n % 3 else line for n, line in enumerate(before)]
     made.finish(made.run("ours"), longer)
@@ -118,7 +118,7 @@ def test_a_curve_is_of_the_checkpoints_that_all_seeds_have(shared):
     assert cells["plain", "final_loss"]["state"].endswith("has no valid_loss")
 
 
-def test_it_is_told_why_there_is_no_number(made):
+def test_the_reason_for_a_missing_number_is_given(made):
     cells = made.cells("toy/gates")
     assert cells["plain", "gate"]["ours"] == "0.2500"
     for column, said in {
@@ -185,7 +185,7 @@ def test_figures_are_of_tables_that_are_curves_or_lengths(made):
     assert not (made.folder / "x.png").exists()
 
 
-def test_test_sets_have_scores_of_their_own(made):
+def test_each_test_set_has_its_own_score(made):
     """A test text of two sets, of which the second is worse."""
     for language, lines in (("de", SOURCES), ("en", REFERENCES)):
         write_lines(made.folder / f"text/test.{language}", lines[:40])

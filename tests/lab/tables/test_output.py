@@ -1,4 +1,4 @@
-"""A table's numbers in print: for a terminal, as Markdown, as CSV, as JSON."""
+"""A table's numbers as output: for a terminal, as Markdown, as CSV, as JSON."""
 
 import csv
 import io
@@ -94,7 +94,7 @@ def test_differences_are_over_the_seeds_that_both_have():
     assert SECTION.our_difference(replace(line, at=1000)) is None  # a point of a curve
 
 
-def test_scores_of_one_signature_are_told_once_and_bars_are_escaped():
+def test_scores_of_one_signature_are_reported_once_and_bars_are_escaped():
     """Systems of HySAN's tables have bars: encoder | decoder."""
     lines = [
         replace(BASE, row=name, system="fw | fw", ours=measured(1.0, score=name)) for name in "abcd"
@@ -104,7 +104,7 @@ def test_scores_of_one_signature_are_told_once_and_bars_are_escaped():
     assert "fw | fw" in as_terminal(of_lines(*lines))
 
 
-def test_seeds_are_told_of_rows_and_of_columns_where_they_differ():
+def test_seeds_are_listed_by_row_and_column_where_they_differ():
     second = replace(LINES[1], ours=measured(1.0, seeds=(1,), by_seed=(1.0,)))
     assert "Seeds: 1 2 3 (base); 1 (e1)." in as_markdown(of_lines(BASE, second))
     other = replace(SECTION, title="layer 2", lines=(replace(second, row="base"),))
@@ -133,7 +133,7 @@ def test_columns_as_lines():
     assert cells(text, "layer 2") == ["layer 2", "", "", "", "", "32.29", "not run"]
 
 
-def test_csv_has_every_digit_and_empty_fields_for_what_is_not_there():
+def test_csv_has_every_digit_and_empty_fields_for_what_is_missing():
     found = records(TABLE)
     assert [line["row"] for line in found] == ["base", "e1", "e2"]
     assert [line["state"] for line in found] == ["done", "data changed", "not run"]
@@ -158,7 +158,7 @@ def test_claims_are_sentences():
     assert "- Held: base falls: ours +8.10" in as_terminal(TABLE)
 
 
-def test_json_gives_back_all_of_it():
+def test_json_gives_everything_back():
     content = json.loads(as_json(TABLE))
     keys = "table title notes label profile text is_papers columns transposed sections verdicts"
     assert list(content) == keys.split()

@@ -12,7 +12,7 @@ RUNS = {
     for cell in POSITIONS.cells()
     if cell.owner is cell
 }
-#: What a row is about.
+#: The flags that a row is about.
 PATTERNS = ("arch", "head-patterns", "encoder-branches", "decoder-branches", "branch-fusion")
 WITHOUT = ("no-encoder-positions", "no-decoder-positions")
 
@@ -20,7 +20,7 @@ WITHOUT = ("no-encoder-positions", "no-decoder-positions")
 def common(settings: Settings) -> dict:
     whole = settings.as_dict()
     train = {k: v for k, v in whole["train"].items() if k not in (*PATTERNS, *WITHOUT)}
-    return {**whole, "train": train, "gates": {}}  # what is measured is no budget
+    return {**whole, "train": train, "gates": {}}  # measurements are not part of the budget
 
 
 def test_all_runs_have_one_size_and_one_budget_that_evidence_longer_extends():
@@ -34,7 +34,7 @@ def test_all_runs_have_one_size_and_one_budget_that_evidence_longer_extends():
 
 
 def test_the_sum_without_patterns_is_that_of_e1():
-    """Its settings but for the branches, of which none hides what another shows."""
+    """Its settings are those of e1, except that no branch hides what another one shows."""
     cells = EVERY_TABLE["evidence/sum"].cells()
     (ours,) = [cell.settings(FULL) for cell in cells if cell.owner is cell]
     e1, faults, n = RUNS["hysan_e1", "positions"], Faults("settings"), 1000

@@ -1,4 +1,4 @@
-"""The published results: RESULTS.md is made of its files, and its numbers are those of the runs."""
+"""The published results: RESULTS.md is made from its files, with the numbers of the runs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Publishing: the files that are kept of tables and runs, and the document that is made of them."""
+"""Publishing: the files that are kept of tables and runs, and the document made from them."""
 
 import json
 import re
@@ -16,7 +16,7 @@ TABLES = ("toy/curves", "toy/gates", "toy/lengths", "toy/table1")
 
 
 def test_what_is_published_is_what_was_printed(made):
-    """The document is made of the files, which have no folder of this machine."""
+    """The document is made from the files, which have no local paths."""
     made.finish(made.run("plain"), worse(REFERENCES, 0.1, "plain/bleu1"))
     printed = made.hybrid("table", *TABLES, "--format", "markdown")
     made.hybrid("publish", *TABLES)
@@ -53,14 +53,14 @@ def test_published_numbers_are_the_measured_ones(made):
     for name, kept in zip(names, found, strict=True):
         assert kept.numbers == measure(RunResults(made.plan(name))), name
     assert found[0].unfinished == {"toy/table1/ours/nopos/seed2": "begun (before its first update)"}
-    # The translations may go, the results stay.
+    # The translations may go; the results remain.
     shutil.rmtree(made.folder / "out")
     assert [kept.numbers for kept in found] == [
         kept.numbers for kept in read_tables(made.folder / "results", made.configs)
     ]
 
 
-def test_a_run_that_was_done_again_is_not_published_beside_tables_of_what_it_was(made):
+def test_a_run_that_was_done_again_is_not_published_beside_tables_of_its_old_result(made):
     made.hybrid("publish", "toy/curves", "toy/table1")
     document = (made.folder / "RESULTS.md").read_text()
     made.finish(made.run("plain"), worse(REFERENCES, 0.1, "plain/bleu1"), finished="later")
@@ -130,8 +130,8 @@ def test_what_cannot_be_written_is_refused(made):
     )
 
 
-def test_what_runs_took_is_told_for_each_text(made):
-    """Not "see there", of the runs of another text."""
+def test_what_runs_took_is_stated_for_each_text(made):
+    """It must not say "see there" of runs on another text."""
     made.hybrid("publish", "toy/table1")
     (made.folder / "text").rename(made.folder / "another")
     (made.folder / "out/runs/full@text").rename(made.folder / "out/runs/full@another")

@@ -182,7 +182,7 @@ def test_scores_are_those_of_the_run(reproduced, cells):
     assert cells["plain", "layer1", ""]["signature"] == signature
 
 
-def test_training_alignments_are_for_those_that_ask(reproduced):
+def test_training_alignments_are_for_runs_that_need_them(reproduced):
     corpus = reproduced / "out/corpora/full@text/toy"
     assert not list((corpus / "bin").glob("*align*"))
     assert (corpus / "aligned/train.align.de-en.idx").is_file()
@@ -264,7 +264,7 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
     assert log.read_bytes() != before
 
 
-def test_text_without_gold_is_told(place):
+def test_text_without_gold_is_refused(place):
     for name in ("train.de", "train.en", "valid.de", "valid.en", "test.de", "test.en"):
         write_lines(place / "bare" / name, read_lines(place / "text" / name)[:60])
     done = hybrid(place, "reproduce", "toy/table1", "aligner", text="bare", expect=1)
@@ -273,7 +273,7 @@ def test_text_without_gold_is_told(place):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_columns_that_share_a_corpus_want_the_same_one(place):
+def test_columns_that_share_a_corpus_must_want_the_same_one(place):
     """The user's text in two sizes would be prepared in the first, and trained on in both."""
     content = {**TABLE1, "rows": {"taught": {}}, "baseline": None}
     content["columns"] = {"few": {"subword-size": 40}, "many": {"subword-size": 60}}

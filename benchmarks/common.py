@@ -54,7 +54,7 @@ class Settings:
         return {"device": self.device, "dtype": DTYPES[self.dtype]}
 
     def wants(self, case: str) -> bool:
-        """Whether ``case`` is to be run."""
+        """Whether to run ``case``."""
         return self.cases is None or case in self.cases
 
 

@@ -29,7 +29,7 @@ def test_readme_is_read_in_three_minutes():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
-def test_links_lead_somewhere():
+def test_links_have_targets():
     for page in PAGES:
         for link in re.findall(
             r"\]\(([^)#]+)(?:#[^)]*)?\)|(?:src|srcset)=\"([^\"]+)\"", page.read_text()
@@ -50,7 +50,7 @@ def test_the_picture_is_of_the_patterns():
         assert drawn["picture"](theme) == (ROOT / f"docs/pictures/patterns-{name}.svg").read_text()
 
 
-def test_a_pattern_of_your_own_is_a_class_and_a_word(monkeypatch):
+def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
     code = snippet("README.md", "@dataclass")
     assert code == snippet("docs/extending.md", "@dataclass")
     scope = {"dataclass": dataclass, "Pattern": patterns.Pattern}

@@ -31,8 +31,8 @@ class Column:
     """A column of numbers.
 
     ``cut``: it shows the score of translations cut to the length of their reference.  This is not a
-    score of the system, which does not know the reference.  It shows how much translations that
-    do not end cost.
+    score of the system, which does not know the reference.  It shows the cost of translations
+    that do not end.
     """
 
     name: str  # its key in the table's file, and in the names of runs
@@ -48,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a system, and what the paper reports of it."""
+    """A row: a system, and what the paper reports about it."""
 
     name: str  # as in the paper's table
     system: str  # for display

@@ -12,13 +12,13 @@ from ..files.yaml_files import merge, read_mapping
 
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
-NAMED_TEST = "test."  # before the names of test sets, where there are several: test.news
+NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 
 @dataclass(frozen=True)
 class Archive:
     file: str  # its name (or path) within the folder of downloads
-    urls: tuple[str, ...] = ()  # tried in order; none if the user has to supply it
+    urls: tuple[str, ...] = ()  # tried in order; none if the user must supply it
     sha256: tuple[str, ...] = ()  # if known; of all its forms
     obtain: str | None = None  # where to get a file that has no urls; for the message
     path: Path | None = None  # where it is on disk, if it belongs to the user
@@ -154,7 +154,7 @@ def is_test(part: str) -> bool:
 def load_corpus(name: str, configs: Path) -> Corpus:
     """Read a recipe, by the name of a file in ``configs/corpora`` or by its path.
 
-    Its ``extends`` names another, which extends none; its keys hold where this one has none.
+    Its ``extends`` names another recipe, which supplies missing keys and must not extend a third.
     """
     path = _path(name, configs)
     data = read_mapping(path)

@@ -55,7 +55,7 @@ def identify(archive: Archive, folder: Path) -> str | None:
     if archive.path is None and not path.is_file():
         return None
     found = sha256(path)
-    if archive.path is not None:  # the user's own text, whatever it is
+    if archive.path is not None:  # the user's text, which has no fixed checksum
         return found
     if archive.sha256 and found not in archive.sha256:
         raise UserError(

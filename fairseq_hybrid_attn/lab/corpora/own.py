@@ -109,7 +109,7 @@ def gold_of(
 
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
-    if not isinstance(folder, Path):  # a pair, whatever its names, even train.de and train.en
+    if not isinstance(folder, Path):  # a pair under any name, even train.de and train.en
         for path in folder:
             if not path.is_file():
                 raise UserError(f"{path} is not a file")

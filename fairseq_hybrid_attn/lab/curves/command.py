@@ -34,7 +34,7 @@ from . import figure, measure
 from .figure import CurvePanel
 from .measure import CHECKPOINTS, LABELS, TRAINING, VALIDATION, Curve
 
-#: Drawn by default, where there are any.
+#: Drawn by default, if there are any.
 PANELS = ("bleu", "loss")
 
 

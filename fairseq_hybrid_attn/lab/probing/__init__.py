@@ -1,1 +1,1 @@
-"""Probing: what a classifier can tell of a sentence from the states of a frozen encoder."""
+"""Probing: what a classifier can tell about a sentence from the states of a frozen encoder."""

@@ -3,7 +3,7 @@
 With tokens or subwords unlike those in training, a model would silently seem to know less.  So the
 steps are those of ``fairseq-hybrid prepare``, by the same code: tokens, lower case, subwords.  The
 published sentences are tokenised.  They are detokenised first, since a tokeniser changes tokens
-(``don 't`` has to become ``don &apos;t``).
+(``don 't`` must become ``don &apos;t``).
 """
 
 from __future__ import annotations

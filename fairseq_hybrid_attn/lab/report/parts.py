@@ -170,7 +170,7 @@ def curves_part(found: Findings) -> Iterator[Item]:
 
 
 def probing_part(found: Findings) -> Iterator[Item]:
-    """Show what classifiers can tell of sentences from the encoders' states."""
+    """Show what classifiers can tell about sentences from the encoders' states."""
     if not found.probing:
         yield "No results of probing were given (--probing)."
         return

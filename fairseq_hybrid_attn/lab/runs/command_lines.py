@@ -181,7 +181,7 @@ class RunCommands:
         ]
 
     def gates(self) -> list[str]:
-        """fairseq-hybrid gates: their means, by part of speech where there is a tagger."""
+        """fairseq-hybrid gates: their means, by part of speech if there is a tagger."""
         corpus, asked = self.corpus, dict(self.settings.gates)
         if asked.get("tagger") == SOURCE:
             asked["tagger"] = corpus.source if corpus.source in TAGGERS else None

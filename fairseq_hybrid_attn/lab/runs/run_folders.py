@@ -81,8 +81,8 @@ def forget(run: Run) -> None:
 def repair(checkpoints: Path) -> list[Path]:
     """Remove and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
 
-    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; killed
-    meanwhile, it leaves half a file under that name.
+    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
+    killed meanwhile, half a file remains under that name.
     """
     for temporary in checkpoints.glob("*.tmp"):
         temporary.unlink()

@@ -102,7 +102,7 @@ def _counts(entry: dict) -> list[Counts] | None:
 
 
 def read_gates(path: Path) -> dict[str, dict]:
-    """The means in what ``gates`` wrote with ``--json``, by name, but for those of single heads."""
+    """The means in what ``gates`` wrote with ``--json``, by name, except those of single heads."""
     report = read_json(path)
     if report is None:
         return {}

@@ -76,7 +76,7 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
     seeds = results.plan.seeds
     try:
         found = {seed: _of_seed(results, terms, seed) for seed in seeds}
-    except UserError as error:  # what it is about is not in this text
+    except UserError as error:  # this text does not have what the claim is about
         return Verdict(claim.says, paper, None, {}, seeds, False, f"cannot be judged: {error}")
     lacking = tuple(seed for seed in seeds if not found[seed])
     found = {seed: terms_found for seed, terms_found in found.items() if terms_found}

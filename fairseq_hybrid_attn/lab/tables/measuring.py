@@ -214,7 +214,7 @@ def _over_seeds(values: list[float]) -> float | None:
 def _p_values(
     results: RunResults, cell: Cell, done: list[tuple[Run, dict]], score: str
 ) -> tuple[float | None, ...]:
-    """By the paired bootstrap against the baseline's run of the same seed, where there is one."""
+    """By the paired bootstrap against the baseline's run of the same seed, if there is one."""
     plan = results.plan
     baseline = plan.table.baseline_cell(cell.column)
     if baseline is None or baseline.row is cell.row:

@@ -46,7 +46,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Section:
-    """One column of a paper's table, printed as a table of its own."""
+    """One column of a paper's table, printed as a separate table."""
 
     name: str
     title: str

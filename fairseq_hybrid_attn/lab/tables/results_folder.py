@@ -88,7 +88,7 @@ def publish(plan: Plan, folder: Path) -> None:
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
-    """All tables in a folder of results; of each paper, those first that have runs of their own."""
+    """All tables in a folder of results; in each paper, those with their own runs come first."""
     paths = sorted((folder / "tables").glob("*.json"))
     if not paths:
         raise UserError(f"{folder} has no tables/*.json; `publish` writes them")

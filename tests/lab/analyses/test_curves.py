@@ -96,7 +96,7 @@ LOGS = {
         + [inner(100, 4), valid(100, 3.5)],
         ({50: 9, 100: 4}, {100: 3.5}),
     ),
-    "a training begun anew": (
+    "a training started over": (
         [inner(50, 9), inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)],
         ({100: 7}, {}),
     ),
@@ -258,7 +258,7 @@ def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
     ]
     assert bleu.names["checkpoints"] == "checkpoints, valid set"
     assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
-    # Smoothing is of the training alone, and of the figure alone.
+    # Only training losses are smoothed, and only in the figure.
     _, smoothed = drawn("--smooth", "100")
     assert [c.values for c in smoothed.curves[:2]] == [(9, 8.5, 7), (7.5, 5)]
     assert "mean over 100 updates" in capsys.readouterr().out

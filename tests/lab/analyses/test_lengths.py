@@ -207,7 +207,7 @@ def test_figure_shows_the_numbers():
     first, second = (bars.lines for bars in axes.containers)
     assert list(first[0].get_ydata())[0] == 30.0 and list(second[0].get_ydata())[0] == 20.0
     assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap
-    # 31 ± 4, whatever the value.
+    # 31 ± 4, for any value.
     assert [tuple(point[1] for point in bar) for bar in first[2][0].get_segments()][0] == (27, 35)
     ticks = [label.get_text() for label in axes.get_xticklabels()]
     assert ticks == ["(0,10]\nn = 12", "(10,∞)\nn = 0"]

@@ -67,7 +67,7 @@ def test_made_lengths(generated):
         assert least <= len(sentence.split()) <= most
 
 
-def test_made_words_are_there_once_and_alone(generated):
+def test_made_words_occur_once_and_alone(generated):
     rows = lines_of(generated, "out/word_content.txt")
     targets = {label for _, label, _ in rows}
     for _, label, sentence in rows:

@@ -73,7 +73,7 @@ def test_which_sentences_are_scored(no_preprocess, tmp_path):
     assert lines(tmp_path / "out/gold/words.en") == [GOLD[0][1], GOLD[3][1]]
     assert len(lines(tmp_path / "out/gold/links")) == 2
     assert manifest.gold["sentences_left_out"] == 2
-    # A test set of these sentences has those alone that are scored.
+    # A test set of these sentences has only those that are scored.
     corpus = own_corpus(recipe(size=60), tmp_path / "text")
     files = {**corpus.options["files"], "test.gold": ["gold.de", "gold.en"]}
     corpus = replace(corpus, options={**corpus.options, "files": files})

@@ -53,7 +53,7 @@ def test_result_is_what_fairseq_takes(prepared):
     assert lines(prepared / "bin/dict.de.txt") == lines(prepared / "bin/dict.en.txt")
 
 
-def test_joint_merges_may_go_with_a_dictionary_a_side(prepared, tmp_path):
+def test_joint_merges_may_have_separate_dictionaries(prepared, tmp_path):
     subwords = Subwords("subword-nmt", 30, joined_dictionary=False)
     binarise(replace(recipe(), subwords=subwords), prepared / "subwords", tmp_path, workers=1)
     for language in ("de", "en"):
@@ -253,7 +253,7 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.tokenizer == {"ja": "none", "en": "none"}
 
 
-def test_subwords_are_as_many_as_asked_for_and_lose_nothing(no_preprocess, tmp_path):
+def test_subwords_have_the_requested_size_and_lose_nothing(no_preprocess, tmp_path):
     choose = random.Random(0)  # enough words for that many subwords
     words = ["".join(choose.choices("abcdefgh", k=choose.randint(2, 6))) for _ in range(200)]
     text = [(" ".join(choose.choices(words, k=6)),) * 2 for _ in range(200)]

@@ -187,7 +187,7 @@ def test_hysan_small_baseline_has_11_9_million():
     assert parameters(model) == 32_000 * 256 + 2 * (789_760 + 1_053_440)
 
 
-def test_hybrid_gate_88_million_need_a_dictionary_a_side():
+def test_hybrid_gate_88_million_need_separate_dictionaries():
     stock = parameters(build_cell("hybrid_gate/table1/transformer/bleu", symbols=32_000 - 4))
     assert round(stock / 1e6, 1) == 93.3
     layers = stock - 3 * 32_000 * 512  # embeddings of source and target, and the output

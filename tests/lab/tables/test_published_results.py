@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 RESULTS, CONFIGS = ROOT / "results", ROOT / "configs"
 
 
-def test_the_document_is_made_of_the_files():
+def test_the_document_is_made_from_the_files():
     assert (ROOT / "RESULTS.md").read_text() == write_up(RESULTS, "results", CONFIGS)
 
 

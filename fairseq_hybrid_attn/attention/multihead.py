@@ -147,9 +147,9 @@ class PatternedSelfAttention(MultiheadAttention):
     ) -> AttentionRecord:
         """Attend and return all intermediate results; arguments as for :meth:`forward`.
 
-        With ``need_branches``, the record has branch outputs and gates.  Without, branches whose
-        shares in the fused output are known are added up before they are multiplied with the
-        values, and their outputs are never computed.
+        With ``need_branches``, the record has branch outputs and gates.  Without,
+        branches with known shares are added up before they are multiplied with the values, and
+        their outputs are never computed.
         """
         n, b, d = hidden.shape
         unscaled = self.q_proj(hidden)

@@ -8,7 +8,7 @@ tensor2tensor.  There is no coverage term.
 The search is fairseq's: it ends when the number of finished hypotheses reaches the beam size.
 Use this task for generation, with checkpoints trained under the task ``translation``.
 
-Lengths: ``--max-len-a A --max-len-b B`` allows A s + B tokens before the end symbol, where s
+Lengths: ``--max-len-a A --max-len-b B`` allows A s + B tokens before the end symbol.  Here s
 is the length of the longest source in the batch, with its end symbol.  The limit of tensor2tensor,
 the length of the source plus 50, is therefore ``--max-len-a 1 --max-len-b 49``.
 

@@ -141,8 +141,8 @@ def make(
 ):
     """A random problem; of several sentences, one has no padding and one nothing else.
 
-    Where scores are exact in single precision, as queries and keys of few bits make them, what
-    is measured is what a path does with them.
+    Where queries and keys have few bits, scores are exact in single precision, and only the
+    error of what a path does with them is measured.
     """
     branches = BRANCHES.get(branches, branches)
     (n, m), (b, h) = (lengths, lengths) if isinstance(lengths, int) else lengths, batch

@@ -2,7 +2,7 @@
 
 The kernels compute each block of q k^T once and share it among the branches; no matrix of n x m
 ever reaches memory.  For a block of queries, branches differ only in a narrow *zone* of offsets
-j - i around the bounds of their patterns, which makes them cheap:
+j - i around the bounds of their patterns.  This makes them cheap:
 
 * A branch sees all keys far to the left of the zone, or none.  They are gathered once, with their
   own maximum and sum (a maximum shared with other regions could over- or underflow).  The same

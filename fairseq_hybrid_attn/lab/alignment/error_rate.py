@@ -108,7 +108,7 @@ def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> flo
 def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | None:
     """Return the two-sided p of the difference between two systems' alignments of sentences.
 
-    It is (c + 1) / (samples + 1), where c draws differ from their mean difference by at least the
+    It is (c + 1) / (samples + 1): c draws differ from their mean difference by at least the
     difference of the systems (Riezler & Maxwell 2005); None if a rate is undefined.
     """
     rates = _draws([counts, baseline], SAMPLES)

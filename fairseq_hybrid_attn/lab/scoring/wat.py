@@ -11,8 +11,8 @@ pipeline for MeCab ends in the same way: it must, since IPAdic splits full-width
 digits.  The remaining spaces separate words for KyTea too.
 
 English: replace full-width characters by ASCII, then apply tokenizer.perl.  **[reading]** That
-script's table (z2h) is the inverse of the Japanese one's (h2z), with the wide space, and with the
-full-width forms that stand beside the table's own quotes, minus and tilde in Unicode.
+script's table (z2h) is the inverse of the Japanese one's (h2z).  It also has the wide space, and
+the full-width forms that Unicode has besides the table's own quotes, minus and tilde.
 """
 
 from __future__ import annotations

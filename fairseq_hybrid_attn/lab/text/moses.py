@@ -2,8 +2,8 @@ r"""Moses' tokenizer.perl (mosesdecoder, commit 34452895f) without -penn and -pr
 
 Tokens are the script's on every line compared (docs/corpora.md); its double and trailing spaces
 are not kept.  sacremoses is a port too, but does not count Chinese and Korean characters as
-letters, and keeps the last dot of ``Smith & Co.``, which Moses has split off since November 2018
-(commit 9fc964da7).
+letters.  It also keeps the last dot of ``Smith & Co.``, which Moses has split off since November
+2018 (commit 9fc964da7).
 """
 
 from __future__ import annotations

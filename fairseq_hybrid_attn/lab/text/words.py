@@ -1,8 +1,7 @@
 """From subwords to words: which pieces are a word, and the attention between words.
 
-The attention that a target word pays to a source word is the **sum** over the pieces of the source
-word, **averaged** over the pieces of the target word.  So it still adds up to 1 over the source
-words and the end symbol.
+Attention between words is **summed** over the pieces of the source word and **averaged** over the
+pieces of the target word.  So it still adds up to 1 over the source words and the end symbol.
 """
 
 from __future__ import annotations

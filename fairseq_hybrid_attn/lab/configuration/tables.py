@@ -52,7 +52,7 @@ class Row:
 
     name: str  # as in the paper's table
     system: str  # for display
-    paper: dict[str, float]  # reported numbers by column
+    paper: dict[str, float | None]  # reported numbers by column; None: not in the paper
     scores: dict[str, str]  # by column, the score that it shows in place of the column's
     run: str | None  # the row (paper/table/row) whose run it uses, if this is the same system
     cited: bool  # a system that the paper quotes from others; it is not run

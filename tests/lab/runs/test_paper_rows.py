@@ -33,6 +33,8 @@ hysan/table1/d2: 2 x global | 2 x GatedSum(past -2)
 hysan/table1/d3: 2 x global | 2 x GatedSum(past -5)
 hysan/table1/d4: 2 x global | 2 x GatedSum(past -1 -2 -5)
 hysan/table1/e1: 2 x GatedSum(global past future ±5) | 2 x GatedSum(past -5)
+hysan/pre_norm/base: 2 x global | 2 x past
+hysan/pre_norm/e1: 2 x GatedSum(global past future ±5) | 2 x GatedSum(past -5)
 hysan/table1/e2: 2 x GatedSum(global past future ±1 ±2 ±5) | 2 x GatedSum(past -1 -2 -5)
 hysan/table2a/sum: 2 x Sum(global past future ±5) | 2 x Sum(past -5)
 hysan/table2a/concat: 2 x Concat(global past future ±5) | 2 x Concat(past -5)

@@ -25,7 +25,7 @@ GROUPS = {
     "models": [
         ("average", "averaging.command", "average the weights of checkpoints"),
         ("score", "scoring.command", "compute BLEU of a translation"),
-        ("score-checkpoints", "runs.commands.score_checkpoints", "score a training's checkpoints"),
+        ("score-checkpoints", "runs.commands.score_checkpoints", "score the checkpoints of a run"),
     ],
     "analysis": [
         ("report", "report.command", "compare models on a test set in one HTML page"),

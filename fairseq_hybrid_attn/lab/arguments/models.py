@@ -46,7 +46,11 @@ def add_model(
     parser.add_argument("--source-lang", metavar="LANG", help="default: as in the checkpoint")
     parser.add_argument("--target-lang", metavar="LANG", help="default: as in the checkpoint")
     parser.add_argument(
-        "--max-tokens", type=int, default=4000, metavar="N", help="subwords per batch; 4000"
+        "--max-tokens",
+        type=int,
+        default=4000,
+        metavar="N",
+        help="subwords per batch (default: 4000)",
     )
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
@@ -55,15 +59,17 @@ def add_models(parser: argparse.ArgumentParser, *, required: bool = True) -> Non
     """Declare data, models that share their dictionaries, and the device."""
     add_model(parser, several=True, required=required)
     parser.add_argument(
-        "--names", nargs="+", metavar="NAME", help="of the models (default: from their paths)"
+        "--names", nargs="+", metavar="NAME", help="names of the models (default: from their paths)"
     )
 
 
 def add_sentences(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Declare sentences and their translations; ``required`` as in :func:`add_model`."""
-    parser.add_argument("--gen-subset", metavar="NAME", help="part of DATA (default: test)")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords,")
-    parser.add_argument("--target", type=Path, metavar="FILE", help="and its translation")
+    parser.add_argument("--gen-subset", metavar="NAME", help="split in DATA (default: test)")
+    parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords")
+    parser.add_argument(
+        "--target", type=Path, metavar="FILE", help="translations of --source, in subwords"
+    )
     parser.add_argument(
         "--subwords", required=required, choices=SUBWORDS, help="how words of the text are split"
     )
@@ -71,7 +77,10 @@ def add_sentences(parser: argparse.ArgumentParser, *, required: bool = True) -> 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--sentences", default="all", metavar="LIST", help="which, from 1, such as 1-500; all"
+        "--sentences",
+        default="all",
+        metavar="LIST",
+        help="sentences to use, from 1, such as 1-500 (default: all)",
     )
     parser.add_argument(
         "--too-long",
@@ -93,9 +102,9 @@ def add_kinds(parser: argparse.ArgumentParser) -> None:
 
 def check_one(args: argparse.Namespace) -> None:
     if (args.source is None) != (args.target is None):
-        raise UserError("give both --source and --target, or neither for a part of DATA")
+        raise UserError("give both --source and --target, or neither for a split in DATA")
     if args.source and args.gen_subset:
-        raise UserError("--gen-subset is a part of DATA; it does not go with --source and --target")
+        raise UserError("--gen-subset is a split in DATA; leave out --source and --target")
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
 

@@ -1,17 +1,17 @@
-"""Learning curves of one or more trainings: loss and BLEU against updates.
+"""Learning curves of one or more training runs: loss and BLEU against updates.
 
   fairseq-hybrid curves base=base/train.log hysan=hysan/train.log --figure curves.png
   fairseq-hybrid curves base=reproduction/runs/…/hysan/table1/base/bleu/seed1 --panels bleu,loss
 
 A run is NAME=FILE; files of one NAME belong together:
-  - what fairseq-train printed, with --log-format json (or simple): losses of training and
-    validation, and BLEU with --eval-bleu.  Of a training that was interrupted and resumed, the
-    later of two records of an update counts.  A training whose loss stops being a number is
-    reported as diverged.
+  - the output of fairseq-train with --log-format json (or simple): losses of training and
+    validation, and BLEU with --eval-bleu.  If training was interrupted and resumed, the later of
+    two records of an update counts.  A run whose loss becomes infinite or NaN for good is
+    reported as diverged;
   - curve.json of `score-checkpoints`, or a result.json of `reproduce`: scored checkpoints;
   - a run's folder of `reproduce`: both, if it has them.
 
-Losses are in bits per token.  Curves of validation are of the set called valid, else of the first.
+Losses are in bits per token.  Validation curves are of the set called valid, or else of the first.
 --smooth N shows the mean of the training loss over the last N updates.
 """
 

@@ -43,16 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_selection(parser)
     add_tags(parser)
     parser.add_argument(
-        "--bleu", nargs="+", type=float, metavar="X", help="of each model, for the figure"
+        "--bleu", nargs="+", type=float, metavar="X", help="BLEU of each model, for the figure"
     )
     outputs.add_outputs(parser)
 
 
 def add_tags(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("parts of speech of the source's words")
-    group.add_argument("--tags", type=Path, metavar="FILE", help="a line for each sentence")
+    group.add_argument("--tags", type=Path, metavar="FILE", help="tags, one line per sentence")
     group.add_argument(
-        "--tagger", choices=tuple(tags.TAGGERS), help="or: a tagger for this language"
+        "--tagger", choices=tuple(tags.TAGGERS), help="or: use the tagger for this language"
     )
     group.add_argument(
         "--write-tags", type=Path, metavar="FILE", help="write the tagger's tags, for --tags"

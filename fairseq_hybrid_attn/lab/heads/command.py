@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_selection(parser)
     model_args.add_kinds(parser)
     parser.add_argument(
-        "--unit", choices=UNITS, default="subwords", help="tokens (default: subwords)"
+        "--unit", choices=UNITS, default="subwords", help="tokens to measure (default: subwords)"
     )
     outputs.add_outputs(parser)
 

@@ -5,7 +5,7 @@
       --figure lengths.png --json lengths.json
 
 The test set is divided by the number of words of its source sentences (--bounds). Each group is
-scored as a separate corpus, with the 95 % interval of the bootstrap and p against the first
+scored as a separate corpus, with a bootstrap 95 % interval and a p-value against the first
 system.  Words are counted in the tokenised source, before it is split into subwords:
 --source-subwords joins subwords first, --source-tokenizer tokenises.
 
@@ -46,10 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     add_bounds(parser)
-    source = parser.add_argument_group("source, whose words are counted")
+    source = parser.add_argument_group("source text, to count its words")
     source.add_argument("--source", required=True, type=Path, metavar="FILE", help="one per line")
     source.add_argument(
-        "--source-subwords", choices=SUBWORDS, default="none", help="what FILE is split into"
+        "--source-subwords", choices=SUBWORDS, default="none", help="kind of subwords in FILE"
     )
     source.add_argument(
         "--source-tokenizer",
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     source.add_argument("--source-lang", metavar="LANG", help="for --source-tokenizer")
     generated = parser.add_argument_group("output of fairseq-generate")
-    generated.add_argument("--subwords", choices=SUBWORDS, help="what its tokens are")
+    generated.add_argument("--subwords", choices=SUBWORDS, help="kind of its subwords")
     generated.add_argument("--tokenizer", choices=KINDS, help="how its words are tokenised")
     outputs.add_outputs(parser)
 

@@ -38,7 +38,7 @@ class System:
 def add_systems(parser: argparse.ArgumentParser) -> None:
     for flag, help_ in {
         "--hypotheses": "a system's translations, detokenised, one per line; may be repeated",
-        "--generated": "a system's output of fairseq-generate; may be repeated",
+        "--generated": "a system's output from fairseq-generate; may be repeated",
     }.items():
         parser.add_argument(
             flag,
@@ -60,7 +60,7 @@ def add_bounds(parser: argparse.ArgumentParser) -> None:
         type=_bounds,
         default=BOUNDS,
         metavar="N,N,…",
-        help="most words in each group but the last (default: 10,20,30,40,50)",
+        help="upper limits of all groups but the last, in words (default: 10,20,30,40,50)",
     )
 
 

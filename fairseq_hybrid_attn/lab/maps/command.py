@@ -7,7 +7,7 @@
       --figures figures --json maps.json
 
 The model reads the source and is forced to decode the given translation.  The sentences are a
-binarised part of the data folder, or two text files in the model's subwords.  Any fairseq
+binarised split in the data folder, or two text files in the model's subwords.  Any fairseq
 encoder-decoder works; one without attention in its encoder or decoder (lstm, fconv) shows what
 it has.
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sentences",
         metavar="LIST",
-        help="which, from 1, such as 1,5-7, or all (default: the first five)",
+        help="sentences to show, from 1, such as 1,5-7, or all (default: the first five)",
     )
     model_args.add_kinds(parser)
     group = parser.add_argument_group("what to write")
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--figures", type=Path, metavar="FOLDER", help="figures, PNG and PDF")
     group.add_argument("--json", type=Path, metavar="FILE", help="the weights, to 6 digits")
     group.add_argument(
-        "--csv", type=Path, metavar="FILE", help="the weights, one line for each allowed one"
+        "--csv", type=Path, metavar="FILE", help="the weights, one line per allowed weight"
     )
     group.add_argument(
         "--unit",
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rows and columns of figures and data (default: words); the page has both",
     )
     group.add_argument(
-        "--layer", type=int, metavar="N", help="of the figure that compares models (default: 1)"
+        "--layer", type=int, metavar="N", help="encoder layer for comparing models (default: 1)"
     )
     group.add_argument(
         "--theme", choices=tuple(style.THEMES), help="background of the figures (default: light)"

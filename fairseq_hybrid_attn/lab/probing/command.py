@@ -48,50 +48,60 @@ _SUSPICIOUS = 0.02
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_model(parser)
     parser.add_argument(
-        "--task-files", required=True, type=Path, metavar="DIR", help="has sentence_length.txt, …"
+        "--task-files",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="folder with sentence_length.txt, …",
     )
     parser.add_argument(
         "--tasks", default=",".join(TASKS), metavar="LIST", help="default: %(default)s"
     )
-    parser.add_argument("--layer", default="last", help="1 = lowest, last (default); 0: embeddings")
+    parser.add_argument("--layer", default="last", help="1 = lowest, last (default), 0: embeddings")
     parser.add_argument(
         "--end-symbol",
         choices=("in", "out"),
         default="in",
-        help="whether the mean includes the end symbol (in)",
+        help="whether the mean includes the end symbol (default: in)",
     )
-    text = parser.add_argument_group("how the model's training text was treated")
+    text = parser.add_argument_group("preprocessing of the model's training text")
     text.add_argument(
         "--tokens",
         choices=(*KINDS, AS_TRAINED),
         default="moses",
-        help="tokeniser of the task files (moses); as-trained: that of the training text",
+        help="tokeniser of the task files (default: moses); as-trained: that of the training text",
     )
     source = text.add_mutually_exclusive_group(required=True)
-    source.add_argument("--prepared", type=Path, metavar="DIR", help="of fairseq-hybrid prepare")
-    source.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
-    source.add_argument("--sentencepiece", type=Path, metavar="FILE", help="its model")
+    source.add_argument(
+        "--prepared", type=Path, metavar="DIR", help="folder of fairseq-hybrid prepare"
+    )
+    source.add_argument("--bpe-codes", type=Path, metavar="FILE", help="codes of subword-nmt")
+    source.add_argument("--sentencepiece", type=Path, metavar="FILE", help="model of SentencePiece")
     source.add_argument("--no-subwords", action="store_true", help="words are not split")
-    text.add_argument("--tokenizer", choices=KINDS, help="if not --prepared")
-    text.add_argument("--lowercase", action="store_true", help="if not --prepared")
-    text.add_argument("--workers", type=int, metavar="N", help="processes (one per core)")
+    text.add_argument("--tokenizer", choices=KINDS, help="unless --prepared is given")
+    text.add_argument("--lowercase", action="store_true", help="unless --prepared is given")
+    text.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
     settings = ProbeSettings()
     fits = parser.add_argument_group("classifiers")
-    fits.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N; %(default)s")
+    fits.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default: 3)")
     fits.add_argument(
         "--hidden",
         default=",".join(map(str, settings.hidden)),
         metavar="LIST",
-        help="hidden units to choose among; 0: none (%(default)s)",
+        help="hidden units to choose among; 0: none (default: %(default)s)",
     )
     fits.add_argument(
         "--dropout",
         default=",".join(f"{rate:g}" for rate in settings.dropout),
         metavar="LIST",
-        help="rates to choose among (%(default)s)",
+        help="rates to choose among (default: %(default)s)",
     )
     fits.add_argument(
-        "--batch-size", type=int, default=settings.batch_size, metavar="N", help="%(default)s"
+        "--batch-size",
+        type=int,
+        default=settings.batch_size,
+        metavar="N",
+        help="default: %(default)s",
     )
     outputs.add_outputs(parser)
 

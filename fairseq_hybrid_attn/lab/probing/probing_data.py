@@ -1,4 +1,4 @@
-"""Small files of probing tasks from any text.
+"""Make small probing tasks from any text.
 
   fairseq-hybrid probing-data prepared/tokenised/train.de --output probing
   fairseq-hybrid probing-data news.de --tokenizer moses --lang de --output probing \\
@@ -35,27 +35,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wanted = Wanted()
     parser.add_argument("text", type=Path, metavar="TEXT", help="one sentence per line (or .gz)")
     parser.add_argument("--output", required=True, type=Path, metavar="DIR")
-    parser.add_argument("--tasks", default=",".join(GENERATORS), metavar="LIST", help="%(default)s")
+    parser.add_argument(
+        "--tasks", default=",".join(GENERATORS), metavar="LIST", help="default: %(default)s"
+    )
     parser.add_argument(
         "--sizes",
         type=int,
         nargs=len(PARTS),
         default=wanted.sizes,
         metavar="N",
-        help=f"sentences of {', '.join(PARTS)}: {' '.join(map(str, wanted.sizes))}",
+        help=f"sentences of {', '.join(PARTS)} (default: {' '.join(map(str, wanted.sizes))})",
     )
     parser.add_argument(
-        "--words", type=int, default=wanted.words, metavar="N", help="classes of WC; %(default)s"
+        "--words",
+        type=int,
+        default=wanted.words,
+        metavar="N",
+        help="classes of WC (default: %(default)s)",
     )
     parser.add_argument(
         "--first-rank",
         type=int,
         default=wanted.first_rank,
         metavar="N",
-        help="rank of WC's first word by frequency; %(default)s",
+        help="frequency rank of WC's first word (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=wanted.seed, metavar="N", help="%(default)s")
-    parser.add_argument("--tokenizer", choices=KINDS, help="tokenises TEXT")
+    parser.add_argument(
+        "--seed", type=int, default=wanted.seed, metavar="N", help="default: %(default)s"
+    )
+    parser.add_argument("--tokenizer", choices=KINDS, help="tokeniser to apply to TEXT")
     parser.add_argument("--lang", metavar="LANG", help="language of TEXT, for --tokenizer")
 
 

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="FILE",
-        help="further ones of --path (or of --run), which are compared with the first",
+        help="more models (or, with --run, more runs) to compare with the first",
     )
     model_args.add_sentences(parser, required=False)
     model_args.add_selection(parser)
@@ -91,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=flags.named_path,
         metavar="NAME=FILE",
-        help="what `probe --json` wrote of a model; may be repeated",
+        help="output of `probe --json` for a model; may be repeated",
     )
     gates.add_tags(parser)
     parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="the page")

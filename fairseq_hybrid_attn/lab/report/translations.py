@@ -25,19 +25,19 @@ _SYSTEMS = "--hypotheses or --generated"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("translations, each under the name of its model")
+    group = parser.add_argument_group("translations, by model name")
     lengths.add_systems(group)
-    group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, line by line")
-    group.add_argument("--tokenizer", choices=KINDS, help="of --generated; see `score`")
+    group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one per line")
+    group.add_argument("--tokenizer", choices=KINDS, help="tokeniser of --generated; see `score`")
     group.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
     group.add_argument(
-        "--test-sets", type=Path, metavar="FILE", help="the sets it consists of; see `score`"
+        "--test-sets", type=Path, metavar="FILE", help="test sets in the text; see `score`"
     )
     group.add_argument(
         "--source-words",
         type=Path,
         metavar="FILE",
-        help="tokenised source, whose words are counted (default: those of the model's text)",
+        help="tokenised source, to count its words (default: those of the model's text)",
     )
     lengths.add_bounds(group)
 

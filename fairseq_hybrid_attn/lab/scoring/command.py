@@ -45,16 +45,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--reference", required=True, type=Path, metavar="REF", help=text)
     add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     add("--scores", metavar="NAME,…", help="which to compute (default: see above)")
-    text = "kind of the tokens of OUT; none if fairseq-generate joined them (--post-process)"
+    text = "kind of subwords in OUT; none if fairseq-generate joined them (--post-process)"
     add("--subwords", choices=SUBWORDS, help=text)
     add("--tokenizer", choices=tuple(KINDS), help="how the words of OUT are tokenised")
     text = "sentences without translation in OUT: an error (default), or empty translations"
     add("--missing", choices=("error", "empty"), help=text)
-    text = "ignore case: for models of lower-cased text, which cannot write the case of the "
+    text = "ignore case: for models of lower-cased text, which cannot produce the case of the "
     add("--lowercase", action="store_true", help=text + "untouched reference")
     text = "wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)"
     add("--kytea-model", type=Path, metavar="MODEL", help=text)
-    add("--test-sets", type=Path, metavar="FILE", help="the sets that the text consists of")
+    add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
     add("--json", type=Path, metavar="FILE", help="write the scores to FILE")
     add("--hypotheses-out", type=Path, metavar="FILE", help="write the scored text to FILE")
 

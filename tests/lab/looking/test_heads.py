@@ -162,7 +162,7 @@ MISTAKES = {
     "mma.pt --theme dark": "--theme dark is for --figure",
     "mma.pt --json text.de": "one of the inputs",
     "mma.pt --max-tokens 0": "use 1 or more",
-    "mma.pt --gen-subset test": "--gen-subset is a part of DATA",
+    "mma.pt --gen-subset test": "--gen-subset is a split in DATA",
     "mma.pt mma.pt": r"two models are called '.*/mma'",
     "mma.pt --names a b": "2 names for 1 models",
     "mma.pt --sentences 3": "none of the sentences",

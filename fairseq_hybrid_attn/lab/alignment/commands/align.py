@@ -5,12 +5,12 @@ r"""Word alignments from a trained model's cross-attention, by forced decoding o
   fairseq-hybrid align data-bin --path model.pt --source test.bpe.de --target test.bpe.en \
       --subwords subword-nmt --gold test.gold --gold-base 0 --table
 
-The sentences are a binarised part of the data folder, or two text files in the model's subwords;
+The sentences are a binarised split in the data folder, or two text files in the model's subwords;
 either way, the folder's dictionaries are used.  The model is any fairseq encoder-decoder whose
 decoder has cross-attention, such as fairseq's transformer and lstm and those of this package.  No
 --user-dir is needed.
 
-Each target word is linked with the source word that it attends to most: by the attention of a layer
+Each target word is linked to the source word that it attends to most: by the attention of a layer
 (1 is the lowest) and a head (1 is the first), or by the mean of all.  Attention is summed over the
 subwords of a source word and averaged over those of a target word.  The end symbol of the source
 cannot be chosen; with --end-symbol null it can, and the target word then has no link.
@@ -63,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layer",
         default="-1",
         metavar="N",
-        help="decoder layer, from 1 = lowest; -1 (default) or last; average",
+        help="decoder layer: from 1 = lowest, -1 or last (default), or average",
     )
     parser.add_argument(
-        "--head", default=AVERAGE, metavar="N", help="head, from 1; last; average (default)"
+        "--head", default=AVERAGE, metavar="N", help="head: from 1, last, or average (default)"
     )
     parser.add_argument(
         "--end-symbol",

@@ -8,7 +8,7 @@ r"""Word alignments of training text by eflomal, as alignment files for fairseq.
 It reads bpe/train.de and bpe/train.en and writes bpe/train.align, likewise for the other parts:
 i-j, source and target subword, from 0, a line for each sentence.  All parts are aligned together.
 Words are aligned better than subwords, so subwords are joined first.  Then every subword of a
-source word is linked with every subword of the target words that the word is linked with.
+source word is linked to every subword of the target words that the word is linked to.
 
 eflomal (Oestling & Tiedemann 2016) aligns in both directions.  The default of --symmetrise is
 grow-diag-final-and (Koehn et al. 2005).  eflomal cannot be seeded: two runs differ in some links,
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="eflomal's iterations, relative; default 1",
     )
     parser.add_argument(
-        "--priors", type=Path, metavar="FILE", help="priors of eflomal, from another alignment"
+        "--priors", type=Path, metavar="FILE", help="priors for eflomal, from another alignment"
     )
     parser.add_argument(
         "--priors-out", type=Path, metavar="FILE", help="write priors of this alignment to FILE"

@@ -39,11 +39,17 @@ _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", type=Path, metavar="DATA", help="folder of fairseq-preprocess")
-    parser.add_argument("checkpoints", type=Path, metavar="FOLDER", help="with the checkpoints")
-    parser.add_argument("--gen-subset", default="valid", metavar="NAME", help="default: valid")
     parser.add_argument(
-        "--reference", required=True, type=Path, metavar="REF", help="untouched text, line by line"
+        "data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess"
+    )
+    parser.add_argument(
+        "checkpoints", type=Path, metavar="FOLDER", help="folder with the checkpoints"
+    )
+    parser.add_argument(
+        "--gen-subset", default="valid", metavar="NAME", help="split in DATA (default: valid)"
+    )
+    parser.add_argument(
+        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one per line"
     )
     parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     parser.add_argument(

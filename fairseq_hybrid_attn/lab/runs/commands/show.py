@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
     add_devices(parser)
     parser.add_argument(
-        "--devices", type=positive, metavar="N", help="as if the run had N (default: 1)"
+        "--devices", type=positive, metavar="N", help="show the commands for N devices (default: 1)"
     )
 
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_workspace(parser)
     add_devices(parser)
     parser.add_argument(
-        "--port", type=positive, default=29500, help="of the first node, under SLURM"
+        "--port", type=positive, default=29500, help="port on the first node, under SLURM"
     )
 
 

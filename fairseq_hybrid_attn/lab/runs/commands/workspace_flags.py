@@ -35,8 +35,12 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         help="your text in place of the papers' corpora: a folder with train, valid and "
         "test files (train.de, train.en, ...), or with one pair of files (x.de, x.en; .gz too)",
     )
-    group.add_argument("--source-lang", metavar="LANG", help="of --data; else as in the paper")
-    group.add_argument("--target-lang", metavar="LANG", help="of --data; else as in the paper")
+    group.add_argument(
+        "--source-lang", metavar="LANG", help="source language of --data (default: as in the paper)"
+    )
+    group.add_argument(
+        "--target-lang", metavar="LANG", help="target language of --data (default: as in the paper)"
+    )
     group.add_argument(
         "--configs",
         type=Path,
@@ -76,7 +80,7 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),
         default="auto",
-        help="of training; auto: fp32 on CPU, bf16 on GPUs that have it, else fp16",
+        help="precision of training; auto: fp32 on CPU, bf16 on GPUs that have it, else fp16",
     )
 
 

@@ -53,7 +53,7 @@ def test_resampling_is_sacrebleus(tmp_path, monkeypatch):
 
 
 def test_verdicts_of_every_metric():
-    for name in METRICS:
+    for name in METRICS.keys() - {"word_bleu"}:  # which is for Chinese
         results = paired_bootstrap(name, BASELINE, SYSTEMS, REFERENCES, "en", samples=200)
         assert results["better"].p_value == pytest.approx(1 / 201)  # in none of 200 samples
         assert results["as good"].p_value > 0.05 and results["the same"].p_value == 1

@@ -24,7 +24,7 @@ from fairseq_hybrid_attn.lab.text.tokenisers import (
 )
 
 LANGUAGE = {"mecab": "ja", "kytea": "ja", "jieba": "zh"}  # of the others: en
-WITHOUT_MODEL = [kind for kind in KINDS if kind != "kytea"]
+WITHOUT_MODEL = [kind for kind in KINDS if kind not in ("kytea", "given")]
 
 #: Everything that some program takes for white space or the end of a line.
 WHITE = "\t\x0b\x0c\x1c\x1d\x1e\x85\xa0\u1680\u2003\u2028\u2029\u202f\u3000"
@@ -110,6 +110,10 @@ def test_tokens_are_separated_by_single_spaces_and_no_character_is_lost():
         if not kind.startswith("moses"):
             # Control characters are spaces: a NUL would end the string for MeCab.
             assert tokenise("ab\x00cd\x01ef") == "ab cd ef"
+
+
+def test_given_tokens_stay_as_they_are():
+    assert tokeniser("given", "en")(" a  b\x85&apos; ") == " a  b\x85&apos; "
 
 
 # -- Files ------------------------------------------------------------------------------------

@@ -33,25 +33,29 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     if "files" not in corpus.options:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
     texts = {}
-    for stem, names in corpus.options["files"].items():
+    for part, names in corpus.options["files"].items():
         if isinstance(names, str):
             names = [names.replace("{language}", language) for language in corpus.languages]
-        texts[stem] = [archive_of(archives, name) for name in names]
+        for name in names:
+            archive_of(archives, name)  # refuses one that is not listed
+        texts[part] = names
     with ExitStack() as stack:
         writers = {
             part: stack.enter_context(part_writer(destination, part, corpus.languages))
             for part in PARTS
         }
         if set(PARTS[:2]) < set(texts):
-            return {"tests": copy(corpus, archives, writers)}
+            return {"tests": copy(corpus, texts, archives, writers)}
         ((source, target),) = texts.values()
-        return {"dropped": {"train": split(corpus, source, target, writers)}}
+        return {"dropped": {"train": split(corpus, archives[source], archives[target], writers)}}
 
 
-def copy(corpus: Corpus, archives: dict[str, Path], writers: Writers) -> list:
+def copy(
+    corpus: Corpus, texts: dict[str, list[str]], archives: dict[str, Path], writers: Writers
+) -> list:
     """Copy existing parts; return the test sets, if they have names."""
     tests: list[tuple[str, int]] = []
-    for part, names in corpus.options["files"].items():
+    for part, names in texts.items():
         files = [archives[name] for name in names]
         rows = pairs(*files)
         if names == corpus.gold_text:

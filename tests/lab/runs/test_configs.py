@@ -50,8 +50,6 @@ hysan/table3/transformer_big: *big
 hysan/table3/hysan_big: *big
 hysan/table4: {<<: *big, tied: decoder, corpus: wmt17.zh-en, score: bleu}
 
-hysan/pre_norm: {<<: *hysan, layers: 2, width: 256, ffn: 1024, heads: 4, tokens: 4096,
-  pre-norm: true, corpus: iwslt14.de-en.hysan, score: tokenised_bleu}
 
 hybrid_gate: &xu {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
   tied: none, pre-norm: true, dropout: [0.1, 0.1, 0.1], weight decay: 1.0e-7, tokens: 25000,

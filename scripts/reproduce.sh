@@ -14,14 +14,14 @@ scripts/reproduce.sh: tables of the papers, from raw text to the printed table.
   scripts/reproduce.sh hysan/table1 base e1 --dry-run
   scripts/reproduce.sh hysan/table1 base e1 --profile small --data my-text/
 
-It makes the virtual environment .venv, which the other scripts use too, and runs "fairseq-hybrid
-reproduce" with the arguments. Everything goes to reproduction/ in the checkout unless --output
-names another folder. Stop it and run it again: it resumes.
+It creates the virtual environment .venv, which the other scripts share, and runs "fairseq-hybrid
+reproduce" with its arguments. All output goes to reproduction/ in the checkout, unless --output
+names another folder. If interrupted, it resumes when run again.
 
 Environment variables:
-  DOWNLOADS  folder of the archives; what is there is not downloaded (as --downloads)
+  DOWNLOADS  folder of archives; those in it are not downloaded (same as --downloads)
   PYTHON     Python 3.11 or 3.12 for the virtual environment
-and those of pip; docs/install.md shows how to get torch without CUDA.
+and those of pip; docs/install.md shows how to install torch without CUDA.
 
 All options:
 
@@ -38,7 +38,7 @@ for argument in "$@"; do
         if [[ -x $VENV/bin/fairseq-hybrid ]]; then
             "$VENV/bin/fairseq-hybrid" reproduce --help
         else
-            echo "(once a script has made .venv: $VENV/bin/fairseq-hybrid reproduce --help)"
+            echo "(once a script has created .venv: $VENV/bin/fairseq-hybrid reproduce --help)"
         fi
         exit 0
     fi
@@ -59,7 +59,7 @@ finish
 printf '\n'
 
 unset PYTHONPATH PYTHONHOME
-# First, so that the user's options come after and win.
+# These come first, so that the user's options win.
 options=(--output "$ROOT/reproduction")
 [[ -z ${DOWNLOADS:-} ]] || options+=(--downloads "$DOWNLOADS")
 exec "$VENV/bin/fairseq-hybrid" reproduce "${options[@]}" "$@"

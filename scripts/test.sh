@@ -8,17 +8,17 @@ usage() {
     cat <<'HELP'
 scripts/test.sh: linter, formatter and tests, in at most five minutes on two cores.
 
-  scripts/test.sh              what to run before a commit
+  scripts/test.sh              the checks to run before a commit
   scripts/test.sh --all        also the slow tests, in at most twelve minutes
   scripts/test.sh ARGUMENT...  pytest with these arguments, including slow tests, for example
                                scripts/test.sh tests/plugin/attention -k gate
 
-It makes the virtual environment .venv, which the other scripts use too.
+It creates the virtual environment .venv, which the other scripts share.
 
 Environment variables:
   PYTHON   Python 3.11 or 3.12 for the virtual environment
-  WORKERS  parallel test processes (one for each core)
-and those of pip; docs/install.md shows how to get torch without CUDA.
+  WORKERS  parallel test processes (one per core)
+and those of pip; docs/install.md shows how to install torch without CUDA.
 HELP
 }
 
@@ -40,7 +40,7 @@ source "$ROOT/scripts/lib/common.sh"
 begin "Virtual environment"
 make_environment
 add_aligner # its tests are skipped otherwise
-# So are those of the fused kernels. Torch with CUDA brings the Triton that it needs.
+# So are those of the fused kernels. CUDA builds of torch include a matching Triton.
 "$VENV/bin/python" -c "import triton" 2>/dev/null ||
     logged triton "$VENV/bin/python" -m pip install --disable-pip-version-check \
         --no-input --retries 2 --timeout 20 "triton==3.9.0"
@@ -56,6 +56,6 @@ ruff format --check .
 finish
 
 begin "Tests"
-# Files whole, so that what a file prepares is prepared once.
+# Distribute whole files, so that each file makes its fixtures only once.
 python -m pytest --numprocesses "${WORKERS:-auto}" --dist loadfile --no-loadscope-reorder "$@"
 finish

@@ -6,29 +6,29 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/examples/word_alignment.sh: the alignment paper's systems on your text, scored on
-hand-aligned sentences; from the files to the printed tables.
+scripts/examples/word_alignment.sh: train the alignment paper's systems on your text and score them
+on hand-aligned sentences, from the files to the printed tables.
 
   scripts/examples/word_alignment.sh FOLDER --languages de en --text PREFIX [--text PREFIX ...] \
       --gold PREFIX --links FILE --base 0|1 --first LANGUAGE [--lowercase] [--sure-alone] \
       [--fewest-links N] [-- OPTIONS]
 
-FOLDER      where the text is put together; results go to FOLDER/reproduction
---text      PREFIX.de and PREFIX.en (or .gz): a sentence a line, not tokenised
+FOLDER      folder for the combined text; results go to FOLDER/reproduction
+--text      PREFIX.de and PREFIX.en (or .gz): one sentence per line, not tokenised
 --gold      PREFIX.de and PREFIX.en: the hand-aligned sentences, in words
 --links     their links, as "fairseq-hybrid aer" reads them; --base: the number of the first word
---first     the language whose word comes first in a link
---lowercase lower-cases the text; for hand-aligned sentences in lower case
+--first     the language whose words come first in links
+--lowercase lower-case the text; for lower-cased hand-aligned sentences
 --sure-alone, --fewest-links N
-            leave out hand-aligned sentences with possible links; with fewer than N links
+            leave out hand-aligned sentences with possible links, or with fewer than N links
 OPTIONS     of "fairseq-hybrid reproduce", such as --seeds 3, and tables and rows:
             -- alignment/table1 transformer alignment/table5 --profile small
             Default: all of Tables 1 to 6 and Figure 2 with --profile medium.
 
-Sentences of the text that are also hand-aligned are left out. A stopped script resumes its work
-when run again with the same arguments.
+Hand-aligned sentences are removed from the text. If interrupted, the script resumes when run
+again with the same arguments.
 
-The environment variable PYTHON names a Python 3.11 or 3.12 for the virtual environment.
+The environment variable PYTHON selects Python 3.11 or 3.12 for the virtual environment.
 HELP
 }
 

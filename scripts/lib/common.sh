@@ -5,26 +5,26 @@ set -euo pipefail
 # The caller sets ROOT (the checkout) and LOGS (a folder), and may set PYTHON.
 
 VENV=$ROOT/.venv
-EXTRAS=demo,dev # those of all scripts, so that none reinstalls what another installed
+EXTRAS=demo,dev # shared by all scripts, so that none reinstalls what another installed
 
 die() {
     printf '%s\n' "" "$@" >&2
     exit 1
 }
 
-# begin TITLE: say which step starts.
+# begin TITLE: print which step starts.
 begin() {
     step_start=$SECONDS
     printf '\n== %s\n' "$1"
 }
 
-# finish: say how long the step took.
+# finish: print how long the step took.
 finish() {
     printf '   done in %s s\n' "$((SECONDS - step_start))"
 }
 
 # logged NAME COMMAND…: run a command with its output in $LOGS/NAME.log; if it fails, show
-# the end of that and exit.
+# the end of the log and exit.
 logged() {
     local log=$LOGS/$1.log
     shift
@@ -37,19 +37,19 @@ logged() {
 NO_NETWORK='ConnectionError|NewConnection|ConnectTimeout|ReadTimeout|NameResolution|ProxyError'
 NO_NETWORK+='|Connection broken|Temporary failure in name|No matching distribution'
 
-# show_failure LOG: show the end of a log, say what to do, and exit.
+# show_failure LOG: show the end of a log, suggest what to do, and exit.
 show_failure() {
-    echo "   failed; the last lines of $1:" >&2
+    echo "   failed; last lines of $1:" >&2
     tail -n 15 "$1" | cut -c 1-300 | sed 's/^/   | /' >&2
     if grep -qE "$NO_NETWORK" "$1"; then
-        die "pip could not get a package. Most likely the Python package index cannot be reached." \
+        die "pip could not download a package. Most likely it cannot reach the package index." \
             "Check the network and pip's settings (proxy, index, PIP_... variables)," \
             "then run this again; it resumes."
     fi
-    die "The whole log is $1." "Repair the cause, then run this again; it resumes."
+    die "The full log is in $1." "Fix the cause, then run this again; it resumes."
 }
 
-# choose_python: set PYTHON to a suitable interpreter, the caller's choice if any.
+# choose_python: set PYTHON to a suitable interpreter, by default the caller's PYTHON.
 choose_python() {
     local candidate candidates=(python3.11 python3.12 python3 python)
     local will_do='import sys, venv, ensurepip; exit(not (3, 11) <= sys.version_info < (3, 13))'
@@ -64,7 +64,7 @@ choose_python() {
         "Name one: PYTHON=/path/to/python3.11 $0   (Debian and Ubuntu have venv in python3-venv)"
 }
 
-# make_environment: make a virtual environment in $VENV with this checkout installed.
+# make_environment: create a virtual environment in $VENV with this checkout installed.
 make_environment() {
     local stamp=$VENV/fairseq-hybrid-attn.stamp wanted
     choose_python
@@ -88,7 +88,7 @@ PYTHON
     fi
     rm -rf "$VENV"
     mkdir "$VENV"
-    echo unfinished >"$stamp" # distinguishes our unfinished environment from another one
+    echo unfinished >"$stamp" # tells our unfinished environment from a foreign one
     echo "   $("$PYTHON" --version) in $VENV; this takes a minute or more (see $LOGS/install.log)"
     logged venv "$PYTHON" -m venv "$VENV"
     (
@@ -100,17 +100,17 @@ PYTHON
     mv "$stamp.new" "$stamp"
 }
 
-# add_aligner: install eflomal in the environment. It is compiled and rarely needed, so it is not
-# there from the start; without a C compiler it is left out.
+# add_aligner: install eflomal in the environment. It must be compiled and is rarely needed, so it
+# is not installed by default; without a C compiler it is left out.
 add_aligner() {
     if "$VENV/bin/python" -c 'import eflomal' >/dev/null 2>&1; then
         return
     fi
     if ! command -v "${CC:-cc}" >/dev/null; then
-        echo "   without the word aligner eflomal: it needs a C compiler, and there is none"
+        echo "   without the word aligner eflomal: it needs a C compiler, but none was found"
         return
     fi
-    echo "   eflomal, a word aligner, is compiled; this takes half a minute"
+    echo "   compiling eflomal, a word aligner; this takes half a minute"
     (
         cd "$ROOT" || exit
         logged eflomal "$VENV/bin/python" -m pip install --disable-pip-version-check \

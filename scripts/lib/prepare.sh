@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 set -euo pipefail
-# Shared by the scripts in scripts/prepare: from their settings to "fairseq-hybrid prepare".
+# Shared by the scripts in scripts/prepare, which run "fairseq-hybrid prepare".
 #
 # The caller sets ROOT (the checkout) and defines usage.
 
@@ -8,19 +8,19 @@ LOGS=$ROOT/build/logs
 # shellcheck source=scripts/lib/common.sh
 source "$ROOT/scripts/lib/common.sh"
 
-# The settings of all of them, for the end of usage.
+# The settings that they share, for the end of usage.
 settings() {
     cat <<'HELP'
 Environment variables:
-  DATA       folder of the results, each in its own folder (data/ in the checkout)
-  DOWNLOADS  folder of the archives (downloads/ in DATA); what is there is not downloaded,
-             and with all of them there no network is needed
-  WORKERS    parallel processes (one for each core)
+  DATA       output folder, with a subfolder for each corpus (data/ in the checkout)
+  DOWNLOADS  folder of archives (downloads/ in DATA); those in it are not downloaded, and if it
+             has all of them, no network is needed
+  WORKERS    parallel processes (one per core)
   PYTHON     Python 3.11 or 3.12 for the virtual environment
-and those of pip; docs/install.md shows how to get torch without CUDA.
+and those of pip; docs/install.md shows how to install torch without CUDA.
 
-Further options are those of "fairseq-hybrid prepare", such as --pairs N. A stopped script
-resumes its work when run again; a finished one changes nothing.
+Further options are those of "fairseq-hybrid prepare", such as --pairs N. If interrupted,
+the script resumes when run again; once finished, it changes nothing.
 HELP
 }
 
@@ -37,7 +37,7 @@ help_if_asked() {
     done
 }
 
-# prepare RECIPE FOLDER ARGUMENT…: make the environment, then RECIPE's corpus in DATA/FOLDER.
+# prepare RECIPE FOLDER ARGUMENT…: create the environment, then prepare RECIPE in DATA/FOLDER.
 prepare() {
     local recipe=$1 folder=$2
     shift 2
@@ -56,13 +56,13 @@ prepare() {
     unset PYTHONPATH PYTHONHOME
 
     begin "$recipe, to $DATA/$folder"
-    # The user's options come last and win. One thread each: the work is in processes.
+    # The user's options come last and win. One thread each, since the work is split into processes.
     OMP_NUM_THREADS=1 "$VENV/bin/fairseq-hybrid" prepare "$recipe" "${options[@]}" "$@"
     finish
 }
 
-# variant FALLBACK NAME… -- ARGUMENT…: set VARIANT to the first argument if that is one of the
-# names, to FALLBACK if it is an option or there is none, and ARGUMENTS to the rest.
+# variant FALLBACK NAME… -- ARGUMENT…: set VARIANT to the first argument if it is one of the names,
+# or to FALLBACK if there is none or it is an option. Set ARGUMENTS to the rest.
 variant() {
     local names=()
     VARIANT=$1

@@ -11,8 +11,8 @@ scripts/prepare/aspec_ja-en.sh: ASPEC (WAT 2017) Japanese-English, ready for fai
   scripts/prepare/aspec_ja-en.sh [hybrid_gate | mma | mma_en-ja] [options]
 
   hybrid_gate  Japanese to English, words, BPE of 32,000 merges (default)
-  mma          Japanese to English, 16,000 sentencepieces a side
-  mma_en-ja    English to Japanese, the same
+  mma          Japanese to English, 16,000 sentencepieces per side
+  mma_en-ja    English to Japanese, otherwise the same
 
 ASPEC is licensed: put your copy into DOWNLOADS. Without it, the script says where to get it
 and where to put which files.

@@ -13,7 +13,7 @@ scripts/prepare/iwslt14_de-en.sh: IWSLT 2014 German-English, ready for fairseq-t
   fairseq  6,750 test sentences, lower-cased, 10,000 merges, as in fairseq's script (default)
   hysan    test set of HySAN, cased, 32,000 word pieces
   mma      test set of MMA, lower-cased, 10,000 merges; needs tst2013, which is not in the
-           archive: the script says what to put where
+           archive: the script says which file to put where
 
 The archive (20 MB) is downloaded from fairseq's file server.
 HELP

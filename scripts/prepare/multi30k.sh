@@ -14,8 +14,8 @@ scripts/prepare/multi30k.sh: Multi30k English-German, ready for fairseq-train.
                             Transformer-Tiny's 41.02 (default: en-de)
   en-de.cased, de-en.cased  the untouched text, Moses words, 10,000 merges
 
-29,000 pairs to train, 1,014 to validate, three test sets with 2,461 in all. The text (6 MB; untouched:
-1.5 MB) is downloaded from github.com/multi30k/dataset.
+29,000 pairs for training, 1,014 for validation, and three test sets with 2,461 in all. The text
+(6 MB; untouched: 1.5 MB) is downloaded from github.com/multi30k/dataset.
 HELP
 }
 

@@ -13,7 +13,7 @@ scripts/prepare/wmt14_en-de.sh: WMT 2014 English-German, ready for fairseq-train
   hysan        32,000 word pieces (default)
   hybrid_gate  BPE of 32,000 merges
 
-About 4.5 million pairs; newstest2013 to validate, newstest2014 (3,003 sentences) to test. The
+About 4.5 million pairs; newstest2013 for validation, newstest2014 (3,003 sentences) for test. The
 archives (at least 1.7 GB) are downloaded from statmt.org.
 HELP
 }

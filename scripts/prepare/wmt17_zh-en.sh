@@ -10,8 +10,8 @@ scripts/prepare/wmt17_zh-en.sh: WMT 2017 Chinese-English, ready for fairseq-trai
 
   scripts/prepare/wmt17_zh-en.sh [options]
 
-About 24 million pairs before cleaning, says the paper; newsdev2017 to validate, newstest2017 to
-test. The archives have about 5 GB and need 60 GB of disk. Both are estimates: we have not prepared
+About 24 million pairs before cleaning, according to the paper; newsdev2017 for validation,
+newstest2017 for test. The archives are about 5 GB and need 60 GB of disk. Both are estimates: we have not prepared
 this corpus.
 HELP
 }

@@ -1,4 +1,4 @@
-"""Learning curves of one or more training runs: loss and BLEU against updates.
+"""Draw learning curves of one or more training runs: loss and BLEU against updates.
 
   fairseq-hybrid curves base=base/train.log hysan=hysan/train.log --figure curves.png
   fairseq-hybrid curves base=reproduction/runs/…/hysan/table1/base/bleu/seed1 --panels bleu,loss

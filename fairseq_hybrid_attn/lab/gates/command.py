@@ -1,4 +1,4 @@
-"""Gates of a model: by layer and branch, by part of speech, by window size.
+"""Show the mean gates of a model by layer, branch, part of speech and window size.
 
   fairseq-hybrid gates data-bin --path model.pt --gen-subset valid --subwords subword-nmt
   fairseq-hybrid gates data-bin --path model.pt --gen-subset valid --subwords subword-nmt \\
@@ -7,14 +7,13 @@
       --gen-subset valid --subwords subword-nmt --figure figure2.pdf
 
 The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
-1 = only local attention): its mean in each layer (Fig. 3 of that paper) and, for several models,
-against their windows (Fig. 2).  For transformer_hysan with gated sum, it is the mean of each
-branch's squeeze gate, in encoder and decoder.
+1 = only local attention).  Its mean is shown for each layer (Fig. 3 of that paper) and, for several
+models, against their windows (Fig. 2).  For transformer_hysan with gated sum, the command shows the
+mean of each branch's squeeze gate, in encoder and decoder.
 
 By part of speech (Fig. 4), a word of several subwords counts as their mean.  Tags of the source's
-words come from a file in any tagset, with a line for each sentence and a tag for each word; or
-from a tagger for German, English, Japanese or Chinese, in the universal tagset of the paper's
-figure.
+words come from a file in any tagset, with one line per sentence and one tag per word; or from a
+tagger for German, English, Japanese or Chinese, in the universal tagset of the paper's figure.
 """
 
 from __future__ import annotations

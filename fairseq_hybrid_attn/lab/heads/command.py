@@ -1,4 +1,4 @@
-"""Where heads and branches look: distance, entropy, and how much heads differ.
+"""Measure where heads and branches look: distance, entropy, and how much heads differ.
 
   fairseq-hybrid heads data-bin --path model.pt --gen-subset test --subwords subword-nmt
   fairseq-hybrid heads data-bin --path mma.pt plain.pt --gen-subset test --subwords subword-nmt \\
@@ -7,7 +7,7 @@
 The model reads each source sentence and is forced to decode the given translation.  The table shows
 means over all positions, for the heads of a layer (and branch) that have the same pattern:
 
-  distance    how far away the keys are, in tokens, weighted by the attention
+  distance    distance to the keys, in tokens, weighted by the attention
   signed      the same with its direction: negative to the left
   entropy     in nats; 0 = all attention on one key
   relative    entropy divided by the largest that the pattern allows; 1 = all keys equal
@@ -16,8 +16,8 @@ means over all positions, for the heads of a layer (and branch) that have the sa
 
 and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
 attention, 1 = no key in common), between the heads of a branch and between the branches; and
-the position disagreement of Li et al. (2018), the larger the more different.  --json and --csv
-have every head; --json also has the divergence of each pair of heads.
+the position disagreement of Li et al. (2018), which is larger for more different heads.  --json
+and --csv have every head; --json also has the divergence of each pair of heads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""BLEU by the length of the source sentence, of one or more systems.
+"""Compute BLEU by the length of the source sentence, for one or more systems.
 
   fairseq-hybrid lengths --source test.de --source-tokenizer moses --source-lang de \\
       --reference test.en --target-lang en --hypotheses base=base.en --hypotheses mma=mma.en \\

@@ -1,4 +1,4 @@
-"""Attention maps of sentences: an interactive page, figures, data.
+"""Draw attention maps of sentences: an interactive page, figures, data.
 
   fairseq-hybrid maps data-bin --path model.pt --gen-subset test --sentences 1,5 \\
       --subwords subword-nmt --page maps.html

@@ -1,4 +1,4 @@
-"""Probing: what a classifier can tell about a sentence from the states of a frozen encoder.
+"""Probe a frozen encoder: what can a classifier tell about a sentence from its states?
 
   fairseq-hybrid probe prepared/bin --path model.pt --task-files SentEval/data/probing \\
       --prepared prepared --json probing.json

@@ -1,4 +1,4 @@
-"""BLEU of a translation against the untouched reference, with signatures to reproduce it.
+"""Compute BLEU of a translation against the untouched reference, with reproducible signatures.
 
 The translation is the output of fairseq-generate (--generated) or finished text (--hypotheses).
 In the former, subwords are joined and words are detokenised here.

@@ -1,15 +1,15 @@
-"""Alignment error rate of word alignments against gold ones with sure and possible links.
+"""Compute the error rate of word alignments against sure and possible gold links.
 
   fairseq-hybrid aer --gold test.gold --gold-base 1 --source test.zh --target test.en test.align
 
 The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has a row
 in the table.  In a gold file, 1-2 is a sure link, and 1p2, 1?2, 1-2P, 1:2/0 are possible ones.
---gold-format naacl has a line "sentence i j [S|P]" for each link.  No file says whether its words
+With --gold-format naacl, each link is a line "sentence i j [S|P]".  No file says whether its words
 count from 0 or 1, so --gold-base is required.
 
 AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
 the counts of all sentences; P contains S.  Sentences without links in A and in S have no AER; they
-are reported and change nothing.  --source and --target find links beyond a sentence: in an
+are reported and change nothing.  --source and --target find links outside a sentence: in an
 alignment they are an error, in the gold they are reported and left out.
 """
 
@@ -52,7 +52,7 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
         "--gold-format",
         choices=GOLD_FORMATS,
         default="lines",
-        help="a line for each sentence (default), or for each link",
+        help="one line per sentence (default) or per link",
     )
     parser.add_argument(
         "--gold-reversed",

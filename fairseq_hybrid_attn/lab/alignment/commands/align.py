@@ -1,4 +1,4 @@
-r"""Word alignments from a trained model's cross-attention, by forced decoding of a translation.
+r"""Extract word alignments from a model's cross-attention, by forced decoding of a translation.
 
   fairseq-hybrid align data-bin --path model.pt --gen-subset test --subwords subword-nmt \
       --layer 5 --head average --output test.align
@@ -15,10 +15,10 @@ Each target word is linked to the source word that it attends to most: by the at
 subwords of a source word and averaged over those of a target word.  The end symbol of the source
 cannot be chosen; with --end-symbol null it can, and the target word then has no link.
 
---output writes the links in Pharaoh format (i-j: source word, target word, from 0), a line for each
+--output writes the links in Pharaoh format (i-j: source word, target word, from 0), one line per
 sentence in the order of the text.  --matrices writes the attention, target words by source words
-with the end symbol in the last column: FILE.npz has an array for each sentence, named by its number
-from 0; FILE.jsonl has a line for each sentence, with its words.  --gold prints the alignment error
+with the end symbol in the last column: FILE.npz has one array per sentence, named by its number
+from 0; FILE.jsonl has one line per sentence, with its words.  --gold prints the alignment error
 rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
 """
 

@@ -1,4 +1,4 @@
-r"""Word alignments of training text by eflomal, as alignment files for fairseq.
+r"""Align training text with eflomal, and write alignment files for fairseq.
 
   fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt \
       --trainpref bpe/train --validpref bpe/valid
@@ -6,8 +6,8 @@ r"""Word alignments of training text by eflomal, as alignment files for fairseq.
   fairseq-train … --load-alignments …
 
 It reads bpe/train.de and bpe/train.en and writes bpe/train.align, likewise for the other parts:
-i-j, source and target subword, from 0, a line for each sentence.  All parts are aligned together.
-Words are aligned better than subwords, so subwords are joined first.  Then every subword of a
+i-j, source and target subword, from 0, one line per sentence.  All parts are aligned together.
+Words align better than subwords, so subwords are joined first.  Then every subword of a
 source word is linked to every subword of the target words that the word is linked to.
 
 eflomal (Oestling & Tiedemann 2016) aligns in both directions.  The default of --symmetrise is

@@ -61,7 +61,7 @@ def test_an_incomplete_set_is_refused(tmp_path, no_preprocess):
         prepare(corpus, tmp_path / "out", workers=1)
     folder = write(parts(tmp_path / "text"), "test.news", NEWS)
     (folder / "test.news.en").unlink()
-    with pytest.raises(UserError, match="each text has to be in the same two languages"):
+    with pytest.raises(UserError, match="each text must be in the same two languages"):
         own_corpus(recipe(), folder)
 
 

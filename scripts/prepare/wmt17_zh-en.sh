@@ -11,8 +11,8 @@ scripts/prepare/wmt17_zh-en.sh: WMT 2017 Chinese-English, ready for fairseq-trai
   scripts/prepare/wmt17_zh-en.sh [options]
 
 25.1 million pairs before cleaning (the paper has 24 million); newsdev2017 for validation,
-newstest2017 for test. The archives are about 5 GB and need 60 GB of disk. Both are estimates: we have not prepared
-this corpus.
+newstest2017 for test. The archives are about 5 GB and need 60 GB of disk. Both are estimates:
+we have not prepared this corpus.
 HELP
 }
 

@@ -108,6 +108,8 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         for name, result in results.items():
             if result is None:
                 raise UserError(f"{folder}: the result of {name} is missing; publish it again")
+        if "comparison" in content:
+            return _of_earlier_form(content, results)
         plan = _plan(content["asked"], folder, configs)
         found = asdict(measure(KeptResults(plan, results)))
         _put(content["numbers"], _by_name(found, plan.table))
@@ -121,6 +123,17 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         raise UserError(
             f"{path} is not a table of this version ({error!r}); publish it again, or delete it"
         ) from None
+
+
+def _of_earlier_form(content: dict, results: dict[str, dict]) -> KeptTable:
+    """A table as earlier versions published it: all numbers, and the command as written then."""
+    return KeptTable(
+        rebuilt(TableNumbers, content["comparison"]),
+        content["command"],
+        results,
+        dict(state.split(": ", 1) for state in content["unfinished"]),
+        content["figure"],
+    )
 
 
 def _asked(plan: Plan) -> dict:

@@ -17,15 +17,15 @@ GROUPS = {
     "experiments": [
         ("reproduce", "tables.commands.reproduce", "run a table of a paper and print it"),
         ("table", "tables.commands.table", "print a paper's table with our numbers beside it"),
-        ("runs", "runs.commands.runs", "list runs, and which are stale"),
-        ("show", "runs.commands.show", "print a run's exact command lines"),
-        ("train", "runs.commands.train", "train one run, on one device or on many nodes"),
+        ("runs", "planning.commands.runs", "list runs, and which are stale"),
+        ("show", "planning.commands.show", "print a run's exact command lines"),
+        ("train", "planning.commands.train", "train one run, on one device or on many nodes"),
         ("publish", "tables.commands.publish", "store results of tables with the code"),
     ],
     "models": [
         ("average", "averaging.command", "average the weights of checkpoints"),
         ("score", "scoring.command", "compute BLEU of a translation"),
-        ("score-checkpoints", "runs.commands.score_checkpoints", "score the checkpoints of a run"),
+        ("score-checkpoints", "curves.score_checkpoints", "score the checkpoints of a run"),
     ],
     "analysis": [
         ("report", "report.command", "compare models on a test set in one HTML page"),

@@ -10,7 +10,8 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from fairseq_hybrid_attn.attention.fused_cuda import kernels, path
+from fairseq_hybrid_attn.attention.fused_cuda import kernels
+from fairseq_hybrid_attn.attention.fused_cuda import launch as path
 
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
 #: Pointers whose type is not that of q.

@@ -15,10 +15,10 @@ from sacrebleu.metrics import BLEU
 from workspaces import SETTINGS, write_configs
 
 from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
 from fairseq_hybrid_attn.lab.configuration.settings import load_profile
-from fairseq_hybrid_attn.lab.configuration.tables import load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.runs.plan import Plan
+from fairseq_hybrid_attn.lab.planning.plan import Plan
 from fairseq_hybrid_attn.lab.runs.results import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
 

@@ -12,9 +12,9 @@ from fairseq.models import build_model
 from models import task_of
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table, table_names
 from fairseq_hybrid_attn.lab.configuration.settings import Settings, load_profile
-from fairseq_hybrid_attn.lab.configuration.tables import load_table, table_names
-from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 FULL = load_profile("full", CONFIGS)

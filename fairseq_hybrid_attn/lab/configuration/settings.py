@@ -9,6 +9,9 @@ from ...errors import UserError
 from ..files.checksums import digest
 from ..files.yaml_files import check_keys, check_mappings, merge, read_mapping
 
+#: The configurations of the checkout that this package is installed from (``pip install -e``).
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+
 #: Flags that follow from other settings or the command line; a file must not give them.
 DERIVED = {
     "max-tokens": "batch: {tokens: ...}",

@@ -28,7 +28,7 @@ from ..arguments import flags, outputs
 from ..arguments.flags import positive
 from ..files.tabular import Grid
 from ..files.text import read_lines
-from ..runs.command_lines import RunFolder
+from ..runs.fairseq_commands import RunFolder
 from ..text.training_log import read_log
 from . import figure, measure
 from .figure import CurvePanel

@@ -13,14 +13,14 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
 
-#: The code that numbers depend on.  What only plans, prints or draws is left out, so that
-#: changing it does not make results stale.  So is preparing data, since the data has a digest.
+#: The subpackages of the laboratory that numbers depend on, besides the plugin.  The others plan,
+#: print and draw, or prepare data, which has a digest of its own.
 NUMBERS_DEPEND_ON = (
-    *("patterns.py", "criterions.py", "alignment_data.py", "checkpoints.py"),
-    *("attention", "models", "tasks"),
-    *("lab/files", "lab/engine", "lab/text", "lab/inference", "lab/averaging", "lab/scoring"),
-    *("lab/alignment", "lab/gates", "lab/runs", "lab/arguments/models.py"),
+    *("files", "engine", "text", "inference", "averaging", "scoring"),
+    *("alignment", "gates", "runs"),
 )
+#: In every subpackage, the file that draws what it measures; no number depends on it.
+FIGURE = "figure.py"
 #: The prefix of digests of what Python reads.  Earlier versions took digests of the files' bytes.
 SYNTAX = "syntax:"
 
@@ -37,14 +37,14 @@ def code_digest(package: Path = PACKAGE) -> str:
     Comments, docstrings and layout do not count; files of plain data do, byte by byte.
     """
     digest = hashlib.sha256()
-    for name in NUMBERS_DEPEND_ON:
-        path = package / name
-        files = sorted(file for file in path.rglob("*") if file.is_file())
-        for file in files if path.is_dir() else [path]:
-            if file.parent.name != "__pycache__":
-                data = file.read_bytes()
-                data = _syntax(ast.parse(data)).encode() if file.suffix == ".py" else data
-                digest.update(f"{file.relative_to(package)}\0{len(data)}\0".encode() + data)
+    for path in sorted(path for path in package.rglob("*") if path.is_file()):
+        room, *rest = path.relative_to(package).parts
+        if room == "lab" and (rest[0] not in NUMBERS_DEPEND_ON or path.name == FIGURE):
+            continue
+        if path.parent.name != "__pycache__":
+            data = path.read_bytes()
+            data = _syntax(ast.parse(data)).encode() if path.suffix == ".py" else data
+            digest.update(f"{path.relative_to(package)}\0{len(data)}\0".encode() + data)
     return SYNTAX + digest.hexdigest()
 
 

@@ -25,10 +25,10 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..arguments import models as model_args
 from ..arguments import outputs
 from ..files.tabular import Grid
 from ..files.writing import atomic_write
+from ..inference import arguments as model_args
 from ..inference.attentions import DECODER, ENCODER
 from ..inference.sentences import Sentences
 from ..text.words import text_of, words_of

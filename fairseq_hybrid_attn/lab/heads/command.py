@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import argparse
 
-from ..arguments import models as model_args
 from ..arguments import outputs
 from ..files.tabular import Grid
+from ..inference import arguments as model_args
 from ..maps.measure import UNITS
 from . import figure
 from .measure import Heads, ModelHeads, by_pattern

@@ -35,11 +35,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..arguments import models as model_args
 from ..arguments import outputs
 from ..figures import style
 from ..files.tabular import csv_of
 from ..files.writing import check_outputs
+from ..inference import arguments as model_args
 from ..inference.attentions import ENCODER
 from . import figure, page
 from .measure import UNITS, Map, ModelMaps, maps_of

@@ -27,11 +27,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..arguments import models as model_args
 from ..arguments import outputs
 from ..engine.processes import default_workers
 from ..engine.provenance import code, hardware, versions
 from ..files.checksums import sha256
+from ..inference import arguments as model_args
 from ..text.tokenisers import KINDS
 from . import figure
 from .classifier import ProbeSettings

@@ -36,7 +36,6 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..arguments import flags, outputs
-from ..arguments import models as model_args
 from ..curves import command as curves
 from ..engine import provenance
 from ..figures import style
@@ -44,6 +43,7 @@ from ..files.checksums import sha256
 from ..files.json_files import write_json
 from ..files.writing import check_outputs
 from ..gates import command as gates
+from ..inference import arguments as model_args
 from ..lengths.systems import System
 from ..maps import page
 from ..probing.results import read_results

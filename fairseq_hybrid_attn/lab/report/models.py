@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 from itertools import groupby
 
-from ..arguments import models as model_args
 from ..files.checksums import sha256
 from ..gates.measure import Gates
 from ..heads.measure import Heads
+from ..inference import arguments as model_args
 from ..inference.attentions import KINDS, Layer, Observed
 from ..maps import command as maps
 from ..maps.measure import ModelMaps, SentenceMaps, maps_of

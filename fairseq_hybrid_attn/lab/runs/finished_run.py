@@ -9,7 +9,7 @@ from ...errors import UserError
 from ..corpora.manifest import NAME as MANIFEST
 from ..files.json_files import read_json
 from ..text.test_sets import TEST_SETS
-from .command_lines import PreparedCorpus, RunFolder
+from .fairseq_commands import PreparedCorpus, RunFolder
 from .results import read_result
 from .workspace import corpus_folder
 

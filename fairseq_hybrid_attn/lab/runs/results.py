@@ -12,8 +12,8 @@ from ..corpora import read_manifest
 from ..engine import provenance
 from ..files.json_files import read_json
 from ..text.training_log import parameters
-from .command_lines import RunFolder
 from .devices import Devices
+from .fairseq_commands import RunFolder
 from .run_scores import scores_of
 from .workspace import Run
 

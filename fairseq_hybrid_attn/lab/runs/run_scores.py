@@ -24,7 +24,7 @@ from ..alignment.error_rate import Counts
 from ..files.json_files import read_json
 from ..inference.attentions import SHARE
 from ..text.training_log import read_log
-from .command_lines import RunFolder
+from .fairseq_commands import RunFolder
 
 AER = "aer"
 GATE = "gate"

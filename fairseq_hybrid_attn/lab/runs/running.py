@@ -17,8 +17,8 @@ from ..engine.processes import ProgramFailed, run_program
 from ..engine.stages import Stage, Workshop
 from ..files.json_files import write_json
 from ..text.training_log import last_record
-from .command_lines import RunCommands, RunFolder
 from .devices import Devices, without_launcher
+from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result, training_summary
 from .run_folders import begin, repair
 from .run_scores import VALID_LOSS, scores_of, valid_losses

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from ..configuration.paper_tables import Cell
 from ..configuration.settings import Profile, Settings
-from ..configuration.tables import Cell
 from ..corpora import Corpus, load_corpus, own_corpus
 from ..corpora.definition import with_options
 from ..files.checksums import digest, sha256
-from .command_lines import PreparedCorpus, RunCommands, RunFolder
 from .devices import Devices
+from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
 
 @dataclass(frozen=True)

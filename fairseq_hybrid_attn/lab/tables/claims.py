@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 
 from ...errors import UserError
-from ..configuration.tables import Cell, Claim, Table
-from ..runs.status import State
+from ..configuration.paper_tables import Cell, Claim, Table
+from ..planning.status import State
 from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES, combined
 from .numbers import STALE, Verdict

@@ -10,7 +10,7 @@ from ..curves import figure as curves
 from ..curves.measure import CHECKPOINTS, LABELS, Curve
 from ..lengths import figure as lengths
 from ..lengths.measure import GroupScores, SystemScore
-from ..runs.plan import Plan
+from ..planning.plan import Plan
 from .numbers import Section
 from .run_results import sentence_numbers, source_lengths
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 from scipy.stats import t as student
 
 from ...errors import UserError
-from ..configuration.tables import Cell, Column
+from ..configuration.paper_tables import Cell, Column
 from ..lengths.measure import LENGTH_RATIO
+from ..planning.status import State
 from ..runs.run_scores import AER
-from ..runs.status import State
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Score
 from .claims import judge

@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..runs.status import State
-from .output import as_markdown
+from ..planning.status import State
+from .printing import as_markdown
 from .results_folder import KeptTable, read_tables
 
 HEAD = """\

@@ -17,15 +17,14 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..arguments.outputs import make_folder
-from ..configuration.settings import Profile
-from ..configuration.tables import Column, Table, load_table, table_names
+from ..configuration.paper_tables import Column, Table, load_table, table_names
+from ..configuration.settings import CONFIGS, Profile
 from ..figures import style
 from ..files.json_files import read_json, write_json
-from ..runs.command_lines import USER_DIR, RunFolder
-from ..runs.commands.workspace_flags import CONFIGS
-from ..runs.plan import Plan, make_plan
+from ..planning.plan import Plan, make_plan
+from ..planning.status import State, Status, status
+from ..runs.fairseq_commands import USER_DIR, RunFolder
 from ..runs.results import read_result
-from ..runs.status import State, Status, status
 from ..runs.workspace import OwnText, Run, Workspace
 from .drawing import draw, is_drawable
 from .measuring import measure

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 from ...errors import UserError
 from ..alignment.error_rate import Counts, interval, p_value
-from ..configuration.tables import Cell, Column
+from ..configuration.paper_tables import Cell, Column
 from ..corpora import read_manifest
 from ..files.text import read_lines
 from ..lengths.measure import Group, cut_to, length_ratio, word_counts
-from ..runs.plan import Plan
+from ..planning.plan import Plan
+from ..planning.status import Status, status
 from ..runs.results import read_result
 from ..runs.run_scores import read_rates
-from ..runs.status import Status, status
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Metric, Score, build_metric
 from ..scoring.significance import combined, confidence_interval, paired_bootstrap

@@ -7,9 +7,9 @@ import torch
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.planning.status import State, status
 from fairseq_hybrid_attn.lab.runs.results import training_summary
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, forget
-from fairseq_hybrid_attn.lab.runs.status import State, status
 from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 

@@ -11,7 +11,7 @@ from rows import EVERY_TABLE
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.configuration.tables import Claim, load_table
+from fairseq_hybrid_attn.lab.configuration.paper_tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.scoring.significance import SEED, combined
 from fairseq_hybrid_attn.lab.tables.claims import judge, terms_of

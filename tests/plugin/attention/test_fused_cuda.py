@@ -27,7 +27,8 @@ from attention_problems import (
     tensors,
 )
 
-from fairseq_hybrid_attn.attention.fused_cuda import able, path
+from fairseq_hybrid_attn.attention.fused_cuda import able
+from fairseq_hybrid_attn.attention.fused_cuda import launch as path
 from fairseq_hybrid_attn.attention.fused_cuda.bounds import OPEN
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"

@@ -1,4 +1,4 @@
-"""The Triton kernels of ``../path.py``, which explains what sides and zone are.
+"""The Triton kernels of ``../launch.py``, which explains what sides and zone are.
 
 A program computes a block of queries (or of keys) of one head of one sentence.  Positions count
 from the first key, so query i is at position i + M - N.  Pointers are in capitals.  Letters of

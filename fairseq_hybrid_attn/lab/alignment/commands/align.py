@@ -41,10 +41,10 @@ from tqdm import tqdm
 
 from ....errors import UserError
 from ...arguments import flags
-from ...arguments import models as model_args
 from ...files.json_files import write_json
 from ...files.tabular import Grid
 from ...files.writing import atomic_write, check_outputs
+from ...inference import arguments as model_args
 from ...inference.sentences import some
 from ...text.words import words_of
 from ..error_rate import AlignmentScore, score

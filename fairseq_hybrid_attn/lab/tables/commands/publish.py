@@ -17,7 +17,7 @@ from pathlib import Path
 from ....errors import UserError
 from ...arguments.outputs import write_text
 from ...files.writing import check_outputs
-from ...runs.commands.workspace_flags import add_workspace
+from ...planning.commands.workspace_flags import add_workspace
 from ..results_document import write_up
 from ..results_folder import check_can_be_published, publish
 from .table_arguments import add_cells, plans

@@ -22,16 +22,16 @@ from ...arguments.flags import positive
 from ...corpora import prepare
 from ...engine.console import Console
 from ...engine.processes import default_workers, stop_at_signals
-from ...runs.commands.workspace_flags import add_devices, add_workspace
+from ...planning.commands.workspace_flags import add_devices, add_workspace
+from ...planning.dry_run import describe
+from ...planning.plan import Plan
+from ...planning.status import State, status
 from ...runs.devices import Devices, slots
-from ...runs.dry_run import describe
-from ...runs.plan import Plan
 from ...runs.run_folders import forget
 from ...runs.scheduler import run_all
-from ...runs.status import State, status
 from ...runs.workspace import Run, Workspace
 from ..measuring import measure
-from ..output import as_terminal
+from ..printing import as_terminal
 from ..run_results import RunResults
 from .table_arguments import add_cells, plans
 

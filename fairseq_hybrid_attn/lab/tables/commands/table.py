@@ -16,10 +16,10 @@ import sys
 from ...arguments import outputs
 from ...figures import style
 from ...files.writing import check_outputs
-from ...runs.commands.workspace_flags import add_workspace
+from ...planning.commands.workspace_flags import add_workspace
 from ..drawing import check_drawable, draw
 from ..measuring import measure
-from ..output import FORMATS
+from ..printing import FORMATS
 from ..run_results import RunResults
 from .table_arguments import add_cells, plans
 

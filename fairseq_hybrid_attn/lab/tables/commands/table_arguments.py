@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ....errors import UserError
-from ...configuration.tables import Table, load_table
-from ...runs.commands.workspace_flags import add_seeds, workspace
-from ...runs.plan import Plan, make_plan
+from ...configuration.paper_tables import Table, load_table
+from ...planning.commands.workspace_flags import add_seeds, workspace
+from ...planning.plan import Plan, make_plan
 from ..claims import terms_of
 
 

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 from ..corpora import read_manifest
 from ..files.text import count_lines
-from .command_lines import flags
-from .workspace import Run
+from ..runs.fairseq_commands import flags
+from ..runs.workspace import Run
 
 
 def parameter_count(run: Run) -> int:

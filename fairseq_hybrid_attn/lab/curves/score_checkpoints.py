@@ -20,20 +20,20 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from ....errors import UserError
-from ....tasks.resumable import numbered_checkpoints
-from ...arguments import outputs
-from ...arguments.flags import positive
-from ...engine.processes import ProgramFailed, run_program
-from ...engine.stages import Stage, Workshop
-from ...files.checkpoints import read_checkpoint, updates
-from ...files.checksums import digest
-from ...files.json_files import write_json
-from ...files.text import read_lines
-from ...scoring.generate_output import read_generated
-from ...scoring.metrics import METRICS, Metric, build_metric, language
-from ...text.tokenisers import KINDS
-from ..command_lines import GENERATE_TOKENS, USER_DIR, WHOLE_SET, RunFolder, flags
+from ...errors import UserError
+from ...tasks.resumable import numbered_checkpoints
+from ..arguments import outputs
+from ..arguments.flags import positive
+from ..engine.processes import ProgramFailed, run_program
+from ..engine.stages import Stage, Workshop
+from ..files.checkpoints import read_checkpoint, updates
+from ..files.checksums import digest
+from ..files.json_files import write_json
+from ..files.text import read_lines
+from ..runs.fairseq_commands import GENERATE_TOKENS, USER_DIR, WHOLE_SET, RunFolder, flags
+from ..scoring.generate_output import read_generated
+from ..scoring.metrics import METRICS, Metric, build_metric, language
+from ..text.tokenisers import KINDS
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
 

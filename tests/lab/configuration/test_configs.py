@@ -18,11 +18,11 @@ from rows import CELLS, CONFIGS, FULL, RUNS, TABLES, build, flags, parsed, setti
 from workspaces import FILES, SETTINGS, write_configs
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table, table_names
 from fairseq_hybrid_attn.lab.configuration.settings import KEYS, load_profile, load_raw
-from fairseq_hybrid_attn.lab.configuration.tables import load_table, table_names
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
 from fairseq_hybrid_attn.lab.files.yaml_files import merge
-from fairseq_hybrid_attn.lab.runs.command_lines import flags as flags_of
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
 
 #: What the papers say about their systems, by table, row or column; the most specific name counts.
 #: One number stands for encoder and decoder.  The peak of the learning rate is given as the

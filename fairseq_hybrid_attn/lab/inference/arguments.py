@@ -16,10 +16,10 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..files.text import read_lines, require_equal
-from ..inference import loading
-from ..inference.attentions import KINDS, Attentions, Observed, watch
-from ..inference.sentences import Sentences, some
 from ..text.words import SUBWORDS, check_kind
+from . import loading
+from .attentions import KINDS, Attentions, Observed, watch
+from .sentences import Sentences, some
 
 _TOO_LONG = "longer than the model takes"
 

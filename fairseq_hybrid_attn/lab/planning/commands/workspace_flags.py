@@ -6,11 +6,8 @@ import argparse
 from pathlib import Path
 
 from ....errors import UserError
-from ...configuration.settings import load_profile
-from ..workspace import OwnText, Workspace
-
-#: The configurations of the checkout that this package is installed from (``pip install -e``).
-CONFIGS = Path(__file__).resolve().parents[4] / "configs"
+from ...configuration.settings import CONFIGS, load_profile
+from ...runs.workspace import OwnText, Workspace
 
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""One folder of models and text for all commands that look at models."""
+"""Fixtures that the tests of several subpackages share."""
 
 import pytest
 from analysed import make_data
@@ -35,3 +35,10 @@ def refuses(look):
         assert files() == before
 
     return check
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Make a new folder the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

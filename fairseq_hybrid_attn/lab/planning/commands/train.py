@@ -17,15 +17,15 @@ from collections.abc import Mapping
 
 from ....errors import UserError
 from ...arguments.flags import positive
-from ...configuration.tables import load_table
+from ...configuration.paper_tables import load_table
 from ...corpora import read_manifest
 from ...engine.console import Console
 from ...engine.processes import stop_at_signals
-from ..devices import Devices, of_environment, slots
+from ...runs.devices import Devices, of_environment, slots
+from ...runs.run_folders import begin, check_begun
+from ...runs.running import RunInProgress
+from ...runs.workspace import Run
 from ..plan import make_plan
-from ..run_folders import begin, check_begun
-from ..running import RunInProgress
-from ..workspace import Run
 from .workspace_flags import add_devices, add_workspace, workspace
 
 

@@ -13,9 +13,9 @@ import argparse
 import yaml
 
 from ...arguments.flags import positive
-from ..command_lines import shell
-from ..devices import Devices, slots
-from ..results import command_texts
+from ...runs.devices import Devices, slots
+from ...runs.fairseq_commands import shell
+from ...runs.results import command_texts
 from .train import add_row, the_run
 from .workspace_flags import add_devices, add_workspace
 

@@ -12,10 +12,10 @@ import argparse
 from tabulate import tabulate
 
 from ....errors import UserError
-from ...configuration.tables import Cell, load_table
-from ..results import read_result
+from ...configuration.paper_tables import Cell, load_table
+from ...runs.results import read_result
+from ...runs.workspace import Workspace
 from ..status import status
-from ..workspace import Workspace
 from .workspace_flags import add_workspace, workspace
 
 

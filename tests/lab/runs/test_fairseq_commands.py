@@ -7,13 +7,13 @@ import pytest
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import resolve
-from fairseq_hybrid_attn.lab.runs.command_lines import (
+from fairseq_hybrid_attn.lab.runs.devices import Devices
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import (
     USER_DIR,
     PreparedCorpus,
     RunCommands,
     RunFolder,
 )
-from fairseq_hybrid_attn.lab.runs.devices import Devices
 
 UPDATES = {"unit": "update", "every": 10, "average": 5}
 RAW = {

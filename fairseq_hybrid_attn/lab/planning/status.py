@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from ..runs.fairseq_commands import RunFolder
+from ..runs.results import changes, has_former_digest, products, read_begun, read_result
+from ..runs.workspace import Run
 from ..text.training_log import last_record
-from .command_lines import RunFolder
-from .results import changes, has_former_digest, products, read_begun, read_result
-from .workspace import Run
 
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")

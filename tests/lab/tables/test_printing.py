@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from fairseq_hybrid_attn.lab.scoring.significance import Combined
 from fairseq_hybrid_attn.lab.tables import numbers
-from fairseq_hybrid_attn.lab.tables.output import as_csv, as_json, as_markdown, as_terminal
+from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_json, as_markdown, as_terminal
 
 
 def measured(value, **changed):

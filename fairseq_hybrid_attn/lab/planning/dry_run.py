@@ -8,11 +8,11 @@ import textwrap
 
 from ...errors import UserError
 from ..corpora import read_manifest
-from .devices import Devices, share_out
+from ..runs.devices import Devices, share_out
+from ..runs.workspace import Run
 from .model_size import parameter_count
 from .plan import Plan
 from .status import State, status
-from .workspace import Run
 
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own
 #: runs, and guessed for a data-centre GPU in half precision.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..configuration.tables import Cell, Table
-from .workspace import Run, Workspace
+from ..configuration.paper_tables import Cell, Table
+from ..runs.workspace import Run, Workspace
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ checkpoints, translates 1,000 held-out strings and scores them. If interrupted, 
 when run again. A finished run shows its result again, or is repeated if text or code have changed.
 
 Environment variables:
-  ARCH         a row of configs/demo/architectures.yaml (transformer_mma), e.g. transformer,
-               transformer_hysan, transformer_hybrid_gate
+  ARCH         architecture (transformer_mma): any of this package or transformer of fairseq, e.g.
+               transformer, transformer_hysan, transformer_hybrid_gate
   DEMO_DIR     output folder (demo/ in the checkout)
   MAX_UPDATES  training updates (1500), over which the learning rate falls to zero
   MINUTES      longest training time in minutes (no limit)
@@ -45,12 +45,14 @@ THREADS=${THREADS:-2}
 
 [[ $DEMO_DIR == /* ]] || DEMO_DIR=$PWD/$DEMO_DIR
 LOGS=$DEMO_DIR/logs
+CONFIGS=$ROOT/configs
 # shellcheck source=scripts/lib/common.sh
 source "$ROOT/scripts/lib/common.sh"
 
 main() {
     check_settings
     mkdir -p "$LOGS"
+    trap 'printf "\nStopped. Run the same again to resume.\n" >&2; exit 130' INT TERM
     lock
 
     begin "1/4 Virtual environment"
@@ -58,6 +60,7 @@ main() {
     finish
     export PATH=$VENV/bin:$PATH
     unset PYTHONPATH PYTHONHOME
+    find_architecture
 
     begin "2/4 Wheels with German catalogues"
     get_wheels
@@ -81,8 +84,6 @@ check_settings() {
     done
     [[ -z $MINUTES || $MINUTES =~ ^[0-9]{1,6}(\.[0-9]+)?$ ]] || die "MINUTES=$MINUTES: use a number"
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
-    grep -q "^  $ARCH:" "$ROOT/configs/demo/architectures.yaml" ||
-        die "ARCH=$ARCH: there is no such row in $ROOT/configs/demo/architectures.yaml"
 }
 
 # One demo at a time makes wheels and text; its programs inherit the lock.
@@ -93,6 +94,14 @@ lock() {
         echo "Another demo is running in $DEMO_DIR; waiting for its text (Ctrl-C to stop)"
         flock 9
     fi
+}
+
+# An architecture that is no row of the table gets one in the demo's own configurations.
+find_architecture() {
+    grep -q "^  $ARCH:" "$CONFIGS/demo/architectures.yaml" && return
+    python "$ROOT/scripts/demo/architectures.py" --arch "$ARCH" --configs "$CONFIGS" \
+        --output "$DEMO_DIR/configs/$ARCH"
+    CONFIGS=$DEMO_DIR/configs/$ARCH
 }
 
 # A folder is moved into place once it is complete; requirements.txt in it lists its wheels.
@@ -138,9 +147,9 @@ reproduce() {
     if [[ $MAX_UPDATES != 1500 || -n $MINUTES ]]; then
         write_profile
     fi
-    fairseq-hybrid reproduce demo/architectures "$ARCH" --data "$DEMO_DIR/text" \
-        --profile "$PROFILE" --output "$DEMO_DIR" --seeds "$SEED," --threads "$THREADS" \
-        --device cpu --redo-stale
+    fairseq-hybrid reproduce demo/architectures "$ARCH" --configs "$CONFIGS" \
+        --data "$DEMO_DIR/text" --profile "$PROFILE" --output "$DEMO_DIR" --seeds "$SEED," \
+        --threads "$THREADS" --device cpu --redo-stale
 }
 
 # write_profile: override the settings of configs/demo with MAX_UPDATES and MINUTES.

@@ -10,6 +10,9 @@ from catalogues import CorpusError, Pair, read_wheel
 from cleaning import CleanPair, clean
 from splitting import Split, deduplicate, split
 
+from fairseq_hybrid_attn.lab.files.tabular import Grid
+from fairseq_hybrid_attn.lab.files.text import write_lines
+
 VALID_SIZE = 700
 TEST_SIZE = 1000
 
@@ -41,25 +44,18 @@ def clean_all(pairs: list[Pair]) -> list[CleanPair]:
     )
 
 
-def write_lines(path: Path, lines) -> None:
-    """Write one text a line."""
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-
-
 def counts(raw: dict[str, list], cleaned: dict[str, list[CleanPair]], parts: Split) -> str:
     """Return a table of what each wheel gave, and the sizes of the parts."""
-    rows = [("wheel", "messages", "clean pairs")]
-    rows += [
+    rows = [
         (name.removesuffix(".whl"), f"{len(raw[name]):,}", f"{len(cleaned[name]):,}")
         for name in raw
     ]
     unique = deduplicate(pair for pairs in cleaned.values() for pair in pairs)
     rows.append(("all, each pair once", "", f"{len(unique):,}"))
-    table = [f"{name:45}{messages:>10}{pairs:>13}" for name, messages, pairs in rows]
     words = sum(len(pair.english.split()) for pair in parts.train)
     return "\n".join(
         [
-            *table,
+            Grid(["wheel", "messages", "clean pairs"], rows, left=1).terminal(),
             f"train {len(parts.train):,} pairs ({words:,} English words), "
             f"valid {len(parts.valid):,}, test {len(parts.test):,}; "
             "no sentence of one is in another",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from itertools import islice
 from pathlib import Path
+
+from fairseq_hybrid_attn.lab.files.json_files import read_json
+from fairseq_hybrid_attn.lab.files.text import read_lines
 
 EXAMPLES = 6
 #: Examples are the first test strings with this many words; their order is already random.
@@ -37,8 +39,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True, help="has test.de and test.en")
     args = parser.parse_args()
     paths = (args.text / "test.de", args.run / "hypotheses.txt", args.text / "test.en")
-    texts = (path.read_text(encoding="utf-8").splitlines() for path in paths)
-    print(report(json.loads((args.run / "score.json").read_text()), *texts))
+    print(report(read_json(args.run / "score.json"), *map(read_lines, paths)))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import polib
 import pytest
+from architectures import add_row
 from catalogues import CorpusError, catalogue_names, read_catalogue, read_wheel
 from cleaning import CleanPair, clean, corresponding_paragraphs, is_translation, name_placeholders
 from make_corpus import clean_all, make_corpus
 from report import report
 from splitting import deduplicate, sentences, split
+
+from fairseq_hybrid_attn.lab.configuration.paper_tables import Cell, load_table
+from fairseq_hybrid_attn.lab.configuration.settings import load_profile
+from fairseq_hybrid_attn.lab.corpora import load_corpus
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"
 HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
@@ -246,6 +251,20 @@ def test_the_demo_pins_every_wheel_by_hash():
     pins = [line for line in lines if "==" in line]
     assert len(pins) == 5
     assert sum("--hash=sha256:" in line for line in lines) == len(pins)
+
+
+def test_any_architecture_gets_a_row(tmp_path):
+    configs = DEMO.parents[1] / "configs"
+    for arch in ("transformer_iwslt_de_en", "transformer_mma_iwslt"):
+        for _ in range(2):  # the second time over the first
+            add_row(arch, configs, tmp_path / arch)
+        table = load_table("demo/architectures", tmp_path / arch)
+        cell = Cell(table, table.row(arch), table.column("bleu"))
+        profile = load_profile("full", tmp_path / arch)
+        assert cell.settings(profile).train["arch"] == arch
+        assert load_corpus("demo", tmp_path / arch)
+    with pytest.raises(ValueError, match="(?s)ARCH=transformer_hyson: .*transformer_hysan\n"):
+        add_row("transformer_hyson", configs, tmp_path / "none")
 
 
 def test_the_report_shows_some_translations_and_the_signature():

@@ -36,7 +36,6 @@ def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
         ("demo.sh", "", {"SEED": "0"}, "SEED=0"),
         ("demo.sh", "", {"MINUTES": "-1"}, "MINUTES=-1"),
         ("demo.sh", "", {"ARCH": "../up"}, "ARCH=../up"),
-        ("demo.sh", "", {"ARCH": "transformer_hyson"}, "no such row"),
         ("demo.sh", "transformer_hysan", {}, "takes no arguments"),
         (example, "", {}, "name a folder"),
         (example, "--text x", {}, "name a folder"),

@@ -118,7 +118,7 @@ def align_words(
         except (subprocess.CalledProcessError, OSError, ValueError, TypeError, IndexError) as error:
             raise UserError(f"eflomal failed: {error}") from error
         if priors_out:
-            links = [path.read_text(encoding="ascii").splitlines() for path in paths]
+            links = [read_lines(path) for path in paths]
             text = io.StringIO()
             eflomal.write_priors(text, *eflomal.calculate_priors(*lines, *links))
             with atomic_write(priors_out) as file:

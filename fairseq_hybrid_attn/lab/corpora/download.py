@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import json
 import os
 import re
 import shutil
@@ -25,6 +24,7 @@ from ...errors import UserError
 from ..engine.lock import locked
 from ..engine.stages import Say
 from ..files.checksums import sha256
+from ..files.json_files import read_json, write_json
 from ..files.writing import atomic_write
 from .definition import Archive
 
@@ -162,7 +162,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
         elif response.status in (200, None):  # None: file:// and the like
             length, mode, start = _length(response), "wb", 0
             about = {"url": url, "validator": _validator(response), "length": length}
-            state.write_text(json.dumps(about), encoding="utf-8")
+            write_json(state, about)
         else:
             state.unlink(missing_ok=True)
             raise BrokenOffError(f"status {response.status} when asked for the rest")
@@ -214,12 +214,12 @@ def _copy(response, file: BinaryIO, done: int, total: int | None) -> int:
 def _begun(partial: Path, state: Path, url: str) -> dict | None:
     """Return the record of a partial file, if it can be resumed."""
     try:
-        about = json.loads(state.read_text(encoding="utf-8"))
+        about = read_json(state)
         size = partial.stat().st_size
         # Without a validator, the rest might be of another version.
         fits = about["url"] == url and about["validator"] and size
         return about if fits and (about["length"] is None or size < about["length"]) else None
-    except (OSError, ValueError, TypeError, KeyError):
+    except (UserError, OSError, TypeError, KeyError):
         return None
 
 

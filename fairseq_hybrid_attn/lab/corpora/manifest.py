@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from ... import __version__
+from ...errors import UserError
+from ..engine import provenance
 from ..files.checksums import digest
-from ..files.json_files import as_json
-from ..files.writing import atomic_write
+from ..files.json_files import read_json, write_json
 from .definition import Corpus
 
 NAME = "manifest.json"
@@ -45,11 +43,8 @@ class Manifest:
     digest: str = field(default="")  # of recipe, raw/, bin/ and gold/: equal digests, equal data
 
     def write(self, output: Path) -> None:
-        path = output / NAME
-        content = as_json(asdict(self), sort_keys=True)
-        if not path.is_file() or path.read_bytes() != content:
-            with atomic_write(path) as file:
-                file.write(content)
+        if read_manifest(output) != self:
+            write_json(output / NAME, asdict(self), sort_keys=True)
 
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
@@ -103,8 +98,8 @@ def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
 def read_manifest(output: Path) -> Manifest | None:
     """Read the manifest of a prepared corpus; None if it is missing or another program's."""
     try:
-        data = json.loads((output / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        data = read_json(output / NAME)
+    except UserError:
         return None
     names = {item.name for item in fields(Manifest)}
     return Manifest(**data) if isinstance(data, dict) and data.keys() == names else None
@@ -112,8 +107,4 @@ def read_manifest(output: Path) -> Manifest | None:
 
 def versions(*packages: str) -> dict[str, str]:
     """Return the versions of this package and of others, where they are installed."""
-    found = {"fairseq-hybrid-attn": __version__}
-    for package in packages:
-        with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+    return {"fairseq-hybrid-attn": __version__, **provenance.installed(*packages)}

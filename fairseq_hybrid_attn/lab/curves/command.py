@@ -26,8 +26,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..arguments import flags, outputs
 from ..arguments.flags import positive
+from ..files.json_files import parse_json
 from ..files.tabular import Grid
-from ..files.text import read_lines
 from ..runs.fairseq_commands import RunFolder
 from ..text.training_log import read_log
 from . import figure, measure
@@ -103,7 +103,7 @@ def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
     found = []
     for name, path in files:
         try:
-            content = json.loads("\n".join(read_lines(path)))
+            content = parse_json(path)
         except json.JSONDecodeError:  # a log, whatever its name
             found += measure.curves_of_log(name, read_log(path))
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import os
 import platform
@@ -83,12 +84,15 @@ def _git(folder: Path) -> dict:
 
 def versions() -> dict[str, str]:
     """Return versions of Python and of the packages that numbers depend on."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
+    return {"python": platform.python_version(), **installed(*PACKAGES)}
+
+
+def installed(*packages: str) -> dict[str, str]:
+    """Return the versions of packages, where they are installed."""
+    found = {}
+    for package in packages:
+        with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return found
 
 

@@ -8,7 +8,6 @@ what it was made from and of every file that it made.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest, sha256
-from ..files.json_files import write_json
+from ..files.json_files import read_json, write_json
 from .console import duration
 
 Say = Callable[[str], None]
@@ -85,8 +84,8 @@ class Workshop:
     def stamp(self, name: str) -> dict | None:
         """The stamp of a stage; None if it is not done, or the stamp is damaged."""
         try:
-            stamp = json.loads((self._stamps / f"{name}.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            stamp = read_json(self._stamps / f"{name}.json")
+        except UserError:
             return None
         whole = isinstance(stamp, dict) and {"key", "materials", "files", "facts"} <= stamp.keys()
         return stamp if whole else None

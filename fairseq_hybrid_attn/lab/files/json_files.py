@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from ...errors import UserError
+from .text import read_lines
 from .writing import atomic_write
 
 
@@ -19,13 +20,13 @@ def read_json(path: Path) -> dict | None:
         raise UserError(f"{path} cannot be read ({error}); delete it and run again") from None
 
 
-def as_json(content: object, sort_keys: bool = False) -> bytes:
-    """Return plain data as this package writes it to JSON files."""
-    text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)
-    return f"{text}\n".encode()
+def parse_json(path: Path) -> object:
+    """Read a file that the user names, which must exist; a JSONDecodeError if it is not JSON."""
+    return json.loads("\n".join(read_lines(path)))
 
 
 def write_json(path: Path, content: object, sort_keys: bool = False) -> None:
-    """Write a JSON file atomically."""
+    """Write plain data to a JSON file atomically."""
+    text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)
     with atomic_write(path) as file:
-        file.write(as_json(content, sort_keys))
+        file.write(f"{text}\n".encode())

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.json_files import parse_json
 from ..files.tabular import Grid
-from ..files.text import read_lines
 from .tasks import GROUPS, TASKS
 
 
 def read_results(flag: str, path: Path) -> dict:
     """Read what `probe --json` wrote; ``flag`` names the file in messages."""
     try:
-        content = json.loads("\n".join(read_lines(path)))
+        content = parse_json(path)
         for name, task in content["tasks"].items():
             TASKS[name], task["sha256"], float(task["majority"])
             float(task["accuracy"]), len(task["seeds"])

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 
-from tabulate import tabulate
-
 from ....errors import UserError
 from ...configuration.paper_tables import Cell, load_table
+from ...files.tabular import Grid
 from ...runs.results import read_result
 from ...runs.workspace import Workspace
 from ..status import status
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
             ]
         )
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
-    print(tabulate(rows, headers, disable_numparse=True))
+    print(Grid(headers, rows, left=len(headers)).terminal())
 
 
 def state(place: Workspace, label: str, name: list[str], result: dict | None) -> str:

@@ -22,7 +22,7 @@ from .fairseq_check import check_fairseq
 
 check_fairseq()
 
-from . import criterions, models, tasks  # noqa: E402, F401
+from . import criterions, cross_entropy, models, tasks  # noqa: E402, F401
 from .attention import record_attention  # noqa: E402
 from .checkpoints import allow_fairseq_checkpoints  # noqa: E402
 from .errors import UserError  # noqa: E402

@@ -1,0 +1,139 @@
+"""The fused label-smoothed cross-entropy is fairseq's: loss, gradient and log, in less memory."""
+
+from types import SimpleNamespace
+
+import every_model
+import pytest
+import torch
+from cli import train
+from every_model import sample
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from models import PAD, assert_all_close, build_stock, dictionary, gradients
+
+from fairseq_hybrid_attn import UserError, cross_entropy
+from fairseq_hybrid_attn.cross_entropy import (
+    FusedLabelSmoothedCrossEntropy,
+    SmoothedCrossEntropy,
+    ends_in_softmax,
+)
+
+FUSED = "fused_label_smoothed_cross_entropy"
+
+
+def both(**settings):
+    """fairseq's criterion and ours."""
+    task = SimpleNamespace(target_dictionary=dictionary(12))
+    theirs = {name: value for name, value in settings.items() if name != "cpu_bf16"}
+    yield LabelSmoothedCrossEntropyCriterion(task, False, 0.1, **theirs)
+    yield FusedLabelSmoothedCrossEntropy(task, False, 0.1, **settings)
+
+
+def batch():
+    found = sample()
+    return {**found, "ntokens": int(found["target"].ne(PAD).sum())}
+
+
+@pytest.mark.parametrize("name", ["stock", "stock-checkpointed", "hysan", "mma", "lstm", "fconv"])
+def test_loss_gradient_and_log_are_those_of_fairseq(name, monkeypatch):
+    """In several blocks, for any scale of the loss, and for each token by itself."""
+    monkeypatch.setitem(cross_entropy._BLOCK, "cpu", 3 * 16)
+    model = every_model.build(name)
+    assert ends_in_softmax(model)
+    for settings in ({}, {"ignore_prefix_size": 2, "report_accuracy": True}):
+        for reduce, scale in ((True, 1), (True, 128), (False, 1)):
+            results = []
+            for criterion in both(**settings):
+                loss, size, log = criterion(model, batch(), reduce)
+                (loss.sum() * scale).backward()
+                results.append(({"loss": loss, **gradients(model)}, size, log))
+            (expected, size, log), (found, found_size, found_log) = results
+            assert_all_close(found, expected, rtol=1e-6, atol=1e-6 * scale)
+            assert found_size == size and found_log.keys() == log.keys()
+            for key, value in log.items():
+                torch.testing.assert_close(found_log[key], value, rtol=1e-6, atol=0)
+
+
+def test_gradient_of_large_logits():
+    """Against double precision; padding has a gradient of exactly 0."""
+    generator = torch.Generator().manual_seed(0)
+    target = torch.randint(4, 700, (50,), generator=generator)
+    target[::7] = PAD
+    for dtype, tolerance in ((torch.float32, 1e-6), (torch.bfloat16, 4e-3), (torch.float16, 5e-4)):
+        logits = (20 * torch.randn(50, 700, generator=generator)).to(dtype)
+        exact, ours = logits.double().requires_grad_(), logits.requires_grad_()
+        logs = torch.log_softmax(exact, dim=1)
+        nll, smooth = -logs.gather(1, target.unsqueeze(1))[:, 0], -logs.sum(dim=1)
+        loss = ((0.9 - 0.1 / 699) * nll + 0.1 / 699 * smooth)[target != PAD].sum()
+        losses, _ = SmoothedCrossEntropy.apply(ours * 1, target, 0.1, PAD)
+        torch.testing.assert_close(losses.sum().double(), loss, rtol=1e-6, atol=0)
+        (128 * loss).backward()
+        (128 * losses.sum()).backward()
+        torch.testing.assert_close(ours.grad.double(), exact.grad, rtol=tolerance, atol=1e-6 * 128)
+        assert not ours.grad[::7].any()
+
+
+def test_evaluation_and_other_probabilities_are_left_to_fairseq():
+    model = build_stock()
+    stock, ours = both()
+    with torch.no_grad():
+        assert ours(model, batch())[0].equal(stock(model, batch())[0])
+        output = model(**batch()["net_input"])
+        logits = output[0].clone()
+        ours.compute_loss(model, output, batch())
+        assert output[0].equal(logits)
+    adaptive = build_stock(adaptive_softmax_cutoff=[8, 12], share_decoder_input_output_embed=False)
+    own = build_stock()
+    own.get_normalized_probs = lambda net_output, log_probs: -net_output[0].exp()
+    for model in (adaptive, own):
+        assert not ends_in_softmax(model)
+        assert ours(model, batch())[0].equal(stock(model, batch())[0])
+
+
+def test_nothing_of_the_size_of_the_logits_is_kept():
+    """Stock keeps the log-probabilities, and makes their gradient beside that of the logits."""
+    peaks = {}
+    for criterion in both():
+        features = torch.randn(1, 512, 8, requires_grad=True)
+        weight = torch.randn(4000, 8, requires_grad=True)
+        model = build_stock()
+        kept = []
+
+        def pack(tensor, kept=kept):
+            kept.append((tensor.untyped_storage().data_ptr(), tensor.numel()))
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            output = torch.nn.functional.linear(features, weight)
+            target = {"target": torch.randint(4, 4000, (1, 512))}
+            criterion.compute_loss(model, (output, None), target)
+        large = {storage for storage, numbers in kept if numbers >= 512 * 4000}
+        peaks[type(criterion)] = len(large - {output.untyped_storage().data_ptr()})
+    assert list(peaks.values()) == [1, 0]
+
+
+def test_bfloat16_on_a_cpu(monkeypatch):
+    """Near single precision, with gradients in single precision; evaluation is exact."""
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: True)
+    model = every_model.build("hysan")
+    (_, exact), (_, ours) = both(), both(cpu_bf16=True)
+    losses, sizes = [], []
+    for criterion in (exact, ours):
+        loss, _, _ = criterion(model, batch())
+        loss.backward()
+        losses.append(loss)
+        sizes.append(torch.cat([gradient.flatten() for gradient in gradients(model).values()]))
+    assert sizes[1].dtype == torch.float32 and not losses[0].equal(losses[1])
+    torch.testing.assert_close(losses[1], losses[0], rtol=0.01, atol=0)
+    assert (sizes[1] - sizes[0]).norm() < 0.05 * sizes[0].norm()
+    with torch.no_grad():
+        assert ours(model, batch())[0].equal(exact(model, batch())[0])
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: False)
+    with pytest.raises(UserError, match="no instructions for bfloat16"):
+        list(both(cpu_bf16=True))
+
+
+@pytest.mark.slow
+def test_trains_by_fairseqs_command(corpus, tmp_path):
+    flags = ["transformer", "--criterion", FUSED, "--max-update", 2]
+    train(corpus, "model", *flags, cwd=tmp_path)
+    assert (tmp_path / "model" / "checkpoint_last.pt").exists()

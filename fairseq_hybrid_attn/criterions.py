@@ -36,21 +36,21 @@ from dataclasses import dataclass, field
 import torch
 from fairseq import utils
 from fairseq.criterions import register_criterion
-from fairseq.criterions.label_smoothed_cross_entropy import (
-    LabelSmoothedCrossEntropyCriterion,
-    LabelSmoothedCrossEntropyCriterionConfig,
-)
 from fairseq.logging import metrics
 from fairseq.models.lstm import LSTMDecoder
 from fairseq.models.transformer import TransformerDecoderBase
 from torch import Tensor
 
 from .alignment_data import check_what_is_loaded
+from .cross_entropy import (
+    FusedLabelSmoothedCrossEntropy,
+    FusedLabelSmoothedCrossEntropyConfig,
+)
 from .errors import UserError
 
 
 @dataclass
-class SupervisedAttentionConfig(LabelSmoothedCrossEntropyCriterionConfig):
+class SupervisedAttentionConfig(FusedLabelSmoothedCrossEntropyConfig):
     """Settings of :class:`SupervisedAttention`."""
 
     supervision_weight: float = field(
@@ -75,7 +75,7 @@ class SupervisedAttentionConfig(LabelSmoothedCrossEntropyCriterionConfig):
 @register_criterion(
     "label_smoothed_cross_entropy_with_supervised_attention", dataclass=SupervisedAttentionConfig
 )
-class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
+class SupervisedAttention(FusedLabelSmoothedCrossEntropy):
     """fairseq's label-smoothed cross-entropy, plus the distance of one head from an alignment.
 
     Batches without alignments, such as those of a validation set without any, have only the
@@ -92,12 +92,15 @@ class SupervisedAttention(LabelSmoothedCrossEntropyCriterion):
         label_smoothing,
         ignore_prefix_size=0,
         report_accuracy=False,
+        cpu_bf16=False,
         supervision_weight=1.0,
         supervised_layer=-1,
         supervised_head=-1,
         gold_variance=0.5,
     ):
-        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        super().__init__(
+            task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy, cpu_bf16
+        )
         for flag, value in (
             ("--supervision-weight", supervision_weight),
             ("--gold-variance", gold_variance),

@@ -54,7 +54,7 @@ TINY_FLAGS = (
 ).split()
 TRAINING_FLAGS = (
     "--cpu --optimizer adam --lr 1e-3 --max-tokens 400 --log-format simple "
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 "
+    "--criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 "
     "--skip-invalid-size-inputs-valid-test"
 ).split()
 

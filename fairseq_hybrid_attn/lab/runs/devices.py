@@ -32,7 +32,7 @@ class Devices:
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
-    precision: str = "fp32"  # or fp16, bf16
+    precision: str = "fp32"  # or fp16, bf16; on a CPU also auto
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         environment = dict(base)
@@ -48,7 +48,8 @@ class Devices:
 
     def __str__(self) -> str:
         if self.kind == "cpu":
-            return f"CPU, {self.threads} thread{'s' * (self.threads > 1)}"
+            bfloat16 = ", bf16" * (self.precision == "bf16")
+            return f"CPU, {self.threads} thread{'s' * (self.threads > 1)}{bfloat16}"
         return f"{self.world} GPU{'s' * (self.world > 1)}, {self.precision}"
 
 
@@ -73,15 +74,15 @@ def slots(
     """The slots in which runs can work side by side, at most ``jobs`` of them.
 
     ``threads`` are per run on CPU.  Kind ``auto`` uses GPUs if there are any.  Precision ``auto``
-    is fp32 on CPU, and on GPUs bf16 if they have it, else fp16.  ``pretend`` assumes that the GPUs
-    exist, for a plan made on another machine.
+    is bf16 on GPUs that have it, else fp16, and left to the run on a CPU.  ``pretend`` assumes that
+    the GPUs exist, for a plan made on another machine.
     """
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" or (kind == "auto" and count == 0):
-        if precision not in ("auto", "fp32"):
-            raise UserError(f"--precision {precision}: fairseq trains on CPU in fp32 only")
+        check_cpu_precision(precision)
         room = max(1, default_workers() // threads)
-        return [Devices("cpu", threads=threads)] * min(jobs or room, room)
+        cpu = Devices("cpu", threads=threads, precision=precision)
+        return [cpu] * min(jobs or room, room)
     if count < per_run and pretend:
         return [Devices("cuda", per_run, precision="bf16" if precision == "auto" else precision)]
     if count < per_run:
@@ -118,10 +119,19 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
             on_gpu = kind == "cuda" or (kind == "auto" and cuda_count() > 0)
             if not on_gpu:
                 threads = int(environment.get("OMP_NUM_THREADS") or 1)
-                return Devices("cpu", int(environment[variable]), threads=threads)
+                check_cpu_precision(precision)
+                return Devices("cpu", int(world), threads=threads, precision=precision)
             precision = gpu_precision() if precision == "auto" else precision
             return Devices("cuda", int(environment[variable]), precision=precision)
     return None
+
+
+def check_cpu_precision(precision: str) -> None:
+    from ...cross_entropy import has_bfloat16  # here: it imports torch, which takes seconds
+
+    if precision == "fp16" or (precision == "bf16" and not has_bfloat16()):
+        can = "fp32 or bf16" if precision == "fp16" else "fp32"
+        raise UserError(f"--precision {precision}: this CPU trains in {can} only")
 
 
 def cuda_count() -> int:

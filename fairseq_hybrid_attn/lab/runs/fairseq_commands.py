@@ -278,7 +278,7 @@ def _device_flags(devices: Devices) -> list[str]:
     gloo = flags(distributed_backend="gloo", ddp_backend="legacy_ddp")
     return [
         *flags(distributed_world_size=devices.world),
-        *([] if devices.precision == "fp32" else [f"--{devices.precision}"]),
+        *flags({f"{'cpu-' * on_cpu}{devices.precision}": devices.precision != "fp32"}),
         # Otherwise fairseq would send the pickled checkpoint to the other processes.
         *flags(load_checkpoint_on_all_dp_ranks=several),
         *(flags(cpu=True, num_workers=0) if on_cpu else []),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from zipfile import is_zipfile
 
@@ -11,18 +12,34 @@ from ...errors import UserError
 from ..engine.lock import locked
 from ..files.json_files import write_json
 from ..files.writing import atomic_write
+from .cpu_precision import CRITERIA, cpu_precision
+from .devices import Devices
 from .results import changes, identity, products, read_begun
 from .workspace import Run
 
 AGAIN = "--redo-stale starts it over"
 
 
-def begin(run: Run, world: int) -> None:
+def begin(run: Run, world: int, precision: str = "fp32") -> None:
     """Record what a run is begun with, or check that this has not changed."""
     check_begun(run, world)
     if not run.folder.begun.exists():
-        content = {"identity": identity(run), "world": world, "settings": run.settings.as_dict()}
-        write_json(run.folder.begun, content)
+        content = {"identity": identity(run), "world": world, "precision": precision}
+        write_json(run.folder.begun, {**content, "settings": run.settings.as_dict()})
+
+
+def devices_of(run: Run, devices: Devices) -> Devices:
+    """Return a CPU with the precision of this run: the one that it was begun with, if it was."""
+    if devices.kind != "cpu":
+        return devices
+    precision = devices.precision
+    if begun := read_begun(run.folder.begun):
+        precision = begun.get("precision", "fp32")
+    elif run.settings.train.get("criterion") not in CRITERIA:
+        precision = "fp32"  # other criteria know nothing else
+    elif precision == "auto":  # several processes must agree
+        precision = "fp32" if devices.world > 1 else cpu_precision()
+    return replace(devices, precision=precision)
 
 
 def check_begun(run: Run, world: int) -> None:

@@ -20,7 +20,7 @@ from ..text.training_log import last_record
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result, training_summary
-from .run_folders import begin, repair
+from .run_folders import begin, devices_of, repair
 from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .workspace import Run
 
@@ -42,7 +42,7 @@ class RunInProgress:
         stopped: threading.Event,
         keep_checkpoints: bool = False,
     ):
-        self.run, self.devices = run, devices
+        self.run, self.devices = run, devices_of(run, devices)
         self.console, self.stopped = console, stopped
         self.keep_checkpoints = keep_checkpoints
         self.folder: RunFolder = run.folder
@@ -56,7 +56,7 @@ class RunInProgress:
         """Do all stages that are not done; raise Stopped if the user stops the runs."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with self.locked() as self.lock:
-            begin(self.run, self.devices.world)
+            begin(self.run, self.devices.world, self.devices.precision)
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
                 left.unlink()
             self.do(self.folder, self.stages())

@@ -33,7 +33,7 @@ Vaswani et al. 2017, which all follow: &vaswani
   dropout: [0.1, 0, 0],  # of residual connections, attention weights, activations
   betas: [0.9, 0.98], eps: 1.0e-9, weight decay: 0, clipping: 0,
   schedule: inverse_sqrt, warm-up: 4000, peak: 1,
-  loss: [label_smoothed_cross_entropy, 0.1], epochs: 0}
+  loss: [fused_label_smoothed_cross_entropy, 0.1], epochs: 0}
 
 all of HySAN: &hysan {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
   tied: all, updates: 100000, evaluated: [update, 1000, 5]}

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import every_model
 import pytest
 import torch
-from cli import train
 from every_model import sample
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from models import PAD, assert_all_close, build_stock, dictionary, gradients
@@ -16,8 +15,6 @@ from fairseq_hybrid_attn.cross_entropy import (
     SmoothedCrossEntropy,
     ends_in_softmax,
 )
-
-FUSED = "fused_label_smoothed_cross_entropy"
 
 
 def both(**settings):
@@ -130,10 +127,3 @@ def test_bfloat16_on_a_cpu(monkeypatch):
     monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: False)
     with pytest.raises(UserError, match="no instructions for bfloat16"):
         list(both(cpu_bf16=True))
-
-
-@pytest.mark.slow
-def test_trains_by_fairseqs_command(corpus, tmp_path):
-    flags = ["transformer", "--criterion", FUSED, "--max-update", 2]
-    train(corpus, "model", *flags, cwd=tmp_path)
-    assert (tmp_path / "model" / "checkpoint_last.pt").exists()

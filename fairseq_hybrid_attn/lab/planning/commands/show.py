@@ -16,6 +16,7 @@ from ...arguments.flags import positive
 from ...runs.devices import Devices, slots
 from ...runs.fairseq_commands import shell
 from ...runs.results import command_texts
+from ...runs.run_folders import devices_of
 from .train import add_row, the_run
 from .workspace_flags import add_devices, add_workspace
 
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         precision = "fp32" if args.precision == "auto" else args.precision
         devices = Devices("cpu" if args.device == "cpu" else "cuda", args.devices, (), 1, precision)
     else:
-        devices = slots(args.device, 1, 1, 1, args.precision)[0]
+        devices = devices_of(found, slots(args.device, 1, 1, 1, args.precision)[0])
     print(f"# {found.name} ({found.workspace.label})")
     print(f"# Its corpus is prepared by: {preparing(args)}")
     for command in command_texts(found, devices).values():

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
         return
     found.folder.path.mkdir(parents=True, exist_ok=True)
     with work.locked() as work.lock:
-        begin(found, devices.world)
+        begin(found, devices.world, work.devices.precision)
         work.train()
 
 

@@ -77,7 +77,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),
         default="auto",
-        help="precision of training; auto: fp32 on CPU, bf16 on GPUs that have it, else fp16",
+        help="precision of training; auto: bf16 where the device has it and is faster, else fp32 "
+        "on a CPU and fp16 on a GPU",
     )
 
 

@@ -34,7 +34,7 @@ def test_devices_that_are_refused():
     check_refusals(
         [
             (lambda: share_out(Batch(4096), 9), "8 devices at most"),  # else no sentence would fit
-            (lambda: slots("cpu", 1, None, 1, "fp16"), "fp32 only"),
+            (lambda: slots("cpu", 1, None, 1, "fp16"), "fp32 or bf16 only"),
             (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
             (lambda: of_environment({"WORLD_SIZE": "two"}, "cpu", "auto"), "WORLD_SIZE"),
             (lambda: of_environment({"WORLD_SIZE": "2"}, "cpu", "auto"), "WORLD_SIZE"),

@@ -1,6 +1,7 @@
 """What a run was begun with is known as long as anything of it exists."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,8 +9,10 @@ from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.planning.status import State, status
+from fairseq_hybrid_attn.lab.runs import cpu_precision, run_folders
+from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import training_summary
-from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, forget
+from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
 from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 
@@ -100,3 +103,36 @@ def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
     state = {"optimizer_history": [{"num_updates": 12}], "extra_state": extra}
     torch.save(state, run.folder.checkpoints / "checkpoint_last.pt")
     assert training_summary(run.folder)["epoch"] == epoch
+
+
+def test_precision_on_a_cpu(run, monkeypatch):
+    """A trial decides for our criteria; a run keeps what it was begun with."""
+    monkeypatch.setattr(run_folders, "cpu_precision", lambda: "bf16")
+    auto = Devices("cpu", precision="auto")
+    assert devices_of(run, auto).precision == "bf16"
+    assert "--cpu-bf16" in run.commands(devices_of(run, auto)).train(1)
+    assert devices_of(run, replace(auto, precision="fp32")).precision == "fp32"
+    assert devices_of(run, replace(auto, world=2)).precision == "fp32"
+    gpu = Devices("cuda", precision="fp16")
+    assert devices_of(run, gpu) == gpu
+    begin(run, 1, "fp32")
+    assert devices_of(run, auto).precision == "fp32"
+    run.folder.begun.unlink()
+    train = run.settings.train | {"criterion": "label_smoothed_cross_entropy"}
+    object.__setattr__(run, "settings", replace(run.settings, train=train))
+    assert devices_of(run, replace(auto, precision="bf16")).precision == "fp32"
+
+
+def test_a_trial_decides_once(monkeypatch):
+    for able, seconds, expected in [
+        (False, {}, "fp32"),  # not even tried
+        (True, {True: 1.0, False: 2.0}, "bf16"),
+        (True, {True: 1.0, False: 1.0}, "fp32"),
+    ]:
+        cpu_precision._tried.cache_clear()
+        monkeypatch.setattr(cpu_precision, "has_bfloat16", lambda a=able: a)
+        monkeypatch.setattr(cpu_precision, "_seconds", lambda bfloat16, s=seconds: s[bfloat16])
+        assert cpu_precision.cpu_precision() == expected
+    cpu_precision._tried.cache_clear()
+    monkeypatch.undo()
+    assert cpu_precision._seconds(bfloat16=False) > 0

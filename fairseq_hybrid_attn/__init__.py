@@ -9,6 +9,7 @@ To read the plugin, start at the top:
 ``patterns.py``          which key a query may attend to, and the papers' words for it
 ``attention/``           how attention over patterns is defined, computed and recorded
 ``models/``              the architectures, one file for each paper
+``cross_entropy.py``     fairseq's loss in less time; bfloat16 on CPUs
 ``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
 ``tasks/``               GNMT's length penalty; training that resumes exactly
 ``checkpoints.py``       loading checkpoints without running code from them

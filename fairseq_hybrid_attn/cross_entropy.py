@@ -1,20 +1,16 @@
-"""fairseq's label-smoothed cross-entropy at a fraction of its time and memory.
+"""fairseq's label-smoothed cross-entropy in a fraction of its time and memory.
 
 ``--criterion fused_label_smoothed_cross_entropy`` trains any model of fairseq whose decoder ends in
-a softmax.  Loss, gradient and logged numbers are those of ``label_smoothed_cross_entropy``.
-Evaluation, and models with an adaptive softmax or probabilities of their own, take fairseq's code.
+a softmax.  Loss, gradient and log are those of ``label_smoothed_cross_entropy``.  Evaluation, and
+models with an adaptive softmax or probabilities of their own, run fairseq's code.
 
 fairseq passes six times over a matrix of tokens x vocabulary, and keeps three of its size.  Here
-the logits are taken in blocks that stay in the cache, and a block's gradient is written where its
-logits were.  With p the softmax, V the size of the vocabulary and u = epsilon / (V - 1), fairseq's
-share of a wrong type, the gradient of the loss of a token is
+the logits are taken in blocks that stay in the cache, and their gradient takes their place.  With
+p the softmax, V the size of the vocabulary and u = epsilon / (V - 1), it is for each token
 
-    d loss / d logits = p - u - (1 - epsilon - u) 1[target]
+    d loss / d logits = p - u - (1 - epsilon - u) 1[target].
 
-``torch.nn.functional.linear_cross_entropy`` works in chunks as well, but not with label smoothing.
-
-``--cpu-bf16`` multiplies matrices in bfloat16 while a model trains on a CPU (torch's autocast).
-fairseq's ``--bf16`` wants a GPU.
+torch's ``linear_cross_entropy`` works in blocks as well, but not with label smoothing.
 
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """
@@ -38,13 +34,9 @@ from .errors import UserError
 _BLOCK = {"cpu": 2**19, "cuda": 2**25}
 
 #: Methods that make probabilities by a softmax of the decoder's output.
-_SOFTMAX = {
-    BaseFairseqModel.get_normalized_probs,
-    BaseFairseqModel.get_normalized_probs_scriptable,
-    TransformerModelBase.get_normalized_probs,
-    FairseqDecoder.get_normalized_probs,
-    FairseqDecoder.get_normalized_probs_scriptable,
-}
+_METHODS = ("get_normalized_probs", "get_normalized_probs_scriptable")
+_OWNERS = (BaseFairseqModel, TransformerModelBase, FairseqDecoder)
+_SOFTMAX = {getattr(owner, method) for owner in _OWNERS for method in _METHODS}
 
 
 @dataclass
@@ -53,10 +45,7 @@ class FusedLabelSmoothedCrossEntropyConfig(LabelSmoothedCrossEntropyCriterionCon
 
     cpu_bf16: bool = field(
         default=False,
-        metadata={
-            "help": "train on a CPU with products of matrices in bfloat16; parameters, optimizer, "
-            "softmax and evaluation stay in single precision"
-        },
+        metadata={"help": "train on a CPU with matrix products in bfloat16, as --bf16 on a GPU"},
     )
 
 
@@ -69,7 +58,7 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
     There, ``backward`` overwrites ``net_output[0]`` with its gradient.
 
     Raises:
-        UserError: if this CPU has no products in bfloat16.
+        UserError: if ``--cpu-bf16`` is given for a GPU, or for a CPU that is not made for it.
     """
 
     def __init__(
@@ -84,17 +73,12 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
         super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
         if cpu_bf16 and not has_bfloat16():
             raise UserError(
-                "--cpu-bf16: this CPU has no instructions for bfloat16 (AVX512-BF16 or AMX), so it "
-                "would be slower; omit the flag"
+                "--cpu-bf16: this CPU has no bfloat16 instructions (AVX512-BF16 or AMX); omit it"
             )
         self.cpu_bf16 = cpu_bf16
 
     def forward(self, model, sample, reduce=True):
-        """Return fairseq's values.
-
-        Raises:
-            UserError: if ``--cpu-bf16`` is given for a model on a GPU.
-        """
+        """Return fairseq's values."""
         bfloat16 = self.cpu_bf16 and torch.is_grad_enabled()
         if bfloat16 and sample["target"].is_cuda:
             raise UserError("--cpu-bf16: this model is on a GPU; use --bf16 instead")
@@ -124,11 +108,10 @@ def ends_in_softmax(model) -> bool:
     decoder = getattr(model, "decoder", None)
     if not isinstance(decoder, FairseqDecoder):
         return False
-    methods = ("get_normalized_probs", "get_normalized_probs_scriptable")
     return getattr(decoder, "adaptive_softmax", None) is None and all(
         getattr(getattr(owner, method), "__func__", None) in _SOFTMAX
         for owner in (model, decoder)
-        for method in methods
+        for method in _METHODS
     )
 
 
@@ -147,8 +130,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         """
         uniform = epsilon / (logits.size(1) - 1)
         target = target.unsqueeze(1)
-        losses = torch.empty(target.shape, device=logits.device)
-        nll = torch.empty_like(losses)
+        losses, nll = torch.empty(2, *target.shape, device=logits.device)
         for scores, gold, loss, likelihood in _blocks(logits, target, losses, nll):
             logs = torch.log_softmax(scores, dim=1, dtype=torch.float32)
             torch.neg(logs.gather(1, gold), out=likelihood)
@@ -156,7 +138,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
             torch.add(smooth, likelihood, alpha=1 - epsilon - uniform, out=loss)
         padded = target.eq(padding)
         ctx.save_for_backward(logits, target, padded)
-        ctx.smoothing = epsilon, uniform
+        ctx.epsilon, ctx.uniform = epsilon, uniform
         ctx.mark_non_differentiable(nll)
         return losses.masked_fill_(padded, 0), nll.masked_fill_(padded, 0)
 
@@ -165,11 +147,10 @@ class SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx, gradient: Tensor, _):
         """Overwrite the logits; the loss's scale comes first, so half precision keeps its range."""
         logits, target, padded = ctx.saved_tensors
-        epsilon, uniform = ctx.smoothing
         gradient = gradient.masked_fill(padded, 0)
         for scores, gold, scale in _blocks(logits, target, gradient):
-            p = torch.softmax(scores, dim=1, dtype=torch.float32).sub_(uniform)
-            p.scatter_add_(1, gold, torch.full_like(scale, uniform + epsilon - 1))
+            p = torch.softmax(scores, dim=1, dtype=torch.float32).sub_(ctx.uniform)
+            p.scatter_add_(1, gold, torch.full_like(scale, ctx.uniform + ctx.epsilon - 1))
             scores.copy_(p.mul_(scale))
         return logits, None, None, None
 

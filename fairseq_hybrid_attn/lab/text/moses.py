@@ -83,7 +83,8 @@ def _rules(lang: str, aggressive: bool) -> list:
     within = _WITHIN.get(lang, "")
     rules = [(r"\p{White_Space}+", " "), (r"[\x00-\x1f]", ""), (" +", " "), ("^ | $", "")]
     rules += [(rf"([^\p{{Alnum}}\p{{White_Space}}.'`,\-{within}])", r" \1 ")]
-    if within:
+    # Not in Catalan, where the script compares the bytes of its dot with characters.
+    if within and lang != "ca":
         rules += [(rf"({within})(?=$|\P{{Ll}})", r" \1 ")]
     if aggressive:
         rules += [(r"(\p{Alnum})-(?=\p{Alnum})", r"\1 @-@ ")]

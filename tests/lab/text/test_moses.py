@@ -48,6 +48,8 @@ PRINTED = {
         ),
         ("NUL\x01 and \x9f and\x85line \xa0 x.", "NUL and \x9f and line x ."),
     ],
+    # Where the script does not take the dot for the character that it is.
+    "ca": [("El col·legi i A·B, d'or.", "El col·legi i A·B , d&apos; or .")],
 }
 #: What it prints without that rule, where this differs.
 OF_2018 = {

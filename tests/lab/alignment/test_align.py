@@ -253,7 +253,7 @@ def test_refusals(data):
             ("--output o --head first", "--head first: use a number"),
             ("--output o --layer 1.5", "--layer 1.5: use"),
             ("--output o --source copy.de", "both --source and --target"),
-            ("--output o --gen-subset test --source copy.de --target copy.en", "not go with"),
+            ("--output o --gen-subset test --source copy.de --target copy.en", "leave out"),
             (
                 "--output o --source copy.de --target reverse.en",
                 "copy.de has 26 lines, but reverse.en has 12",

@@ -140,6 +140,8 @@ def test_tokens_of_every_kind_become_text():
     cases = [
         ("none none en", "It's a well-known dog.", "It's a well-known dog."),
         ("none moses en", "It &apos;s a well-known dog .", "It's a well-known dog."),
+        ("none moses-2018 en", "It &apos;s a dog .", "It's a dog."),
+        ("none given en", "it 's a dog .", "it 's a dog ."),
         ("none moses-aggressive en", "It &apos;s a well @-@ known dog .", "It's a well-known dog."),
         ("none mecab ja", "私 は BLEU を 知る 。", "私はBLEUを知る。"),
         ("none kytea ja", "私 は BLEU を 知 る 。", "私はBLEUを知る。"),

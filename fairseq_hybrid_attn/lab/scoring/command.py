@@ -97,6 +97,8 @@ def choose_metrics(args: argparse.Namespace) -> list[Metric]:
             raise UserError(f"--scores: {name} twice")
     if args.kytea_model and "wat_bleu" not in names:
         raise UserError("--kytea-model needs --scores wat_bleu")
+    if "given_bleu" in names and args.generated and args.tokenizer != "given":
+        raise UserError("given_bleu scores the tokens as they are; use --tokenizer given")
     models = {"wat_bleu": args.kytea_model}
     return [
         build_metric(name, args.target_lang, args.lowercase, models.get(name)) for name in names

@@ -283,6 +283,7 @@ def test_refusals():
     )
     check_command_refusals(
         [
+            ("out.txt --scores bleu,given_bleu", "use --tokenizer given"),
             ("out.txt --tokenizer jieba", "jieba is for zh, not for en"),
             ("killed.txt", "killed.txt has no H- lines"),
             ("cut.txt", "cut.txt, line 2: not a complete H- line: 'H-1'"),

@@ -153,6 +153,16 @@ def _be(words: list[str], cwd: str, files: list[str]) -> None:
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
 
 
+def subword_nmt(program: str, *arguments: object, text: bytes) -> bytes:
+    """Run a program of subword-nmt on a text."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(text)
+        file.flush()
+        done = run_forked(f"subword_nmt.{program}", ["-i", file.name, *arguments])
+    assert not done.returncode, done.stderr
+    return done.stdout.encode()
+
+
 def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
     return run(
         "fairseq-train",

@@ -27,10 +27,10 @@ def sentences(count, seed=0):
     return list(pairs.items())
 
 
-def write(folder, stem, pairs):
+def write(folder, stem, pairs, languages=("de", "en")):
     """Write a parallel text to ``folder/STEM.LANGUAGE``; return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    for side, language in enumerate(("de", "en")):
+    for side, language in enumerate(languages):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (folder / f"{stem}.{language}").write_bytes(text.encode())
     return folder

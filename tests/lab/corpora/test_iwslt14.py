@@ -3,11 +3,10 @@
 The expected result was worked out by hand from fairseq's prepare-iwslt14.sh.
 """
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
+from cli import subword_nmt
 from corpora_made import CONFIGS, lines, pairs_of, remade, tar
 
 from fairseq_hybrid_attn.errors import UserError
@@ -81,11 +80,6 @@ def recipe(name):
     """A recipe with as few subwords as its tiny text has."""
     corpus = load_corpus(f"iwslt14.de-en.{name}", CONFIGS)
     return replace(corpus, subwords=replace(corpus.subwords, size=60))
-
-
-def subword_nmt(program, *arguments, text):
-    command = [sys.executable, "-m", f"subword_nmt.{program}", *arguments]
-    return subprocess.run(command, input=text, capture_output=True, check=True).stdout
 
 
 def read(corpus, downloads, destination):

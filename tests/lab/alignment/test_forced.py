@@ -70,6 +70,26 @@ def test_sentences_come_in_order_from_small_batches(monkeypatch):
     assert sum(told) == 30 and len(told) > 5
     assert all(rows * length <= 20 for rows, length in sizes)
     assert max(rows for rows, _ in sizes) > 1 and sum(rows for rows, _ in sizes) == 27
+    sizes.clear()
+    align(model, source, target, max_tokens=1)
+    assert [rows for rows, _ in sizes] == [1] * 30
+
+
+def test_layers_and_heads_are_those_that_fairseq_returns():
+    """Of the first head and of the mean, which its decoder can be asked for."""
+    for name in ("stock", "stock-prenorm", "stock-checkpointed", "hysan", "mma"):
+        model, batch = build(name), sample(*ONE)
+        (found,) = cross_attention(model, batch)
+        source, _, before = batch["net_input"].values()
+        for layer in range(2):
+            for heads, expected in ((1, found[layer, 0]), (None, found[layer].mean(0))):
+                wanted = {"alignment_layer": layer, "alignment_heads": heads}
+                with torch.no_grad():
+                    encoder_out = model.encoder(source)
+                    _, extra = model.decoder(before, encoder_out=encoder_out, **wanted)
+                torch.testing.assert_close(expected, extra["attn"][0][0], rtol=0, atol=1e-6)
+        heads = found.flatten(0, 1)
+        assert all(not a.allclose(b, atol=1e-4) for n, a in enumerate(heads) for b in heads[:n])
 
 
 def test_choosing_layers_and_heads():

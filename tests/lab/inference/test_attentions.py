@@ -214,31 +214,41 @@ def test_numbers_that_are_not_attention_are_refused():
         Attentions(model, [DECODER]).observe(sample())
 
 
-def test_recordings_of_stock_attention_nest():
+@pytest.mark.parametrize(
+    "name, kind",
+    [("stock", ENCODER), ("stock", CROSS), ("stock-checkpointed", DECODER), ("lightconv", CROSS)],
+)
+def test_recordings_of_stock_attention_nest(name, kind):
     """Both have the weights; callers and other hooks see the same as without them."""
-    (module, *_) = Attentions(build("stock")).modules[ENCODER]
+    model, told = build(name), []
+    modules = dict(enumerate(Attentions(model).modules[kind]))
     x = torch.randn(5, 2, 16, generator=torch.Generator().manual_seed(0))
-    seen = []
+    wanted = ({}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True})
 
     def listen():
-        return module.register_forward_hook(lambda module, given, out: seen.append(out))
+        for module in modules.values():
+            module.register_forward_hook(lambda module, given, out: told.append(out))
 
-    for wanted in ({}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True}):
-        hooks = [listen()]
-        with torch.no_grad():
-            plain = module(x, x, x, **wanted)
-            with record_modules({0: module}) as outer:
-                hooks.append(listen())
-                with record_modules({0: module}) as inner:
-                    watched = module(x, x, x, **wanted)
-        for found in (watched, *seen):
-            torch.testing.assert_close(found, plain, rtol=0, atol=2e-6)
-        assert len(seen) == 3  # once plain, and two listeners while it was recorded
-        assert outer[0][0].weights.equal(inner[0][0].weights)
-        assert inner[0][0].weights.shape == (1, 2, 4, 5, 5)
-        seen.clear()
-        for hook in hooks:
-            hook.remove()
+    @torch.no_grad()
+    def run():
+        told.clear()
+        model(**sample()["net_input"])
+        return [modules[0](x, x, x, **each) for each in wanted], list(told)
+
+    listen()
+    plain, plain_told = run()
+    assert kind != ENCODER or all(weights is None for _, weights in plain_told[:3])
+    with record_modules(modules) as outer:
+        listen()
+        with record_modules(modules) as inner:
+            watched, watched_told = run()
+    for pair in ((watched, plain), *((watched_told[n::2], plain_told) for n in (0, 1))):
+        torch.testing.assert_close(*pair, rtol=0, atol=2e-6)
+    for number in modules:
+        assert len(outer[number]) == (1 if number else 4)
+        for one, other in zip(outer[number], inner[number], strict=True):
+            assert one.weights.equal(other.weights)
+    assert outer[0][-1].weights.shape == (1, 2, 4, 5, 5)
 
 
 def test_sentences_are_looked_at_without_dropout():

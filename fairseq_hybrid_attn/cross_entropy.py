@@ -26,8 +26,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.models import BaseFairseqModel, FairseqDecoder
 from fairseq.models.transformer import TransformerModelBase
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from .attention.autograd import first_order
 from .errors import UserError
 
 #: Numbers in a block of logits: so many stay in a core's cache, or keep a GPU busy.
@@ -79,10 +79,11 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     def forward(self, model, sample, reduce=True):
         """Return fairseq's values."""
-        bfloat16 = self.cpu_bf16 and torch.is_grad_enabled()
-        if bfloat16 and sample["target"].is_cuda:
+        if not (self.cpu_bf16 and torch.is_grad_enabled()):
+            return super().forward(model, sample, reduce)
+        if sample["target"].is_cuda:
             raise UserError("--cpu-bf16: this model is on a GPU; use --bf16 instead")
-        with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):
+        with torch.autocast("cpu", torch.bfloat16):
             return super().forward(model, sample, reduce)
 
     def compute_loss(self, model, net_output, sample, reduce=True):
@@ -143,7 +144,7 @@ class SmoothedCrossEntropy(torch.autograd.Function):
         return losses.masked_fill_(padded, 0), nll.masked_fill_(padded, 0)
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx, gradient: Tensor, _):
         """Overwrite the logits; the loss's scale comes first, so half precision keeps its range."""
         logits, target, padded = ctx.saved_tensors

@@ -19,8 +19,8 @@ def first_order(backward: Callable) -> Callable:
     def only_once(ctx, *grads):
         if torch.is_grad_enabled():
             raise RuntimeError(
-                "this attention has no second derivative; to get one (except for a gated sum), set "
-                "the environment variable FAIRSEQ_HYBRID_ATTN_PATH=reference"
+                "no second derivative: use fairseq's criterion, and for attention (except for a "
+                "gated sum) the environment variable FAIRSEQ_HYBRID_ATTN_PATH=reference"
             )
         return backward(ctx, *grads)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from zipfile import is_zipfile
 
+from ...cross_entropy import has_bfloat16
 from ...errors import UserError
 from ..engine.lock import locked
 from ..files.json_files import write_json
@@ -29,14 +30,14 @@ def begin(run: Run, world: int, precision: str = "fp32") -> None:
 
 
 def devices_of(run: Run, devices: Devices) -> Devices:
-    """Return a CPU with the precision of this run: the one that it was begun with, if it was."""
+    """Return a CPU with the precision of this run; ``auto``: what it was begun with, if it was."""
     if devices.kind != "cpu":
         return devices
-    precision = devices.precision
-    if begun := read_begun(run.folder.begun):
-        precision = begun.get("precision", "fp32")
-    elif run.settings.train.get("criterion") not in CRITERIA:
+    precision, begun = devices.precision, read_begun(run.folder.begun)
+    if run.settings.train.get("criterion") not in CRITERIA:
         precision = "fp32"  # other criteria know nothing else
+    elif precision == "auto" and begun:  # perhaps on another machine
+        precision = "bf16" if begun.get("precision") == "bf16" and has_bfloat16() else "fp32"
     elif precision == "auto":  # several processes must agree
         precision = "fp32" if devices.world > 1 else cpu_precision()
     return replace(devices, precision=precision)

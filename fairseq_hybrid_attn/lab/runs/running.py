@@ -149,6 +149,7 @@ class RunInProgress:
 
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
+        self._say(f"trains on {self.devices}")
         self.run_program(log, self.train_command())
 
     def average(self, _) -> None:

@@ -115,9 +115,17 @@ def test_precision_on_a_cpu(run, monkeypatch):
     assert devices_of(run, replace(auto, world=2)).precision == "fp32"
     gpu = Devices("cuda", precision="fp16")
     assert devices_of(run, gpu) == gpu
-    begin(run, 1, "fp32")
-    assert devices_of(run, auto).precision == "fp32"
-    run.folder.begun.unlink()
+    for begun, able, expected in [
+        ("fp32", True, "fp32"),
+        ("bf16", True, "bf16"),
+        ("bf16", False, "fp32"),  # resumed on another machine
+        ("fp16", True, "fp32"),  # begun on a GPU
+    ]:
+        monkeypatch.setattr(run_folders, "has_bfloat16", lambda able=able: able)
+        begin(run, 1, begun)
+        assert devices_of(run, auto).precision == expected
+        assert devices_of(run, replace(auto, precision="bf16")).precision == "bf16"
+        run.folder.begun.unlink()
     train = run.settings.train | {"criterion": "label_smoothed_cross_entropy"}
     object.__setattr__(run, "settings", replace(run.settings, train=train))
     assert devices_of(run, replace(auto, precision="bf16")).precision == "fp32"

@@ -13,9 +13,11 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 from refusals import check_command_refusals, check_refusals
 
 from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.maps.page import plotly_script
 from fairseq_hybrid_attn.lab.report.models import patterns_of
+from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, report
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 SYSTEMS = {
@@ -244,10 +246,14 @@ def test_the_page_in_a_browser(data, whole, browser):
 
 
 def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
-    """A name is in paragraphs, tables, captions, and in the command, which is code."""
+    """Names of models and of files, and sentences."""
     name = "<b>&\"'</b></script>"
-    command(f"report bin --path lstm.pt {TEXT} --tags text.tags --output o.html --names", name)
+    for file, line in {"<b>.de": name, "<b>.en": name, "<b>.tags": "X"}.items():
+        write(in_data / file, [line, line])
+    text = "--source <b>.de --target <b>.en --subwords none --tags <b>.tags --cpu"
+    command(f"report bin --path lstm.pt {text} --output o.html --names", name)
     page = Page(in_data / "o.html")
+    assert len(maps_data(in_data / "o.html")["sentences"]) == 2
     assert not list(page.tree.iter("b")) and name in page.tree.findtext(".//title")
     assert page.tables["Models"][0][:2] == [["", name], ["architecture", "LSTMModel"]]
     for part in ("Scores", "BLEU by source length"):
@@ -255,10 +261,18 @@ def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
     assert "No logs were given" in page.texts["Learning curves"]
     assert "No results of probing were given" in page.texts["Probing"]
     assert f"{name}: no gates" in page.texts["Gates"]
-    assert "So parts of speech were not used (text.tags)" in page.texts["Gates"]
+    assert "So parts of speech were not used (<b>.tags)" in page.texts["Gates"]
     reason = f"{name} has no encoder attention: LSTMEncoder has no self-attention modules."
     assert reason in page.texts["Attention maps"] and reason in page.texts["Heads and branches"]
     assert page.tables["Heads and branches"][0][1][:2] == ["cross", "1"]
+
+
+def test_texts_of_all_kinds_are_escaped(tmp_path):
+    nasty = "<u>x</u>"
+    items = [nasty, Code(nasty, nasty), PageTable(Grid([nasty], [[nasty]]), nasty)]
+    (tmp_path / "page").write_text(report(nasty, [Part(nasty, items)]))
+    page = Page(tmp_path / "page")
+    assert not list(page.tree.iter("u")) and page.tables[nasty] == [[[nasty], [nasty]]]
 
 
 @pytest.fixture
@@ -337,6 +351,7 @@ def test_mistakes_about_runs(in_data, runs, tmp_path):
         (f"bin --run {first}", "--run knows that; leave out DATA"),
         (f"--run {tmp_path}", "there is no result.json"),
         (f"--run {first} {second} --names a", "gives 1 names for 2 runs"),
+        (f"--run {first} {first}", "two models are called"),
         (f"--run {tmp_path}/elsewhere", "is not where `reproduce` makes runs"),
     ):
         refused(flags, problem)
@@ -371,6 +386,12 @@ def test_mistakes(in_data):
             (f"{SCORED} --generated mma=mma.en", "needs --tokenizer"),
             ("--log x=mma.log", "--log x=…: there is no such model"),
             ("--log mma=mma.log --log mma=mma.log", "loss .training. twice"),
+            (f"{SCORED} {ONE} --tokenizer moses", "needs --generated"),
+            (f"{SCORED} --hypotheses mma=none.en", "none.en cannot be read"),
+            (f"{SCORED} {ONE} --source-words none.words", "none.words cannot be read"),
+            ("--probing mma=none.json", "none.json cannot be read"),
+            ("--tags text.tags --tagger de", "one of --tags"),
+            ("--sentences 3", "none of the sentences can be analysed"),
             ("--json no.html", "--output writes there too"),
             ("--json mma.pt", "one of the inputs"),
             (short, "has 3 lines, but the sentences of the models are 4"),

@@ -298,6 +298,8 @@ def test_length_ratio_is_that_of_the_words_that_bleu_counts():
     assert "tok:13a" in found.signature
     with pytest.raises(UserError, match="no words"):
         length_ratio(metric, ["a", "b"], ["", ""])
+    with pytest.raises(UserError, match="1 lines"):
+        length_ratio(metric, ["a"], ["a", "b"])
 
 
 def test_a_cut_translation_ends_where_its_reference_does():

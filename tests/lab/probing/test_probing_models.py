@@ -1,5 +1,6 @@
 """Probing trained models: vectors of sentences, the treatment of text, the command."""
 
+import copy
 import csv
 import html
 import itertools
@@ -57,6 +58,7 @@ def test_a_sentence_is_the_same_alone_and_in_any_batch():
     text = words(12)
     for name, end_symbol in itertools.product(set(MODELS) - {"fconv"}, (True, False)):
         model = build(name)
+        before = copy.deepcopy(model.state_dict())
         for left in (True, False):
             if hasattr(model.encoder, "left_pad"):
                 model.encoder.left_pad = left
@@ -67,6 +69,7 @@ def test_a_sentence_is_the_same_alone_and_in_any_batch():
             alone = [vectors(model, [line], left, end_symbol=end_symbol) for line in text]
             assert close(together, torch.cat(alone)), (name, left, end_symbol)
             assert together.std(0).mean() > 1e-3
+        torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)  # not trained
 
 
 @pytest.mark.parametrize("name", ["stock", "stock-prenorm", "hysan-prenorm", "mma", "gate"])

@@ -66,6 +66,17 @@ def test_verdicts_of_every_metric():
             assert result[:3] == alone[:3]
 
 
+def test_p_value_counts_samples():
+    """Of the 2-sentence test set, the two draws of one sentence twice and the even one."""
+    references, worse = ["a b c d", "x y z u"], ["a b c d", "x y z v"]
+    results = paired_bootstrap("tokenised_bleu", references, {"worse": worse}, references, "en")
+    # 7/8, 5/6, 3/4, 1/2: 71.9 against 100.  Twice the second sentence has no four-gram: 0.  So
+    # |difference| is 0, 28.1 or 100 in 1/4, 1/2, 1/4 of samples, 39.05 in the mean; less the
+    # mean, it exceeds 28.1 when it is 100: a quarter of the time.
+    assert results["worse"].value == pytest.approx(100 * (7 / 8 * 5 / 6 * 3 / 4 * 1 / 2) ** 0.25)
+    assert results["worse"].p_value == pytest.approx(0.25, abs=0.05)
+
+
 def test_refusals():
     for baseline, system, references, message in (
         (["a"], ["a", "b"], ["a", "b"], "the baseline: 1 lines, but the reference has 2"),

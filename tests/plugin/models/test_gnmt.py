@@ -11,7 +11,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from models import EOS, PAD, build_tiny, dictionary, logits, pad
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask
+from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask, length_penalty
 
 SYMBOLS, ALLOWED = 70, (10, 11)
 SOURCES = [(5, 6, 7, 8, EOS), (9, EOS)]
@@ -42,6 +42,12 @@ def log_probability(model, source, target) -> float:
     """The log-probability of a target, fed to the model at once."""
     output = logits(model, [list(source)], [[EOS, *target[:-1]]])[0]
     return output.log_softmax(-1)[range(len(target)), list(target)].sum().item()
+
+
+def test_the_formula():
+    cases = ((1, 0.6, 1), (7, 1, 2), (7, 0.5, 2**0.5), (19, 2, 16), (9, 0, 1))
+    for length, alpha, penalty in cases:
+        assert length_penalty(length, alpha) == pytest.approx(penalty)
 
 
 @pytest.mark.parametrize("name", ["mma", "hysan-gated", "lstm-on-top"])
@@ -117,7 +123,7 @@ def test_generate(trained, corpus, tmp_path):
 
 
 def test_generate_with_prefix_and_alignment(trained, corpus, tmp_path):
-    """With the default penalty, tensor2tensor's."""
+    """With the default penalty, tensor2tensor's; a second penalty ends with a message."""
     flags = ("--task", "translation_gnmt", "--prefix-size", 2, "--print-alignment", "hard")
     flags += ("--gen-subset", "test1", "--beam", 3, "--nbest", 2)
     done = generate(corpus, trained.checkpoint, *flags, cwd=tmp_path)
@@ -126,6 +132,10 @@ def test_generate_with_prefix_and_alignment(trained, corpus, tmp_path):
     for number, several in found.items():
         assert {words[:3] for words in several} == {targets[number][:3]}  # two letters
     assert len(found) == 4 and len(re.findall("^A-", done.stdout, re.MULTILINE)) == 8
+
+    done = generate(corpus, trained.checkpoint, *flags, "--lenpen", 0.6, cwd=tmp_path, expect=1)
+    assert "--lenpen 0.6 and --gnmt-lenpen 0.6: a hypothesis has one length" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_interactive(trained, corpus, tmp_path):

@@ -361,6 +361,17 @@ def test_train_validate_and_generate(corpus, tmp_path):
     assert "attention_loss" in done.stdout + done.stderr
 
 
+def with_alignments(corpus, folder, links):
+    """The same data with other alignments of the training text."""
+    shutil.copytree(corpus, folder)
+    prefix = folder / "train.align.de-en"
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=None)
+    for line in links:
+        builder.add_item(torch.tensor(line, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+    return folder
+
+
 def load(data, load_alignments=True, **settings):
     settings = {"train_subset": "train", "required_seq_len_multiple": 1, **settings}
     settings |= {"data": str(data), "load_alignments": load_alignments, "dataset_impl": "mmap"}
@@ -370,7 +381,7 @@ def load(data, load_alignments=True, **settings):
         task.load_dataset(split, epoch=1, combine=False)
 
 
-def test_the_task_checks_what_it_loads(corpus):
+def test_the_task_checks_what_it_loads(corpus, tmp_path):
     load(corpus)
     for settings, said in (
         ({"load_alignments": False}, "--load-alignments"),
@@ -380,16 +391,14 @@ def test_the_task_checks_what_it_loads(corpus):
     ):
         with pytest.raises(UserError, match=said):
             load(corpus, **settings)
+    with pytest.raises(UserError, match="199 lines of alignments, but 200 sentence pairs"):
+        load(with_alignments(corpus, tmp_path / "short", [[0, 0]] * 199))
 
 
 def test_wrong_alignments_end_training_with_a_message(corpus, tmp_path):
-    data = shutil.copytree(corpus, tmp_path / "bin")
-    prefix = data / "train.align.de-en"
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=None)
-    for number in range(200):
-        links = [0, 0, 30, 0] if number == 99 else []
-        builder.add_item(torch.tensor(links, dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
+    links = [[]] * 200
+    links[99] = [0, 0, 30, 0]
+    data = with_alignments(corpus, tmp_path / "bin", links)
     done = train(data, "model", "transformer_mma", *FLAGS, cwd=tmp_path, expect=1)
     assert "line 100: 30-0, but the source has" in done.stderr
     assert "Traceback" not in done.stderr + done.stdout

@@ -72,16 +72,11 @@ class Metric:
         score = self.bleu.corpus_score(self.prepare(translations), [self.prepare(references)])
         return Score(score.score, self.signature(), self.label + str(score).removeprefix("BLEU"))
 
-    def signature(self, **resampling: object) -> str:
-        """Return sacrebleu's signature; ``bleu`` must have scored before.
-
-        ``resampling`` has sacrebleu's names for a bootstrap's settings, ``bs`` and ``seed``.
-        """
+    def signature(self) -> str:
+        """Return sacrebleu's signature; ``bleu`` must have scored before."""
         signature = self.bleu.get_signature()
         if self.words is not None:
             signature.update("tok", self.words_signature)  # sacrebleu's says none
-        for name, value in resampling.items():
-            signature.update(name, value)
         return str(signature)
 
     def versions(self) -> dict[str, str]:

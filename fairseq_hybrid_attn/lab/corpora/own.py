@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.yaml_files import read_mapping
+from ..text.words import base_language
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
 
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # by language, if not Moses
@@ -41,7 +42,9 @@ def own_corpus(
     source, target = direction(corpus, common_languages(texts, folder), source_lang, target_lang)
     paths = {stem: [files[source], files[target]] for stem, files in texts.items()}
     gold, gold_paths = gold_of(folder, (source, target))
-    tokenizer = {language: _TOKENIZERS.get(language, "moses") for language in (source, target)}
+    tokenizer = {
+        language: _TOKENIZERS.get(base_language(language), "moses") for language in (source, target)
+    }
     for language, theirs in zip((source, target), corpus.languages, strict=True):
         if corpus.tokenizer[theirs] == "none":
             tokenizer[language] = "none"
@@ -67,7 +70,7 @@ def own_corpus(
         valid_every=None,
         expect={},
         about={},
-        scores=("bleu", *_WORDS.get(target, ("tokenised_bleu",))),
+        scores=("bleu", *_WORDS.get(base_language(target), ("tokenised_bleu",))),
         licence=None,
     )
 

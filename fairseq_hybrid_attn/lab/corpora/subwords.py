@@ -20,7 +20,7 @@ from ...errors import UserError
 from ..engine.processes import in_child
 from ..files.text import count_lines, lines, writing
 from ..text.rewriting import rewrite
-from ..text.words import WITHOUT_SPACES
+from ..text.words import has_spaces
 from .definition import PARTS, Corpus, Subwords
 
 
@@ -37,7 +37,7 @@ def split_into_subwords(
         model = output / model_name(corpus.subwords, languages[0])
         texts = [tokenised / f"train.{language}" for language in languages]
         # Share of characters to keep; sentencepiece recommends this for languages with many.
-        coverage = 1.0 if set(languages).isdisjoint(WITHOUT_SPACES) else 0.9995
+        coverage = 1.0 if all(map(has_spaces, languages)) else 0.9995
         size = in_child(learn, texts, model, corpus.subwords, coverage)
         sizes[model.name] = size
         if size < corpus.subwords.size:

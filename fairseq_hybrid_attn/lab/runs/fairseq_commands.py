@@ -15,6 +15,7 @@ from ..configuration.settings import Settings
 from ..corpora.gold import BASE as GOLD_BASE
 from ..gates.tags import TAGGERS
 from ..text.test_sets import TEST_SETS
+from ..text.words import base_language
 from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]
@@ -184,7 +185,8 @@ class RunCommands:
         """fairseq-hybrid gates: their means, by part of speech if there is a tagger."""
         corpus, asked = self.corpus, dict(self.settings.gates)
         if asked.get("tagger") == SOURCE:
-            asked["tagger"] = corpus.source if corpus.source in TAGGERS else None
+            source = base_language(corpus.source)
+            asked["tagger"] = source if source in TAGGERS else None
         return [
             *("fairseq-hybrid", "gates", str(corpus.binary)),
             *flags(path=self.folder.model, subwords=corpus.subwords),

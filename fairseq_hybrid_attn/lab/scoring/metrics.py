@@ -29,7 +29,7 @@ from sacrebleu.metrics import BLEU
 
 from ...errors import UserError
 from ..text.tokenisers import LineFunction, detokeniser, tokeniser
-from ..text.words import WITHOUT_SPACES
+from ..text.words import base_language, has_spaces
 from . import wat
 
 
@@ -93,14 +93,14 @@ def build_metric(
 ) -> Metric:
     """Build the metric with a name from :data:`METRICS`.
 
-    ``target_lang`` is as :func:`language` returns it.  ``kytea_model`` is for wat_bleu into
-    Japanese; without it, MeCab segments.
+    ``kytea_model`` is for wat_bleu into Japanese; without it, MeCab segments.
     """
+    target_lang = language(target_lang)
     if name not in METRICS:
         raise UserError(f"there is no score {name!r}; choose from {', '.join(METRICS)}")
     if kytea_model is not None and (name, target_lang) != ("wat_bleu", "ja"):
         raise UserError(f"a KyTea model is for wat_bleu into ja, not for {name} into {target_lang}")
-    if name in NEED_SPACES and target_lang in WITHOUT_SPACES:
+    if name in NEED_SPACES and not has_spaces(target_lang):
         raise UserError(
             f"{name} is for languages with spaces between words, not for {target_lang}; "
             "choose bleu" + (" or wat_bleu" if target_lang == "ja" else "")
@@ -113,15 +113,14 @@ def language(code: str) -> str:
 
     Other codes are refused, since sacrebleu would silently tokenise as for English.
     """
-    match = re.fullmatch(r"([a-z]{2,3})([-_].+)?", code.lower())
-    if not match:
+    if not re.fullmatch(r"[a-z]{2,3}([-_].+)?", code.lower()):
         raise UserError(f"--target-lang {code!r}: use a language code such as en, de or zh")
-    return match[1]
+    return base_language(code)
 
 
 def default_scores(target_lang: str) -> tuple[str, ...]:
     """Return the names of the scores that suit every corpus of a language."""
-    return ("bleu",) if target_lang in WITHOUT_SPACES else ("bleu", "tokenised_bleu")
+    return ("bleu", "tokenised_bleu") if has_spaces(target_lang) else ("bleu",)
 
 
 def check_parallel(systems: dict[str, list[str]], references: list[str]) -> None:

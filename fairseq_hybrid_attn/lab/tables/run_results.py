@@ -22,7 +22,7 @@ from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Metric, Score, build_metric
 from ..scoring.significance import combined, confidence_interval, paired_bootstrap
 from ..text.test_sets import read_test_sets, slices
-from ..text.words import WITHOUT_SPACES
+from ..text.words import has_spaces
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ScoredTranslations:
 
     def cut(self) -> ScoredTranslations:
         """Each translation cut to the number of words of its reference."""
-        if self.target in WITHOUT_SPACES:
+        if not has_spaces(self.target):
             raise UserError(f"text in {self.target} has no spaces between words to cut it at")
         pairs = zip(self.translations, self.references, strict=True)
         return replace(self, translations=[cut_to(*pair) for pair in pairs])
@@ -149,7 +149,7 @@ def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> l
 def source_lengths(run: Run) -> list[int]:
     """Words of each source sentence of a run's test text."""
     source, recipe = run.prepared_corpus.source, run.recipe
-    if source in WITHOUT_SPACES and recipe.tokenizer[source] == "none":
+    if not has_spaces(source) and recipe.tokenizer[source] == "none":
         raise UserError(f"its corpus does not split {source} into words")
     return word_counts(read_lines(run.prepared_corpus.source_words))
 

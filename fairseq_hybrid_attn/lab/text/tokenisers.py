@@ -34,6 +34,7 @@ from types import ModuleType
 from ...errors import UserError
 from .moses import ESCAPE, moses
 from .rewriting import rewrite
+from .words import base_language
 
 #: The environment variable that names the KyTea model.
 KYTEA_MODEL = "KYTEA_MODEL"
@@ -51,7 +52,7 @@ def tokeniser(kind: str, lang: str, model: Path | None = None) -> LineFunction:
 
     Only kytea takes a model: the one given, or else that of the environment variable KYTEA_MODEL.
     """
-    tokenise = _kind(kind, lang).make(lang, model)
+    tokenise = _kind(kind, lang).make(base_language(lang), model)
     if kind in (*MOSES, "given"):
         return tokenise
     return lambda line: " ".join(tokenise(_CONTROL.sub(" ", line)).split())
@@ -64,7 +65,7 @@ def detokeniser(kind: str, lang: str) -> LineFunction:
     numbers; the tokens do not show where the original had others.  MeCab and KyTea separate
     letters from digits, so that ``CO 2`` may have been either: it becomes ``CO2``.
     """
-    return _kind(kind, lang).undo(lang)
+    return _kind(kind, lang).undo(base_language(lang))
 
 
 def spelling(kind: str, lang: str) -> LineFunction:
@@ -73,7 +74,7 @@ def spelling(kind: str, lang: str) -> LineFunction:
     Moses escapes some characters.  White space in a word, at which others would split it,
     becomes ``_``; so the number of words stays the same.
     """
-    spell = _kind(kind, lang).spell(lang)
+    spell = _kind(kind, lang).spell(base_language(lang))
     return lambda word: spell(_SPACE.sub("_", word))
 
 
@@ -216,7 +217,7 @@ def _kind(name: str, lang: str) -> Kind:
     if name not in KINDS:
         raise UserError(f"there is no tokenizer {name!r}; choose one of {', '.join(KINDS)}")
     kind = KINDS[name]
-    if kind.languages and re.split("[-_]", lang.lower())[0] not in kind.languages:
+    if kind.languages and base_language(lang) not in kind.languages:
         raise UserError(
             f"the tokenizer {name} is for {' and '.join(kind.languages)}, not for {lang}"
         )

@@ -6,6 +6,7 @@ pieces of the target word.  So it still adds up to 1 over the source words and t
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -17,13 +18,23 @@ from ...errors import UserError
 #: before a word's first piece.
 SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
-#: Languages written without spaces, which neither Moses nor mteval-v13a splits into words.
-WITHOUT_SPACES = ("zh", "ja", "ko")
+#: Languages whose words neither Moses nor mteval-v13a separates.
+_WITHOUT_SPACES = ("zh", "ja", "ko")
 
 _CONTINUED = "@@"
 _BEGINS = "\u2581"
 
 Words = list[list[int]]  # for each word, the places of its pieces in the sentence
+
+
+def base_language(code: str) -> str:
+    """Return ``zh`` of ``zh_CN``, ``zh-Hant`` and ``ZH``."""
+    return re.split("[-_]", code.lower())[0]
+
+
+def has_spaces(language: str) -> bool:
+    """Return whether a language, by its code, is written with spaces between words."""
+    return base_language(language) not in _WITHOUT_SPACES
 
 
 def words_of(pieces: Sequence[str], kind: str) -> Words:

@@ -249,6 +249,10 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.tokenizer == {"ja": "mecab", "en": "moses"}
     assert corpus.lowercase and corpus.subwords.size == 10000
     assert corpus.expect == {} and corpus.valid_every is None
+    chinese = folder_of("x.zh_CN x.en_GB", tmp_path)
+    corpus = own_corpus(load_corpus("own", CONFIGS), chinese, target_lang="zh_CN")
+    assert corpus.tokenizer == {"en_GB": "moses", "zh_CN": "jieba"}
+    assert corpus.scores == ("bleu", "word_bleu")
     corpus = own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), folder)
     assert corpus.tokenizer == {"ja": "none", "en": "none"}
 

@@ -315,3 +315,5 @@ def test_language_codes():
     assert [language(code) for code in codes] == list(codes.values())
     wrong = [(code, "--target-lang") for code in ("", "e", "english", "e1", "-en")]
     check_refusals(wrong, language)
+    chinese = [build_metric("bleu", code).score(["我们好"], ["我们好"]) for code in ("zh", "zh_CN")]
+    assert chinese[0] == chinese[1] and "tok:zh" in chinese[0].signature

@@ -260,6 +260,13 @@ def test_real_kytea_refuses_what_is_not_a_model(tmp_path):
         tokeniser("kytea", "ja", tmp_path / "model")
 
 
+def test_regions_are_their_language():
+    text = "It's 5 o'clock, Dr. Smith."
+    for make in (tokeniser, spelling, detokeniser):
+        for code in ("en_GB", "en-US", "EN"):
+            assert make("moses", code)(text) == make("moses", "en")(text)
+
+
 # -- Mistakes ---------------------------------------------------------------------------------
 
 

@@ -13,7 +13,8 @@ To read the plugin, start at the top:
 ``criterions.py``        supervised attention; ``alignment_data.py`` checks its training data
 ``tasks/``               GNMT's length penalty; training that resumes exactly
 ``checkpoints.py``       loading checkpoints without running code from them
-``fairseq_check.py``     which fairseq is accepted; ``errors.py``: messages to users
+``fairseq_check.py``     which fairseq is accepted; ``fairseq_numpy.py`` mends it for numpy 2
+``errors.py``            messages to users
 =======================  ========================================================================
 
 ``lab/`` is the laboratory, the command ``fairseq-hybrid``.  The plugin imports nothing from it.
@@ -27,8 +28,10 @@ from . import criterions, cross_entropy, models, tasks  # noqa: E402, F401
 from .attention import record_attention  # noqa: E402
 from .checkpoints import allow_fairseq_checkpoints  # noqa: E402
 from .errors import UserError  # noqa: E402
+from .fairseq_numpy import mend_fairseq  # noqa: E402
 
 allow_fairseq_checkpoints()
+mend_fairseq()
 
 __version__ = "0.1.0"
 __all__ = ["UserError", "record_attention"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
@@ -13,6 +14,14 @@ from ..files.yaml_files import merge, read_mapping
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
+
+
+#: Keys of an archive that take one text or several: what it looks like.
+_WORDS = {
+    "urls": (r"[a-z]+://\S+", "addresses such as https://…"),
+    # Without the quotes, YAML reads some digits as a number.
+    "sha256": ("[0-9a-f]{64}", "64 digits of 0-9 and a-f, in quotes; leave it out if unknown"),
+}
 
 
 @dataclass(frozen=True)
@@ -216,9 +225,14 @@ def _build(kind: type, data: object, place: str, faults: list[str]):
     if unknown:
         faults.append(f"{place}: no such key: {', '.join(unknown)}")
         return None
-    for key in values.keys() & {"urls", "sha256"}:
-        given = values[key]
-        values[key] = (given,) if isinstance(given, str) else tuple(given)
+    for key in values.keys() & _WORDS.keys():
+        form, what = _WORDS[key]
+        given = values[key] if isinstance(values[key], list) else [values[key]]
+        wrong = [one for one in given if not isinstance(one, str) or not re.fullmatch(form, one)]
+        if wrong or not given:
+            faults.append(f"{place}, {key}: {(wrong or [given])[0]!r}; use {what}")
+            return None
+        values[key] = tuple(given)
     try:
         return kind(**values)
     except TypeError as error:  # a key without default is missing

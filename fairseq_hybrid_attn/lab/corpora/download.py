@@ -2,7 +2,8 @@
 
 A download goes to ``<file>.partial`` until it is complete.  It is resumed if the server can tell
 that its file has not changed (HTTP Range and If-Range).  A checksum that the recipe does not have
-is recorded in ``<file>.sha256`` at the first download, and verified from then on.
+is recorded in ``<file>.sha256`` at the first download, and verified from then on.  What is not of
+the kind that the file's name says, such as a page that asks to log in, is refused, not recorded.
 """
 
 from __future__ import annotations
@@ -33,6 +34,12 @@ PAUSE = 2.0  # seconds before the second attempt; doubled for each further one
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 1 << 18
 
+#: How an HTML page begins, after a byte order mark, an XML declaration or comments.
+_HTML = re.compile(
+    rb"(\xef\xbb\xbf)?(?>\s|<\?xml[^>]*>|<!--.*?-->)*+<(!doctype\s+html|html|head|body)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
 #: Statuses worth retrying at the same URL; 416 once the partial file is discarded.
 _TEMPORARY = (408, 416, 425, 429, 500, 502, 503, 504)
 
@@ -57,19 +64,10 @@ def identify(archive: Archive, folder: Path) -> str | None:
     found = sha256(path)
     if archive.path is not None:  # the user's text, which has no fixed checksum
         return found
-    if archive.sha256 and found not in archive.sha256:
-        raise UserError(
-            f"{path} is damaged or a different file: its sha256 is {found}, it should be "
-            f"{' or '.join(archive.sha256)}. Delete it and run this again"
-        )
-    recorded = _recorded(path)
-    if recorded and found != recorded:
-        record = _beside(path, "sha256").name
-        raise UserError(
-            f"{path} has changed: its sha256 is {found}, but {record} has {recorded}. "
-            f"Delete the archive to get it again, or {record} to accept it"
-        )
-    if not archive.sha256 and not recorded:
+    fault = _fault(archive, found, path, path)
+    if fault:
+        raise UserError(f"{path} is {fault}. Delete the file itself to get it again")
+    if not archive.sha256 and not _recorded(path):
         _write_record(path, found)
     return found
 
@@ -120,25 +118,58 @@ def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
 
 def _accept(archive: Archive, path: Path, partial: Path) -> str:
     found = sha256(partial)
-    wanted = archive.sha256 or tuple(filter(None, [_recorded(path)]))
-    if wanted and found not in wanted:
+    fault = _fault(archive, found, partial, path)
+    if fault:
         partial.unlink()
         _beside(partial, "json").unlink(missing_ok=True)
-        raise UnavailableError(
-            f"a different file: its sha256 is {found}, it should be {' or '.join(wanted)}"
-        )
-    if not wanted:
+        raise UnavailableError(fault)
+    if not archive.sha256 and not _recorded(path):
         _write_record(path, found)
     os.replace(partial, path)
     _beside(partial, "json").unlink(missing_ok=True)
     return found
 
 
+def _fault(archive: Archive, found: str, content: Path, path: Path) -> str | None:
+    """What is wrong with the content of an archive, whose sha256 was ``found``, if anything."""
+    if found in archive.sha256:
+        return None
+    # Of a download, what the server said of it is known.
+    about = read_json(_beside(content, "json")) if content != path else None
+    fault = _other_kind(content, path.name, (about or {}).get("type"))
+    if archive.sha256:
+        wanted = " or ".join(archive.sha256)
+        fault = fault or "damaged or a different file"
+        return f"{fault}: its sha256 is {found}, it should be {wanted}"
+    record, recorded = _beside(path, "sha256"), _recorded(path)
+    if fault and recorded == found:  # by an earlier version
+        return f"{fault}, and its checksum is recorded: delete {record} as well"
+    if not fault and recorded and recorded != found:
+        fault = f"a different file: its sha256 is {found}, but {record}, written when it was first "
+        fault += f"seen, has {recorded}; to accept the new file, delete that record"
+    return fault
+
+
+def _other_kind(content: Path, name: str, said: str | None) -> str | None:
+    """What a file is instead of what its name says, by its first bytes and what a server said."""
+    with open(content, "rb") as file:
+        start = file.read(1024)
+    if not start:
+        return "empty"
+    gzipped = start.startswith(b"\x1f\x8b")
+    archive = gzipped or start.startswith(b"PK") or start[257:262] == b"ustar"
+    if not archive and (_HTML.match(start) or said == "text/html"):
+        return None if name.endswith((".html", ".htm")) else "an HTML page, perhaps an error's"
+    if name.endswith((".tgz", ".tar.gz", ".tar", ".zip")):  # readers look at the content, too
+        return None if archive else "no archive, to judge by its first bytes"
+    return "not compressed by gzip" if name.endswith(".gz") and not gzipped else None
+
+
 def _transfer(url: str, partial: Path, say: Say) -> None:
     """Download to ``partial``; resume if possible.
 
-    A JSON file beside it has ``url``, ``length`` and ``validator``, the server's mark of the
-    file's version.  An OSError comes from the disk.
+    A JSON file beside it has ``url``, ``length``, ``validator``, the server's mark of the file's
+    version, and ``type``, what the server says it is.  An OSError comes from the disk.
     """
     state = _beside(partial, "json")
     begun = _begun(partial, state, url)
@@ -162,7 +193,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
         elif response.status in (200, None):  # None: file:// and the like
             length, mode, start = _length(response), "wb", 0
             about = {"url": url, "validator": _validator(response), "length": length}
-            write_json(state, about)
+            write_json(state, {**about, "type": response.headers.get_content_type()})
         else:
             state.unlink(missing_ok=True)
             raise BrokenOffError(f"status {response.status} when asked for the rest")
@@ -240,11 +271,17 @@ def _beside(path: Path, ending: str) -> Path:
 
 
 def _recorded(path: Path) -> str | None:
+    """The recorded checksum of an archive, if there is a record; a damaged one is refused."""
+    record = _beside(path, "sha256")
     try:
-        words = _beside(path, "sha256").read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError):
+        words = record.read_bytes().decode(errors="replace").split()
+    except FileNotFoundError:
         return None
-    return words[0] if words and re.fullmatch("[0-9a-f]{64}", words[0]) else None
+    except OSError as error:
+        raise UserError(f"{record} cannot be read: {error.strerror}") from error
+    if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
+        raise UserError(f"{record} does not begin with a sha256; delete it to record another")
+    return words[0]
 
 
 def _write_record(path: Path, checksum: str) -> None:

@@ -3,14 +3,15 @@
 import hashlib
 import http.server
 import threading
+from pathlib import Path
 
 import pytest
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import download
-from fairseq_hybrid_attn.lab.corpora.definition import Archive
+from fairseq_hybrid_attn.lab.corpora.definition import Archive, parse
 
-CONTENT = bytes(range(256)) * 3000
+CONTENT = b"\x1f\x8b" + bytes(range(256)) * 3000
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
@@ -23,6 +24,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.cuts = []  # after how many bytes the connection breaks, one for each request
         self.status = []  # statuses in place of the file, one for each request
         self.ranges, self.tag = True, '"one"'  # whether it knows Range, or refuses it; its ETag
+        self.type = None
 
     def url(self, path="/a.tgz"):
         return f"http://127.0.0.1:{self.server_port}{path}"
@@ -46,8 +48,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_response(200)
         rest = content[start:]
         self.send_header("Content-Length", str(len(rest)))
-        if server.tag:
-            self.send_header("ETag", server.tag)
+        for name, value in {"ETag": server.tag, "Content-Type": server.type}.items():
+            if value:
+                self.send_header(name, value)
         self.end_headers()
         self.wfile.write(rest[: server.cuts.pop(0)] if server.cuts else rest)
 
@@ -83,7 +86,7 @@ def test_checksum_is_recorded_and_verified(server, tmp_path):
     # In the format of sha256sum.
     assert (tmp_path / "a.tgz.sha256").read_text() == f"{SHA256}  a.tgz\n"
     (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="has changed.*a.tgz.sha256"):
+    with pytest.raises(UserError, match="a different file.*a.tgz.sha256"):
         fetch(tmp_path, server.url())
     # The archive is deleted, and the server has a different file under its name:
     (tmp_path / "a.tgz").unlink()
@@ -101,7 +104,7 @@ def test_existing_file_needs_no_network(server, tmp_path):
     assert fetch(tmp_path, server.url(), file="sub/a.tgz") == (SHA256, [])
     # A wrong one is refused, and kept.
     (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="damaged or a different file.*Delete it"):
+    with pytest.raises(UserError, match="damaged or a different file.*Delete the file itself"):
         fetch(tmp_path, server.url(), sha256=SHA256)
     assert (tmp_path / "a.tgz").read_bytes() == CONTENT[:-1]
     assert not server.requests
@@ -112,7 +115,7 @@ def test_broken_download_is_resumed_where_it_stopped(server, tmp_path):
     found, said = fetch(tmp_path, server.url(), sha256=SHA256)
     assert found == SHA256
     assert server.requests == [("/a.tgz", None), ("/a.tgz", "bytes=300000-")]
-    assert "broken off after 300,000 of 768,000 bytes" in said[1]
+    assert "broken off after 300,000 of 768,002 bytes" in said[1]
     assert names(tmp_path) == ["a.tgz"]
     # Each attempt resumes the one before, and the next run the last of them.
     server.cuts, size = [1000] * download.ATTEMPTS, 1000 * download.ATTEMPTS
@@ -136,7 +139,7 @@ def test_starts_over_if_it_cannot_resume(server, tmp_path):
             with pytest.raises(UserError):
                 fetch(folder, server.url())
         if missing == "same file":
-            server.files["/a.tgz"], server.tag = CONTENT[::-1], '"two"'
+            server.files["/a.tgz"], server.tag = CONTENT[:2] + CONTENT[:1:-1], '"two"'
         elif missing == "rest":
             server.ranges = "refused"
         found, _ = fetch(folder, server.url())
@@ -148,12 +151,12 @@ def test_next_url_if_one_does_not_have_the_file(server, tmp_path):
     server.files["/wrong.tgz"] = b"<html>please log in</html>"
     gone, wrong = server.url("/gone.tgz"), server.url("/wrong.tgz")
     refused = "http://127.0.0.1:1/a.tgz"
-    for first, said in ((gone, "404"), (refused, "no connection"), (wrong, "a different file")):
+    for first, said in ((gone, "404"), (refused, "no connection"), (wrong, "an HTML page")):
         found, log = fetch(tmp_path / said, first, server.url(), sha256=SHA256)
         assert found == SHA256 and any(said in line for line in log)
     with pytest.raises(UserError) as caught:
         fetch(tmp_path, gone, wrong, sha256=SHA256)
-    for said in ("404", "a different file", f"put it at {tmp_path / 'a.tgz'}"):
+    for said in ("404", "an HTML page", f"put it at {tmp_path / 'a.tgz'}"):
         assert said in str(caught.value)
     assert not [name for name in names(tmp_path) if name.startswith("a.tgz")]
 
@@ -173,3 +176,80 @@ def test_retries_where_that_may_help(server, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be made"):
         fetch(tmp_path / "file", server.url())
+
+
+PAGE = b"<!-- 200 OK -->\n<!DOCTYPE html>\n<html><body>Please log in</body></html>"
+
+
+def test_what_is_no_archive_is_not_recorded_as_one(server, tmp_path):
+    """Without a published checksum, its first bytes and the server's type tell a page."""
+    tar = b"x" * 257 + b"ustar" + b"x" * 250
+    plain = b"Sorry, this file has moved."
+    cases = [  # file, what the server sends, its type; the fault
+        ("a.tgz", PAGE, "application/gzip", "an HTML page"),
+        ("a.en", b"\xef\xbb\xbf" + PAGE, "text/plain", "an HTML page"),
+        ("a.en", plain, "text/html; charset=utf-8", "an HTML page"),
+        ("a.zip", plain, "text/plain", "no archive"),
+        ("a.txt.gz", b"PK\x03\x04", None, "not compressed by gzip"),
+        ("a.txt.gz", b"", None, "empty"),
+        ("a.en", plain, "text/plain", None),
+        ("a.html", PAGE, "text/html", None),
+        ("a.tar.gz", tar, None, None),
+        ("a.tgz", CONTENT, "text/html", None),  # the content counts more than what is said of it
+    ]
+    for number, (file, content, kind, fault) in enumerate(cases):
+        folder = tmp_path / str(number)
+        server.files, server.type = {"/a": content}, kind
+        if fault is None:
+            assert fetch(folder, server.url("/a"), file=file)[0], file
+            continue
+        with pytest.raises(UserError, match=fault):
+            fetch(folder, server.url("/a"), file=file)
+        assert names(folder) == []
+        # Neither is one that lies there, from a browser.
+        (folder / file).write_bytes(content)
+        if kind != "text/html; charset=utf-8":
+            with pytest.raises(UserError, match=f"{fault}.*Delete the file itself"):
+                fetch(folder, file=file)
+            assert names(folder) == [file]
+        # The right file is then taken.
+        (folder / file).unlink()
+        server.files["/a"], server.type = CONTENT, None
+        assert fetch(folder, server.url("/a"), file=file)[0] == SHA256
+
+
+def test_a_recorded_checksum_can_be_forgotten(server, tmp_path):
+    """Every refusal that a record causes says which file to delete."""
+    record = tmp_path / "a.tgz.sha256"
+    for content, written in (
+        (None, f"{hashlib.sha256(PAGE).hexdigest()}  a.tgz\n"),  # of a page, by an earlier version
+        (PAGE, f"{hashlib.sha256(PAGE).hexdigest()}  a.tgz\n"),
+        (None, "cut o"),
+        (None, "\udcff"),
+        (CONTENT, ""),
+    ):
+        if content:
+            (tmp_path / "a.tgz").write_bytes(content)
+        record.write_text(written, errors="surrogateescape")
+        with pytest.raises(UserError, match=f"delete {record}|{record}.* delete (it|that record)"):
+            fetch(tmp_path, server.url())
+        record.unlink()
+        if content == PAGE:
+            (tmp_path / "a.tgz").unlink()
+        assert fetch(tmp_path, server.url())[0] == SHA256
+        (tmp_path / "a.tgz").unlink()
+        record.unlink()
+
+
+def test_a_checksum_in_a_recipe_is_one():
+    """YAML reads digits without quotes as a number, and others as false."""
+    recipe = {"source": "de", "target": "en", "reader": "own"}
+    recipe["tokenizer"] = {"de": "moses", "en": "moses"}
+    recipe["subwords"] = {"kind": "subword-nmt", "size": 1}
+    for given in (False, [False], 123, None, [], "", "abc", "g" * 64, SHA256 + "\n", [SHA256, "x"]):
+        recipe["archives"] = [{"file": "a.tgz", "sha256": given}]
+        with pytest.raises(UserError, match="archives, no. 1, sha256: .*64 digits"):
+            parse(recipe, Path("x.yaml"))
+    for given in (SHA256, [SHA256, SHA256]):
+        recipe["archives"] = [{"file": "a.tgz", "sha256": given}]
+        assert set(parse(recipe, Path("x.yaml")).archives[0].sha256) == {SHA256}

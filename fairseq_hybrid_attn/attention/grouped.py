@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..patterns import sees_itself
 from . import flash, regions
+from .dropout import dropout
 from .problem import AttentionProblem, AttentionResult, Branch
 from .region_layout import known
 
@@ -97,7 +98,7 @@ def _plain(problem: AttentionProblem, q: Tensor, k: Tensor, v: Tensor) -> tuple[
     weights = F.softmax((q @ k.mT).add_(bias), dim=-1)
     if empty is not None:
         weights = weights.masked_fill(empty, 0)
-    used = F.dropout(weights, problem.dropout) if problem.dropout else weights
+    used = dropout(weights, problem.dropout) if problem.dropout else weights
     return used @ v, weights
 
 

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 
 from .autograd import first_order
+from .dropout import factors, noise
 from .problem import AttentionProblem, AttentionResult, Branch
 
 #: The smallest Z that is computed from the shared softmax.  Its scores are less than 28 below the
@@ -151,8 +152,8 @@ def _forward(problem: AttentionProblem, *, keep: bool) -> tuple[Tensor, Tensor |
             if weights is not None:
                 weights[part.at] = a
             if problem.dropout:
-                state = state._replace(noise=_noise(a))
-                a = a * _keep(state.noise, problem.dropout, work)
+                state = state._replace(noise=noise(a))
+                a = a * factors(state.noise, problem.dropout, work)
             if mixed:
                 a = (a * part.mix).sum(dim=2, keepdim=True)
             torch.bmm(_rows(a), part.v, out=_rows(outputs[part.at]))
@@ -185,7 +186,7 @@ def _backward(
             a = state.weights(part.mask)
             used, keep = a, None
             if state.noise is not None:
-                keep = _keep(state.noise, problem.dropout, work)
+                keep = factors(state.noise, problem.dropout, work)
                 used = a * keep
             grad_out = _rows(grad_outputs[part.at].to(work))
             grad = torch.bmm(grad_out, part.v.transpose(1, 2))
@@ -318,21 +319,6 @@ def _masks(
         lowest = torch.finfo(dtype).min / 2
         unseen = torch.zeros(seen.shape, dtype=dtype, device=device).masked_fill_(~seen, lowest)
     return mask.to(dtype), unseen
-
-
-def _noise(a: Tensor) -> Tensor:
-    """Draw a random 16-bit number for each element of ``a``, four at a time."""
-    drawn = torch.empty((a.numel() + 3) // 4, dtype=torch.int64, device=a.device)
-    drawn.random_(-(2**63), None)
-    return drawn.view(torch.int16)[: a.numel()].view(a.shape)
-
-
-def _keep(noise: Tensor, dropout: float, dtype: torch.dtype) -> Tensor:
-    """Return the factors of the weights: 0 where dropped, and 1 on average."""
-    kept = round((1 - dropout) * 2**16)  # of the numbers from -2**15 to 2**15 - 1
-    keep = torch.empty(noise.shape, dtype=dtype, device=noise.device)
-    torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)
-    return keep.mul_(2**16 / kept if kept else 0.0)
 
 
 def _rows(x: Tensor) -> Tensor:

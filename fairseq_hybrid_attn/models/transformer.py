@@ -28,6 +28,7 @@ from omegaconf import OmegaConf
 from torch import nn
 
 from ..attention import AttentionPlan, PatternedSelfAttention
+from ..attention.dropout import use_fast_dropout
 from ..errors import Faults, UserError
 from .config import PatternedTransformerConfig, nested_config, with_defaults
 
@@ -93,10 +94,12 @@ class PatternedTransformer(TransformerModelBase):
             decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
         )
         try:
-            return super().build_model(cfg, task)
+            model = super().build_model(cfg, task)
         except (ValueError, OSError) as error:
             # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
+        use_fast_dropout(model)
+        return model
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
         """Load weights; prune those of a larger model to the layers that are kept.

@@ -29,6 +29,10 @@ class Pattern(ABC):
     Patterns are immutable and hashable (frozen dataclasses), since masks are cached by pattern.
     """
 
+    def __init_subclass__(cls) -> None:
+        if "mask" in vars(cls):
+            raise TypeError(f"{cls.__name__} defines mask(); define allows(), which masks follow")
+
     @abstractmethod
     def allows(self, offset: Tensor) -> Tensor:
         """Return which offsets may be attended to.
@@ -65,6 +69,10 @@ class Band(Pattern):
     behind: int | None = None
     ahead: int | None = None
 
+    def __init_subclass__(cls) -> None:
+        # Fast ways of computing attention read the two numbers of a band.
+        raise TypeError(f"{cls.__name__}: subclass Pattern; a Band is its two numbers")
+
     def allows(self, offset: Tensor) -> Tensor:
         """-behind <= j - i <= ahead; shapes as in :meth:`Pattern.allows`."""
         allowed = torch.ones_like(offset, dtype=torch.bool)
@@ -83,6 +91,41 @@ def _within(bound: int) -> int:
 def sees_itself(pattern: Pattern) -> bool:
     """Whether a query may attend to its own key; then only padding can leave it without keys."""
     return bool(pattern.allows(torch.tensor(0)))
+
+
+@dataclass(frozen=True)
+class Causal(Pattern):
+    """Another pattern, without the keys after the query."""
+
+    pattern: Pattern
+
+    def allows(self, offset: Tensor) -> Tensor:
+        """Shapes as in :meth:`Pattern.allows`."""
+        return self.pattern.allows(offset) & (offset <= 0)
+
+
+def causal(pattern: Pattern) -> Pattern:
+    """Return a pattern without the keys after the query: under the causal mask of a decoder."""
+    if not isinstance(pattern, Band):
+        return Causal(pattern)
+    return Band(pattern.behind, 0 if pattern.ahead is None else min(pattern.ahead, 0))
+
+
+#: No text has as many positions.
+_LONGEST = 2**20
+
+
+@lru_cache(maxsize=256)
+def nearest_later_key(pattern: Pattern) -> int | None:
+    """Return how far ahead a query sees at least, if it sees any later key; None = causal."""
+    cpu = torch.device("cpu")
+    seen = [pattern.allows(torch.arange(1, _LONGEST, device=cpu)).nonzero().flatten() + 1]
+    # Small matrices as well, for rules that do not judge each offset by itself.
+    for n in range(2, 33):
+        i, j = pattern.mask(n, n, device=cpu).triu(1).nonzero(as_tuple=True)
+        seen.append(j - i)
+    offsets = torch.cat(seen)
+    return int(offsets.min()) if len(offsets) else None
 
 
 #: Every position (HySAN Eq. 4; MMA Eq. 8).
@@ -118,8 +161,19 @@ def mma_vocabulary(width: int) -> Vocabulary:
     return {"global": GLOBAL, "local": local(width), "forward": FUTURE, "backward": PAST}
 
 
+def mma_causal_vocabulary(width: int) -> Vocabulary:
+    """Return those of MMA's words that a language model can use, under its causal mask."""
+    return {"backward": PAST, "local": local_past(width)}
+
+
 def parse_patterns(
-    flag: str, value: str, vocabulary: Vocabulary, faults: Faults, *, hint: str = ""
+    flag: str,
+    value: str,
+    vocabulary: Vocabulary,
+    faults: Faults,
+    *,
+    hint: str = "",
+    decoder: bool = False,
 ) -> tuple[Pattern, ...]:
     """Read a comma list of a paper's words, for instance ``"global,fw,bw,l5"``.
 
@@ -127,6 +181,7 @@ def parse_patterns(
         flag: the flag that the list comes from, for messages.
         faults: receives a message for every wrong word.
         hint: added to the message about an unknown word.
+        decoder: refuse words whose pattern sees a later key.
 
     Returns:
         the patterns in the order written, without the wrong ones.
@@ -139,15 +194,21 @@ def parse_patterns(
     for word in words:
         family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()
         if word in vocabulary and not word.endswith("K"):
-            patterns.append(vocabulary[word])
+            pattern = vocabulary[word]
         elif number and f"{family}K" in vocabulary:
             if int(number) < 1:
                 faults.add(flag, value, f"{word!r} has width {number}; use 1 or more")
-            else:
-                patterns.append(vocabulary[f"{family}K"](int(number)))
+                continue
+            pattern = vocabulary[f"{family}K"](int(number))
         else:
             number_hint = " (K a whole number)" if "K" in choices else ""
             faults.add(
                 flag, value, f"{word!r} is not a pattern here; use {choices}{number_hint}{hint}"
             )
+            continue
+        if decoder and (ahead := nearest_later_key(pattern)):
+            faults.add(
+                flag, value, f"{word!r} sees {ahead} ahead of a position; a decoder must not"
+            )
+        patterns.append(pattern)
     return tuple(patterns)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from fairseq.modules import MultiheadAttention
 from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
+from ..patterns import PAST, causal, nearest_later_key
 from .paths import compute
 from .plan import AttentionPlan
-from .problem import AttentionProblem
+from .problem import AttentionProblem, Branch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,13 @@ class PatternedSelfAttention(MultiheadAttention):
         num_heads: h, a divisor of d.
         dropout: of the attention weights, drawn for each branch separately.
         q_noise, qn_block_size: quantisation noise of the projections, as in fairseq.
+
+    Raises:
+        ValueError: if a branch has patterns for another number of heads.
     """
+
+    #: Asked by the layers of ``torch.nn``.
+    batch_first = False
 
     def __init__(
         self,
@@ -64,6 +72,9 @@ class PatternedSelfAttention(MultiheadAttention):
             q_noise=q_noise,
             qn_block_size=qn_block_size,
         )
+        for branch in plan.branches:
+            if len(branch) not in (1, num_heads):
+                raise ValueError(f"a branch has {len(branch)} patterns, but {num_heads} heads")
         self.branches = plan.branches
         self.fusion = plan.fusion(embed_dim, num_heads, len(plan.branches))
         self.bias = plan.bias(embed_dim) if plan.bias is not None else None
@@ -79,11 +90,23 @@ class PatternedSelfAttention(MultiheadAttention):
         # Listeners stay with the original; a copy has none.
         return {**self.__dict__, "listeners": []}
 
+    def sees_future(self) -> str | None:
+        """Say what lets a position see a later one without a causal mask; None: nothing does.
+
+        The fusion is not looked into; it works at each position by itself.
+        """
+        for number, branch in enumerate(self.branches, 1):
+            for head, pattern in enumerate(branch, 1):
+                if ahead := nearest_later_key(pattern):
+                    where = f"branch {number}" + (f", head {head}" if len(branch) > 1 else "")
+                    return f"{where}: {pattern} sees {ahead} ahead of a position"
+        return None if self.bias is None else "its bias is computed from the whole sentence"
+
     def forward(
         self,
         query: Tensor,
-        key: Tensor | None,
-        value: Tensor | None,
+        key: Tensor,
+        value: Tensor,
         key_padding_mask: Tensor | None = None,
         incremental_state: dict | None = None,
         need_weights: bool = True,
@@ -91,50 +114,61 @@ class PatternedSelfAttention(MultiheadAttention):
         attn_mask: Tensor | None = None,
         before_softmax: bool = False,
         need_head_weights: bool = False,
+        *,
+        is_causal: bool = False,
+        average_attn_weights: bool = True,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend, with the signature that fairseq's layers call.
+        """Attend, with the arguments that the layers of fairseq and of ``torch.nn`` pass.
 
         Args:
             query: ``[n, b, d]``; ``key`` and ``value`` must be the same tensor.
             key_padding_mask: ``[b, n]``, non-zero = padding.
             incremental_state: holds the keys and values of earlier steps.
             need_weights: return the weights, averaged over the heads.
-            need_head_weights: return the weights of each head.
-            attn_mask: the causal mask of fairseq's decoder; not used, since the patterns
-                of a decoder are causal themselves.
+            need_head_weights: return the weights of each head, heads first (fairseq).
+            average_attn_weights: if False, return those of each head, sentences first (torch).
+            attn_mask: ``[n, n]``, the causal mask, or one that forbids nothing: bool (True =
+                forbidden) or 0 and -inf.  It is looked at, which a GPU waits for, unless
+                ``is_causal`` is set.
+            is_causal: leave the keys after the query out of every pattern.
 
         Returns:
-            output ``[n, b, d]`` and, if requested, weights ``[b, n, m]`` or
-            ``[h, b, n, m]``.
+            output ``[n, b, d]`` and, if requested, weights before dropout: ``[b, n, m]``,
+            ``[h, b, n, m]`` or ``[b, h, n, m]``; with several branches ``[l, ...]``.
 
         Raises:
-            ValueError: if the call is not self-attention, or if it needs the weights of
-                several branches (use ``record_attention``).
+            ValueError: for an argument that this module cannot honour.
         """
         if static_kv or before_softmax or key is not query or value is not query:
             raise ValueError(
                 "PatternedSelfAttention computes self-attention: query, key and value must "
                 "be the same tensor, static_kv and before_softmax False"
             )
-        need_weights = need_weights or need_head_weights
-        if need_weights and len(self.branches) > 1:
+        if query.dim() != 3 or query.size(2) != self.embed_dim:
             raise ValueError(
-                f"{len(self.branches)} branches have no single set of attention weights; "
-                "use record_attention() to get those of each"
+                f"query must have shape [n, b, {self.embed_dim}], not {list(query.shape)}"
             )
+        if attn_mask is not None and not is_causal:
+            is_causal = _forbids_the_future(attn_mask, query.size(0))
+        need_weights = need_weights or need_head_weights
         record = self.attend(
             query,
             key_padding_mask,
             incremental_state,
             need_weights=need_weights or bool(self.listeners),
             need_branches=bool(self.listeners),
+            is_causal=is_causal,
         )
         for listener in self.listeners:
             listener(record)
         if not need_weights:
             return record.output, None
-        weights = record.weights[0].transpose(0, 1)  # [h, b, n, m]
-        return record.output, weights if need_head_weights else weights.mean(dim=0)
+        weights = record.weights  # [l, b, h, n, m]
+        if need_head_weights:
+            weights = weights.transpose(1, 2)
+        elif average_attn_weights:
+            weights = weights.mean(dim=2)
+        return record.output, weights if len(self.branches) > 1 else weights[0]
 
     def attend(
         self,
@@ -144,6 +178,7 @@ class PatternedSelfAttention(MultiheadAttention):
         *,
         need_weights: bool = True,
         need_branches: bool = True,
+        is_causal: bool = False,
     ) -> AttentionRecord:
         """Attend and return all intermediate results; arguments as for :meth:`forward`.
 
@@ -151,6 +186,10 @@ class PatternedSelfAttention(MultiheadAttention):
         branches with known shares are added up before they are multiplied with the values, and
         their outputs are never computed.
         """
+        if is_causal and self.bias is not None:
+            raise ValueError(
+                "this attention's bias is computed from the whole sentence: no causal mask"
+            )
         n, b, d = hidden.shape
         unscaled = self.q_proj(hidden)
         queries = unscaled * self.scaling
@@ -170,7 +209,7 @@ class PatternedSelfAttention(MultiheadAttention):
                 q=self._split_heads(queries),
                 k=k,
                 v=v,
-                branches=self.branches,
+                branches=_without_future(self.branches) if is_causal else self.branches,
                 key_padding=key_padding,
                 bias=bias,
                 dropout=self.dropout_module.p if active else 0.0,
@@ -213,3 +252,27 @@ class PatternedSelfAttention(MultiheadAttention):
         saved = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding}
         self._set_input_buffer(incremental_state, saved)
         return k, v, key_padding
+
+
+@lru_cache(maxsize=256)
+def _without_future(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
+    return tuple(tuple(map(causal, branch)) for branch in branches)
+
+
+def _forbids_the_future(mask: Tensor, n: int) -> bool:
+    """Return True for the causal mask, and False for one that forbids nothing.
+
+    Raises:
+        ValueError: for any other mask.
+    """
+    # Nothing is left of a weight after -1e4, which fairseq's layers write in half precision.
+    forbidden = mask if mask.dtype == torch.bool else mask <= -1e4
+    if mask.shape == (n, n) and (mask.dtype == torch.bool or bool(((mask == 0) | forbidden).all())):
+        if not forbidden.any():
+            return False
+        if forbidden.equal(~PAST.mask(n, n, device=mask.device)):
+            return True
+    raise ValueError(
+        f"attn_mask {list(mask.shape)} is not the causal mask of {n} positions; which keys a "
+        "position sees is said by the plan's patterns, which keys are padding by key_padding_mask"
+    )

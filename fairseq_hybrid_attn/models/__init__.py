@@ -7,8 +7,17 @@ class loads a checkpoint of any architecture with ``from_pretrained``, as fairse
 
 from .hybrid_gate import HybridGate
 from .hysan import HySAN
+from .lm import HySANLanguageModel, MMALanguageModel
 from .localness import Localness
 from .lstm_on_top import LSTMOnTop
 from .mma import MMA
 
-__all__ = ["MMA", "HySAN", "HybridGate", "LSTMOnTop", "Localness"]
+__all__ = [
+    "MMA",
+    "HySAN",
+    "HySANLanguageModel",
+    "HybridGate",
+    "LSTMOnTop",
+    "Localness",
+    "MMALanguageModel",
+]

@@ -64,35 +64,38 @@ class HySAN(PatternedTransformer):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each layer the branches of its side (Eq. 12) and their fusion (Eq. 13)."""
-        encoder = parse_patterns("--encoder-branches", cfg.encoder_branches, HYSAN_ENCODER, faults)
-        decoder = parse_patterns(
-            "--decoder-branches",
-            cfg.decoder_branches,
-            HYSAN_DECODER,
-            faults,
-            hint="; a decoder must not see the future, so global and bw are for the encoder",
-        )
-        for flag, value, patterns in (
-            ("--encoder-branches", cfg.encoder_branches, encoder),
-            ("--decoder-branches", cfg.decoder_branches, decoder),
-        ):
-            if len(set(patterns)) < len(patterns):
-                faults.add(flag, value, "name each branch once")
-        fusion = _fusion(cfg, faults)
+        fusion = read_fusion(cfg, faults, ("encoder", "decoder"))
         return Plans(
-            encoder=(AttentionPlan.of_branches(encoder, fusion),) * cfg.encoder.layers,
-            decoder=(AttentionPlan.of_branches(decoder, fusion),) * cfg.decoder.layers,
+            encoder=branch_plans(cfg, "encoder", fusion, faults),
+            decoder=branch_plans(cfg, "decoder", fusion, faults),
         )
 
 
-def _fusion(cfg, faults: Faults):
+def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan, ...]:
+    """Plan the branches of ``--encoder-branches`` or ``--decoder-branches`` for every layer."""
+    flag, value, decoder = f"--{side}-branches", getattr(cfg, f"{side}_branches"), side == "decoder"
+    patterns = parse_patterns(
+        flag,
+        value,
+        HYSAN_DECODER if decoder else HYSAN_ENCODER,
+        faults,
+        hint="; a decoder must not see the future" if decoder else "",
+        decoder=decoder,
+    )
+    if len(set(patterns)) < len(patterns):
+        faults.add(flag, value, "name each branch once")
+    return (AttentionPlan.of_branches(patterns, fusion),) * getattr(cfg, side).layers
+
+
+def read_fusion(cfg, faults: Faults, sides: tuple[str, ...]):
+    """Return the fusion of ``--branch-fusion`` for models with these sides."""
     if cfg.branch_fusion not in FUSIONS:
         faults.add("--branch-fusion", cfg.branch_fusion, f"use one of {', '.join(FUSIONS)}")
         return Sum
     fusion = FUSIONS[cfg.branch_fusion]
     if fusion is not GatedSum:
         return fusion
-    for side in ("encoder", "decoder"):
+    for side in sides:
         width = getattr(cfg, side).embed_dim
         if cfg.squeeze_ratio < 1 or width % cfg.squeeze_ratio:
             faults.add(

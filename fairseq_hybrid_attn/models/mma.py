@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from ..attention import AttentionPlan
 from ..errors import Faults
-from ..patterns import mma_vocabulary, parse_patterns
+from ..patterns import Vocabulary, mma_vocabulary, parse_patterns
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -43,22 +43,22 @@ class MMA(PatternedTransformer):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each encoder layer its pattern (Eq. 7-11)."""
-        if cfg.local_window < 1:
-            faults.add("--local-window", cfg.local_window, "use 1 or more")
-        patterns = parse_patterns(
-            "--head-patterns", cfg.head_patterns, mma_vocabulary(cfg.local_window), faults
-        )
-        heads = cfg.encoder.attention_heads
-        if not patterns or heads % len(patterns):
-            if patterns:
-                faults.add(
-                    "--head-patterns",
-                    cfg.head_patterns,
-                    f"{len(patterns)} patterns cannot share {heads} heads equally "
-                    "(--encoder-attention-heads)",
-                )
-            return Plans(encoder=())
-        return Plans(encoder=(AttentionPlan.of_heads(patterns, heads),) * cfg.encoder.layers)
+        return Plans(encoder=head_plans(cfg, "encoder", mma_vocabulary(cfg.local_window), faults))
+
+
+def head_plans(cfg, side: str, vocabulary: Vocabulary, faults: Faults) -> tuple[AttentionPlan, ...]:
+    """Plan the heads of ``--head-patterns`` for every layer of a side."""
+    if cfg.local_window < 1:
+        faults.add("--local-window", cfg.local_window, "use 1 or more")
+    flag, value, heads = "--head-patterns", cfg.head_patterns, getattr(cfg, side).attention_heads
+    patterns = parse_patterns(flag, value, vocabulary, faults, decoder=side == "decoder")
+    if not patterns:
+        return ()
+    if heads % len(patterns):
+        problem = f"{len(patterns)} patterns cannot share {heads} heads equally"
+        faults.add(flag, value, f"{problem} (--{side}-attention-heads)")
+        return ()
+    return (AttentionPlan.of_heads(patterns, heads),) * getattr(cfg, side).layers
 
 
 _IWSLT = {

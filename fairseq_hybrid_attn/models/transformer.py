@@ -41,13 +41,11 @@ class Plans:
     decoder: tuple[AttentionPlan, ...] | None = None
 
 
-class PatternedTransformer(TransformerModelBase):
-    """Base of the models of this package."""
+class PlannedModel:
+    """What translation and language models share: their settings become plans, and plans a model.
 
-    @classmethod
-    def add_args(cls, parser):
-        """Make flags from the flat dataclass, not from fairseq's nested one."""
-        super(TransformerModelBase, cls).add_args(parser)
+    A subclass names fairseq's class after this one among its bases, which builds the model.
+    """
 
     @classmethod
     def plan(cls, cfg: TransformerConfig, faults: Faults) -> Plans:
@@ -109,14 +107,23 @@ class PatternedTransformer(TransformerModelBase):
         place in the trained model.  Weights that are already pruned stay as they are.
         """
         pruning, needed = OmegaConf.create({"_name": type(self).__name__}), False
-        for side in ("encoder", "decoder"):
+        for side in ("encoder", "decoder") if hasattr(self, "encoder") else ("decoder",):
             matches = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in state_dict)
             present = sorted({int(match[1]) for match in matches if match})
-            kept = _layer_numbers(getattr(self.cfg, side).layers_to_keep)
+            kept = _layer_numbers(getattr(getattr(self, side).cfg, side).layers_to_keep)
             prune = bool(kept) and len(present) > len(kept)
             needed |= prune
             pruning[f"{side}_layers_to_keep"] = ",".join(map(str, kept if prune else present))
         return super().load_state_dict(state_dict, strict, model_cfg=pruning if needed else None)
+
+
+class PatternedTransformer(PlannedModel, TransformerModelBase):
+    """Base of the models of this package."""
+
+    @classmethod
+    def add_args(cls, parser):
+        """Make flags from the flat dataclass, not from fairseq's nested one."""
+        super(TransformerModelBase, cls).add_args(parser)
 
     @classmethod
     def encoder_type(cls, cfg: TransformerConfig) -> type[TransformerEncoderBase]:
@@ -164,16 +171,32 @@ class PatternedEncoderLayer(TransformerEncoderLayerBase):
 
 
 class PatternedDecoder(TransformerDecoderBase):
-    """fairseq's decoder with a causal plan for each layer (``cfg.plans.decoder``)."""
+    """fairseq's decoder with a causal plan for each layer (``cfg.plans.decoder``).
+
+    Raises:
+        ValueError: if the self-attention of a layer sees the future, whoever planned it.
+    """
 
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):
         self._plans = iter(cfg.plans.decoder)
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
+        planned = 0
+        for number, layer in enumerate(self.layers, 1):
+            for module in layer.modules():
+                if isinstance(module, PatternedSelfAttention):
+                    planned += 1
+                    if fault := module.sees_future():
+                        raise ValueError(f"decoder layer {number}, {fault}; a decoder must not")
+        self._all_causal = planned == len(self.layers)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrapped(PatternedDecoderLayer(cfg, next(self._plans), no_encoder_attn), cfg)
 
-    def extract_features(self, prev_output_tokens, encoder_out, *args, **kwargs):
+    def buffered_future_mask(self, tensor):
+        """Return no mask if all layers are causal by themselves; fairseq's holds n^2 numbers."""
+        return None if self._all_causal else super().buffered_future_mask(tensor)
+
+    def extract_features(self, prev_output_tokens, encoder_out=None, *args, **kwargs):
         """Return fairseq's features.
 
         Raises:

@@ -13,12 +13,14 @@ from omegaconf import OmegaConf
 import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.models.config import nested_config
 
-#: Every architecture of this package.
-ARCHITECTURES = sorted(
+_OURS = sorted(
     name
     for name, model in MODEL_REGISTRY.items()
     if model.__module__.startswith("fairseq_hybrid_attn")
 )
+#: Every architecture of this package that translates, and every language model.
+ARCHITECTURES = [name for name in _OURS if issubclass(MODEL_REGISTRY[name], TransformerModelBase)]
+LANGUAGE_MODELS = [name for name in _OURS if name not in ARCHITECTURES]
 PAD, EOS = 1, 2
 
 TINY = {
@@ -32,6 +34,21 @@ TINY = {
     "dropout": 0.0,
     "max_source_positions": 64,
     "max_target_positions": 64,
+}
+
+#: Likewise for language models, whose limits come from the task.
+TINY_LM = {
+    "decoder_embed_dim": 16,
+    "decoder_input_dim": 16,
+    "decoder_output_dim": 16,
+    "decoder_ffn_embed_dim": 32,
+    "decoder_layers": 2,
+    "decoder_attention_heads": 4,
+    "dropout": 0.0,
+    "max_target_positions": 64,
+    "tokens_per_sample": 64,
+    "add_bos_token": False,
+    "tpu": False,
 }
 
 PRENORM = {"encoder_normalize_before": True, "decoder_normalize_before": True}
@@ -98,6 +115,14 @@ def build_tiny(name: str, **settings):
     arch, own = CONFIGURATIONS[name]
     torch.manual_seed(0)
     return build(arch, **{**TINY, **own, **settings})
+
+
+def build_language_model(arch: str, **settings):
+    """Build a language model, ours or fairseq's, at a tiny size and in evaluation mode."""
+    torch.manual_seed(0)
+    cfg = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch](**{**TINY_LM, **settings}))
+    cfg._name = arch
+    return build_model(cfg, task_of()).eval()
 
 
 def build_stock(**settings):

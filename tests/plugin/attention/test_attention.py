@@ -115,26 +115,113 @@ def test_attention_dropout_is_for_training():
     assert not call(module, x).equal(call(module, x))
 
 
-def test_weights_are_of_one_branch_and_of_self_attention():
-    """As fairseq returns them."""
-    x, _ = padded()
-    module = attention(PLANS["heads"])
-    _, mean = module(x, x, x, need_weights=True)
-    _, heads = module(x, x, x, need_head_weights=True)
-    assert mean.shape == (3, 6, 6) and heads.shape == (H, 3, 6, 6)
-    torch.testing.assert_close(heads.mean(0), mean)
-    (weights,) = module.attend(x, None, need_weights=True).weights
-    torch.testing.assert_close(heads, weights.transpose(0, 1))
-    with pytest.raises(ValueError, match="record_attention"):
-        attention(PLANS["sum"])(x, x, x, need_weights=True)
-    for key, value, more in (
-        (x.clone(), x, {}),
-        (x, x.clone(), {}),
-        (x, x, {"static_kv": True}),
-        (x, x, {"before_softmax": True}),
+def test_weights_have_the_shapes_that_fairseq_and_torch_return():
+    """With a dimension before them for several branches."""
+    x, padding = padded()
+    for name, branches in (("heads", ()), ("gated", (4,)), ("sum", (4,)), ("query-gate", (2,))):
+        module = attention(PLANS[name])
+        weights = module.attend(x, padding).weights  # [l, b, h, n, m]
+        for how, expected in (
+            ({}, weights.mean(2)),
+            ({"need_head_weights": True, "need_weights": False}, weights.transpose(1, 2)),
+            ({"average_attn_weights": False}, weights),
+        ):
+            _, found = module(x, x, x, key_padding_mask=padding, **how)
+            torch.testing.assert_close(found, expected if branches else expected[0])
+            assert found.shape[: len(branches)] == branches
+        assert module(x, x, x, need_weights=False, average_attn_weights=False)[1] is None
+
+
+def test_what_self_attention_cannot_do_is_refused():
+    module, (x, _) = attention(PLANS["heads"]), padded()
+    local_mask = ~local(2).mask(6, 6)
+    for (key, value), said, more in (
+        ((x.clone(), x), "same tensor", {}),
+        ((x, x.clone()), "same tensor", {}),
+        ((None, None), "same tensor", {}),
+        ((x, x), "static_kv", {"static_kv": True}),
+        ((x, x), "before_softmax", {"before_softmax": True}),
+        ((x, x), "plan's patterns", {"attn_mask": local_mask}),
+        ((x, x), "plan's patterns", {"attn_mask": torch.rand(6, 6)}),
+        ((x, x), "plan's patterns", {"attn_mask": torch.full((6, 6), math.nan)}),
+        ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(7, 7)}),
+        ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(6, 6).expand(3 * H, 6, 6)}),
     ):
-        with pytest.raises(ValueError, match="same tensor"):
-            module(x, key, value, need_weights=False, **more)
+        with pytest.raises(ValueError, match=said):
+            module(x, key, value, **more)
+    for wrong in (x[:, 0], x[..., :4]):
+        with pytest.raises(ValueError, match="shape"):
+            module(wrong, wrong, wrong)
+    with pytest.raises(ValueError, match="3 patterns, but 4 heads"):
+        attention(AttentionPlan.of_heads((GLOBAL, PAST, FUTURE), H))
+
+
+CAUSAL = ~PAST.mask(6, 6)
+MASKS = {
+    "bool": {"attn_mask": CAUSAL},
+    "infinite": {"attn_mask": torch.zeros(6, 6).masked_fill(CAUSAL, -math.inf)},
+    "of fairseq's layers": {"attn_mask": torch.zeros(6, 6).masked_fill(CAUSAL, -1e4)},
+    "hint": {"attn_mask": torch.zeros(6, 6).masked_fill(CAUSAL, -math.inf), "is_causal": True},
+    "no mask": {"is_causal": True},
+}
+
+
+@each_plan
+def test_the_causal_mask_is_honoured_over_every_plan(name):
+    """As the definition without the later keys; a bias of whole sentences is refused."""
+    module, (x, padding) = attention(PLANS[name]), padded()
+    nothing = {"attn_mask": torch.zeros(6, 6)}
+    expected = module(x, x, x, key_padding_mask=padding)
+    torch.testing.assert_close(module(x, x, x, key_padding_mask=padding, **nothing), expected)
+    if module.bias is not None:
+        with pytest.raises(ValueError, match="bias"):
+            module(x, x, x, **MASKS["bool"])
+        return
+    # A softmax without the later keys is one over all keys, its weights divided anew.
+    weights = module.attend(x, padding).weights
+    weights = weights.masked_fill(CAUSAL, 0)
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
+    values = module.v_proj(x).view(6, 3, H, D // H)
+    branches = torch.einsum("lbhnm,mbhc->lnbhc", weights, values).reshape(-1, 6, 3, D)
+    fused, _ = module.fusion(branches, x, module.q_proj(x) * module.scaling)
+    for how in MASKS.values():
+        with record_attention(module) as records:
+            y, _ = module(x, x, x, key_padding_mask=padding, **how)
+        torch.testing.assert_close(records[""][0].weights, weights)
+        torch.testing.assert_close(y, module.out_proj(fused))
+        torch.testing.assert_close(
+            module(x, x, x, key_padding_mask=padding, need_weights=False, **how)[0], y
+        )
+
+
+def test_layers_of_torch_take_it_for_their_own_attention():
+    """In training and evaluation, with torch's causal mask; all-global is torch's attention."""
+    x, padding = padded()
+    n, mask = 6, nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.float64)
+    stock = nn.TransformerEncoderLayer(D, H, dim_feedforward=16, dropout=0.0).double()
+    ours, own = copy.deepcopy(stock), stock.self_attn
+    ours.self_attn = attention(PLANS["global"])
+    weights = dict(zip(("q_proj", "k_proj", "v_proj"), own.in_proj_weight.chunk(3), strict=True))
+    biases = dict(zip(("q_proj", "k_proj", "v_proj"), own.in_proj_bias.chunk(3), strict=True))
+    state = {f"{name}.weight": weight for name, weight in weights.items()}
+    state |= {f"{name}.bias": bias for name, bias in biases.items()}
+    state |= {f"out_proj.{name}": weight for name, weight in own.out_proj.state_dict().items()}
+    ours.self_attn.load_state_dict(state)
+    for training in (True, False):
+        for settings in (
+            {},
+            {"src_key_padding_mask": padding},
+            {"src_mask": mask},
+            {"src_mask": mask, "is_causal": True},
+        ):
+            found, expected = (layer.train(training)(x, **settings) for layer in (ours, stock))
+            torch.testing.assert_close(found, expected)
+    decoder = nn.TransformerDecoderLayer(D, H, dim_feedforward=16, dropout=0.0).double()
+    decoder.self_attn = attention(PLANS["gated"])
+    stack = nn.TransformerDecoder(decoder, 2)
+    other = torch.cat([x[: n - 1], x[n - 1 :] + 1])
+    one, two = (stack(y, x, tgt_mask=mask, tgt_is_causal=True) for y in (x, other))
+    torch.testing.assert_close(one[:-1], two[:-1])
 
 
 @each_plan

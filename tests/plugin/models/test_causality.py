@@ -1,0 +1,168 @@
+"""No output of a decoder depends on a later word: in every architecture, at every position."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import pytest
+import torch
+from fairseq.modules.transformer_layer import TransformerDecoderLayerBase
+from models import (
+    ARCHITECTURES,
+    LANGUAGE_MODELS,
+    PAD,
+    TINY,
+    build,
+    build_language_model,
+    build_tiny,
+)
+from torch import nn
+
+from fairseq_hybrid_attn import patterns
+from fairseq_hybrid_attn.attention import AttentionPlan
+from fairseq_hybrid_attn.attention.fusion import Sum
+from fairseq_hybrid_attn.attention.gaussian import GaussianBias
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.models import MMA, HySAN
+from fairseq_hybrid_attn.models.transformer import PatternedDecoder, Plans
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST, Pattern, local, local_past
+
+PREFIX = [2, 5, 6, 7, 8, 9, 10, 11, 4]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES + LANGUAGE_MODELS)
+def test_no_output_moves_when_a_later_word_changes(arch, double_softmax):
+    """All later words are replaced, by others or by padding; at once and step by step."""
+    model = (build_language_model if arch in LANGUAGE_MODELS else partial(build, **TINY))(arch)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    decode, n = model.double().decoder, len(PREFIX)
+    rows = torch.tensor([PREFIX] * (2 * n))  # rows t and n + t keep the words up to t
+    for t in range(n):
+        rows[t, t + 1 :] = (rows[t, t + 1 :] + 3) % 12 + 4
+        rows[n + t, t + 1 :] = PAD
+    sources = torch.tensor([[5, 6, 7, 2]]).expand(2 * n, -1)
+    seen = model.encoder(sources) if arch in ARCHITECTURES else None
+    whole, state = decode(rows, encoder_out=seen)[0], {}
+    steps = [
+        decode(rows[:, :length], encoder_out=seen, incremental_state=state)[0][:, -1]
+        for length in range(1, n + 1)
+    ]
+    for outputs in (whole, torch.stack(steps, dim=1)):
+        for row in range(2 * n):
+            t = row % n
+            same = partial(torch.testing.assert_close, rtol=0, atol=1e-10)
+            same(outputs[row, : t + 1], whole[n - 1, : t + 1])
+            if t < n - 1:
+                assert not torch.allclose(outputs[row, t + 1], whole[n - 1, t + 1])
+
+
+@dataclass(frozen=True)
+class EveryThird(Pattern):
+    """A user's pattern; sees the future if ``both``."""
+
+    both: bool
+
+    def allows(self, offset):
+        return (offset % 3 == 0) & (self.both | (offset <= 0))
+
+
+@dataclass(frozen=True)
+class FarAhead(Pattern):
+    """Sees the future only in texts of more than 900 words."""
+
+    def allows(self, offset):
+        return (offset <= 0) | (offset > 900)
+
+
+@dataclass(frozen=True)
+class Nearest(Pattern):
+    """Not a rule for each offset: looks at how many there are."""
+
+    def allows(self, offset):
+        return offset < min(8, len(offset)) // 3
+
+
+FUTURES = {
+    "both": (EveryThird(True), "EveryThird(both=True) sees 3 ahead"),
+    "far": (FarAhead(), "FarAhead() sees 901 ahead"),
+    "nearest": (Nearest(), "Nearest() sees 1 ahead"),
+    "global": (GLOBAL, "Band(behind=None, ahead=None) sees 1 ahead"),
+    "shifted": (patterns.Band(2, 7), "Band(behind=2, ahead=7) sees 1 ahead"),
+}
+
+
+def refusal(function, *args, **settings) -> str:
+    with pytest.raises(ValueError) as error:
+        function(*args, **settings)
+    return str(error.value)
+
+
+def test_a_word_that_sees_the_future_is_refused_for_decoders(monkeypatch):
+    """By its name and that of its flag, with the other faults."""
+    monkeypatch.setitem(patterns.HYSAN_DECODER, "past3", EveryThird(False))
+    monkeypatch.setitem(patterns.HYSAN_DECODER, "aK", lambda k: patterns.Band(k, k))
+    assert build_tiny("hysan-gated", decoder_branches="past3,fw")
+    message = refusal(build_tiny, "hysan-gated", decoder_branches="fw,a2", branch_fusion="max")
+    assert "--decoder-branches fw,a2: 'a2' sees 1 ahead of a position" in message
+    assert "--branch-fusion max" in message
+    for word, (pattern, _) in FUTURES.items():
+        monkeypatch.setitem(patterns.HYSAN_DECODER, word, pattern)
+        for make, name in ((build_tiny, "hysan-gated"), (build_language_model, LANGUAGE_MODELS[0])):
+            assert repr(word) in refusal(make, name, decoder_branches=f"fw,{word}")
+
+
+@pytest.mark.parametrize("name", FUTURES)
+def test_a_plan_that_sees_the_future_is_refused_wherever_it_comes_from(name, monkeypatch):
+    """Plans of a model of one's own, a pattern for each head, a decoder built directly."""
+    pattern, said = FUTURES[name]
+    for plan, where in (
+        (AttentionPlan.of_branches((PAST, pattern), Sum), f"branch 2: {said}"),
+        (AttentionPlan(branches=((PAST, PAST, pattern, PAST),)), f"branch 1, head 3: {said}"),
+    ):
+        plans = Plans(decoder=(AttentionPlan(branches=((local_past(1),),)), plan))
+        monkeypatch.setattr(MMA, "plan", lambda cfg, faults, plans=plans: plans)
+        message = refusal(build_tiny, "mma")
+        assert "transformer_mma cannot be built" in message
+        assert f"decoder layer 2, {where}" in message
+        model = build_tiny("hysan-gated")
+        cfg = model.cfg
+        cfg.plans = plans
+        arguments = (cfg, model.decoder.dictionary, model.decoder.embed_tokens)
+        assert f"decoder layer 2, {where}" in refusal(PatternedDecoder, *arguments)
+
+
+def test_a_bias_of_whole_sentences_is_refused_for_decoders(monkeypatch):
+    bias = partial(GaussianBias, predict_centre=True, window=None)
+    plan = AttentionPlan(branches=((PAST,),), bias=bias)
+    monkeypatch.setattr(HySAN, "plan", lambda cfg, faults: Plans(decoder=(plan,) * 2))
+    with pytest.raises(UserError, match="decoder layer 1, its bias"):
+        build_tiny("hysan-gated")
+
+
+def test_layers_that_need_the_causal_mask_get_it():
+    """A decoder with plans whose subclass puts fairseq's own layer between."""
+    stock = iter((True, False))
+
+    class Mixed(PatternedDecoder):
+        def build_decoder_layer(self, cfg, no_encoder_attn=False):
+            kind = TransformerDecoderLayerBase if next(stock) else super().build_decoder_layer
+            return kind(cfg, no_encoder_attn)
+
+    model = build_tiny("hysan-gated")
+    mixed = Mixed(model.cfg, model.decoder.dictionary, model.decoder.embed_tokens).eval().double()
+    seen = model.double().encoder(torch.tensor([[5, 6, 2]]))
+    one, other = (torch.tensor([[2, 5, 6, last]]) for last in (7, 8))
+    one, other = (mixed(prefix, encoder_out=seen)[0] for prefix in (one, other))
+    torch.testing.assert_close(one[:, :3], other[:, :3])
+    assert model.decoder.buffered_future_mask(one) is None
+
+
+def test_patterns_are_functions_of_the_offset():
+    """A mask of one's own, or other rules for a band, would not be asked by the fast paths."""
+    with pytest.raises(TypeError, match="allows"):
+        type("Own", (Pattern,), {"mask": lambda self, queries, keys, device=None: None})
+    with pytest.raises(TypeError, match="subclass Pattern"):
+        type("Own", (patterns.Band,), {})
+    assert patterns.causal(local(3)) == local_past(3) and patterns.causal(GLOBAL) == PAST
+    assert not patterns.causal(EveryThird(True)).mask(9, 9).triu(1).any()
+    assert patterns.nearest_later_key(patterns.causal(FarAhead())) is None

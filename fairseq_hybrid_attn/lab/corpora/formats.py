@@ -1,6 +1,7 @@
 """Read text from the formats in which corpora come: archives and SGML test sets.
 
-Archives are streamed line by line, never unpacked.
+Archives are streamed line by line, never unpacked; a test set alone is held in memory.  Those that
+expand to more than any text are refused (see ``files/text.py``).
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple
 
 from ...errors import UserError
-from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
+from ..files.text import (
+    DAMAGED,
+    LONGEST,
+    ParallelWriter,
+    decoded,
+    expansion_limit,
+    refuse_expansion,
+    require_equal,
+)
 from .definition import Corpus
 
 #: What reading a damaged or cut-off archive raises.
@@ -25,8 +34,10 @@ _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
     NotImplementedError,  # zipfile: an unknown compression method
-    RuntimeError,  # zipfile: encrypted
+    RuntimeError,  # zipfile: encrypted; tarfile: headers nested too deeply
 )
+#: tarfile holds all headers of an archive in memory, and every name in one piece.
+_MOST_FILES, _LARGEST_PIECE = 10_000, 1 << 16
 
 
 def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
@@ -36,7 +47,7 @@ def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
     before the next file.
     """
     with _telling_damage(archive), open(archive, "rb") as stream:
-        for path, file in _files(stream):
+        for path, file in _files(stream, archive):
             yield PurePosixPath(path).name, _lines(file, archive, path)
 
 
@@ -70,7 +81,7 @@ def _telling_damage(archive: Path) -> Iterator[None]:
         raise UserError(f"{archive} cannot be read: {error.strerror or error}") from error
 
 
-def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
+def _files(stream: io.BufferedReader, path: Path) -> Iterator[tuple[str, BinaryIO]]:
     """Yield path and content of every file in a tar or zip archive."""
     start = stream.peek(2)[:2]
     if start == b"PK":
@@ -81,20 +92,44 @@ def _files(stream: io.BufferedReader) -> Iterator[tuple[str, BinaryIO]]:
                         yield item.filename, file
         return
     content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
-    # "r|" only reads forward: going back in a compressed file means starting over.
-    with tarfile.open(fileobj=content, mode="r|") as archive:
-        for item in archive:
-            if item.isfile():
+    forward = _Forward(content, path)
+    with tarfile.open(fileobj=forward, mode="r:") as archive:
+        for number, item in enumerate(archive):
+            if number == _MOST_FILES:
+                raise UserError(f"{path} has more than {_MOST_FILES:,} files; no corpus does")
+            if item.isfile() and not item.issparse():
                 yield item.name, archive.extractfile(item)
         # Read on to the end, where the checksum is.
-        while content.read(1 << 20):
+        while forward.read(_LARGEST_PIECE):
             pass
+
+
+class _Forward:
+    """What tarfile may read of an archive: onwards, to a limit, and little at a time."""
+
+    def __init__(self, file: BinaryIO, path: Path):
+        self.file, self.path, self.limit = file, path, expansion_limit(path)
+        self.tell = file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > _LARGEST_PIECE:
+            raise UserError(f"{self.path} is damaged: it has a header of {size:,} bytes")
+        self._check(self.file.tell())
+        return self.file.read(size)
+
+    def seek(self, place: int) -> None:
+        self._check(place)  # first, since all that is skipped is unpacked
+        self.file.seek(place)
+
+    def _check(self, place: int) -> None:
+        if place > self.limit:
+            refuse_expansion(self.path, self.limit)
 
 
 def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
     # A separate generator, whose errors do not pass through contents().
     with _telling_damage(archive):
-        yield from decoded(file, f"{archive}: {path}")
+        yield from decoded(file, f"{archive}: {path}", expansion_limit(archive))
 
 
 def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> ParallelWriter:
@@ -177,7 +212,7 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
     It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  So only the
     tags ``doc`` and ``seg`` are parsed, and only the entities of XML are replaced.
     """
-    text = "\n".join(lines)
+    text = "\n".join(_of_a_test_set(lines, place))
     found: list[Segment] = []
     document, number, start = "", None, 0
     for tag in _TAG.finditer(text):
@@ -207,6 +242,15 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
     if not found:
         raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
     return found
+
+
+def _of_a_test_set(lines: Iterable[str], place: str) -> Iterator[str]:
+    size = 0
+    for line in lines:
+        size += len(line) + 1
+        if size > LONGEST:
+            raise UserError(f"{place} is longer than {LONGEST >> 20} MiB; no test set is")
+        yield line
 
 
 def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:

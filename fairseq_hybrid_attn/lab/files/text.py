@@ -2,6 +2,9 @@ r"""Reading and writing text: UTF-8, one sentence a line, lines end at ``\n`` or
 
 ``str.splitlines`` would split at other characters too, such as U+2028, which occur within
 sentences of real corpora.
+
+A small archive may hold gigabytes (a "bomb").  So lines and expansion have limits, far above those
+of real text: its sentences are below 1 MiB, and it compresses to a tenth at best.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ import gzip
 import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, NoReturn, TextIO
 
 from ...errors import UserError
 
@@ -20,12 +24,39 @@ from ...errors import UserError
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
-def decoded(stream: Iterable[bytes], place: object, first: int = 1) -> Iterator[str]:
+#: Bytes of a line, or of a test set, which are held in memory.
+LONGEST = 16 << 20
+#: How many times its own size an archive may expand to, if that is above ``SMALL`` bytes.
+EXPANSION, SMALL = 100, 64 << 20
+
+
+def expansion_limit(path: Path) -> int:
+    """To how many bytes an archive, or one of its files, may expand."""
+    return max(SMALL, EXPANSION * path.stat().st_size)
+
+
+def refuse_expansion(place: object, limit: int) -> NoReturn:
+    raise UserError(
+        f"{place} expands to more than {limit >> 20:,} MiB ({EXPANSION} times the archive's size, "
+        f"or {SMALL >> 20} MiB): no real text does; if yours does, unpack it and compress it anew"
+    )
+
+
+def decoded(stream: BinaryIO, place: object, limit: int | None = None) -> Iterator[str]:
     """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
-    For messages, ``place`` is the location of the lines, ``first`` the number of the first.
+    ``place`` is the location of the lines, for messages; ``limit`` how many bytes they may have.
     """
-    for number, line in enumerate(stream, first):
+    size = 0
+    for number, line in enumerate(iter(partial(stream.readline, LONGEST + 1), b""), 1):
+        size += len(line)
+        if len(line) > LONGEST:
+            raise UserError(
+                f"{place}, line {number}: longer than {LONGEST >> 20} MiB; it is not a text of "
+                "one sentence a line"
+            )
+        if limit is not None and size > limit:
+            refuse_expansion(place, limit)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -41,8 +72,12 @@ def decoded(stream: Iterable[bytes], place: object, first: int = 1) -> Iterator[
 def lines(path: Path) -> Iterator[str]:
     """Read the lines of a text file, which may be a ``.gz``."""
     try:
-        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
-            yield from decoded(file, path)
+        if path.suffix == ".gz":
+            with gzip.open(path) as file:
+                yield from decoded(file, path, expansion_limit(path))
+        else:
+            with open(path, "rb") as file:
+                yield from decoded(file, path)
     except DAMAGED as error:
         raise UserError(f"{path} is damaged or cut off") from error
     except OSError as error:
@@ -85,9 +120,10 @@ def writing(path: Path) -> TextIO:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def write_lines(path: Path, content: Iterable[str]) -> None:
+def write_lines(path: Path, content: Iterable[str]) -> int:
+    """Write lines; return how many."""
     with writing(path) as file:
-        file.writelines(f"{line}\n" for line in content)
+        return sum(file.write(f"{line}\n") > 0 for line in content)
 
 
 class ParallelWriter(contextlib.ExitStack):

@@ -11,9 +11,10 @@ import re
 import xml.sax.saxutils
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from ....errors import UserError
-from ...files.text import lines, require_equal
+from ...files.text import lines, pairs, require_equal, write_lines
 from ..definition import Corpus
 from ..formats import contents, part_writer
 
@@ -23,40 +24,43 @@ _ABOUT = re.compile("<(url|talkid|keywords|speaker|reviewer|translator)[ >]|</?d
 _TAGS = re.compile("</?(title|description)>")
 _SEGMENT = re.compile(r'<seg id="[0-9]*">\s*(.*?)\s*</seg>')
 
-#: (Set, language) -> its sentences; or the pattern that its file's name matches.
-Texts = dict[tuple[str, str], list[str]]
+#: (Set, language) -> where its sentences are, and how many; or what its file's name matches.
+Texts = dict[tuple[str, str], tuple[Path, int]]
 Patterns = dict[tuple[str, str], str]
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
-    pair = "-".join(corpus.languages)
-    patterns = {("train", lang): rf"train\.tags\.{pair}\.{lang}" for lang in corpus.languages}
+    direction = "-".join(corpus.languages)
+    patterns = {("train", lang): rf"train\.tags\.{direction}\.{lang}" for lang in corpus.languages}
     patterns |= {
-        (name, lang): rf"IWSLT\d+\.TEDX?\.{re.escape(name)}\.{pair}\.{lang}\.xml"
+        (name, lang): rf"IWSLT\d+\.TEDX?\.{re.escape(name)}\.{direction}\.{lang}\.xml"
         for name in corpus.options["test"]
         for lang in corpus.languages
     }
-    texts: Texts = {}
-    for path in archives.values():
-        texts |= find(path, {key: p for key, p in patterns.items() if key not in texts})
-    for (name, lang), pattern in patterns.items():
-        if (name, lang) not in texts:
-            example = pattern.replace("\\d+", "14").replace("X?", "").replace("\\", "")
-            raise UserError(
-                f"the set {name} is not in {', '.join(map(str, archives.values()))}, which have no "
-                f"file like {example}; without it, this would be a different test set"
-            )
-    for part, names in (("train", ["train"]), ("test", corpus.options["test"])):
-        with part_writer(destination, part, corpus.languages) as writer:
-            for name in names:
-                sides = {f"{name} ({lang})": texts[name, lang] for lang in corpus.languages}
-                require_equal({side: len(text) for side, text in sides.items()})
-                for row in zip(*sides.values(), strict=True):
-                    writer.write(row)
+    with TemporaryDirectory(dir=destination) as folder:
+        texts: Texts = {}
+        for path in archives.values():
+            wanted = {key: p for key, p in patterns.items() if key not in texts}
+            texts |= find(path, wanted, Path(folder))
+        for (name, lang), pattern in patterns.items():
+            if (name, lang) not in texts:
+                example = pattern.replace("\\d+", "14").replace("X?", "").replace("\\", "")
+                raise UserError(
+                    f"the set {name} is not in {', '.join(map(str, archives.values()))}, which "
+                    f"have no file like {example}; without it, this would be a different test set"
+                )
+        for part, names in (("train", ["train"]), ("test", corpus.options["test"])):
+            with part_writer(destination, part, corpus.languages) as writer:
+                for name in names:
+                    sides = {f"{name} ({lang})": texts[name, lang] for lang in corpus.languages}
+                    require_equal({side: count for side, (_, count) in sides.items()})
+                    for pair in pairs(*(path for path, _ in sides.values())):
+                        writer.write(pair)
 
 
-def find(path: Path, patterns: Patterns) -> Texts:
+def find(path: Path, patterns: Patterns, folder: Path) -> Texts:
+    """Write the sentences of these sets, as far as an archive or a file has them, to files."""
     names: dict[tuple[str, str], str] = {}
     texts: Texts = {}
     plain = path.suffix not in (".tgz", ".gz")
@@ -71,7 +75,9 @@ def find(path: Path, patterns: Patterns) -> Texts:
                 take = training_sentences if key[0] == "train" else test_sentences
                 names[key] = name
                 # A carriage return within a line would end it for some programs.
-                texts[key] = [line.replace("\r", " ") for line in take(text, place)]
+                sentences = (line.replace("\r", " ") for line in take(text, place))
+                found = folder / name
+                texts[key] = found, write_lines(found, sentences)
     return texts
 
 

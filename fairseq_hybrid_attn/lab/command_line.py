@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
-    args = parser.parse_args(words[1:])
+    args = parser.parse_intermixed_args(words[1:])  # rows may follow options
     args.command_line = ["fairseq-hybrid", *words]
     try:
         module.run(args)

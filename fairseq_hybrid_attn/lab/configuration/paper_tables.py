@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from ...errors import UserError
-from ..files.yaml_files import check_keys, check_mappings, merge, read_mapping
+from ..files.yaml_files import CONFIGS, check_keys, check_mappings, config_file, merge, read_mapping
 from ..lengths.measure import LENGTH_RATIO, Group
 from ..scoring.metrics import METRICS
 from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
@@ -183,7 +183,7 @@ class Cell:
 
 
 def table_file(name: str, configs: Path) -> Path:
-    return configs / f"{name}.yaml"
+    return config_file(f"{name}.yaml", configs)
 
 
 def table_names(configs: Path) -> list[str]:
@@ -202,7 +202,7 @@ def load_table(name: str, configs: Path) -> Table:
             f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
             f"under rows: in {path} (see configs/README.md), and delete the folder"
         )
-    if name not in table_names(configs):
+    if name not in (*table_names(configs), *table_names(CONFIGS)):
         known = "\n  ".join(table_names(configs))
         raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
     content = read_mapping(path, TABLE_KEYS)

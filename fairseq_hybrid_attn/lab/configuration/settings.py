@@ -7,10 +7,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.yaml_files import check_keys, check_mappings, merge, read_mapping
-
-#: The configurations of the checkout that this package is installed from (``pip install -e``).
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+from ..files.yaml_files import CONFIGS, check_keys, check_mappings, config_file, merge, read_mapping
 
 #: Flags that follow from other settings or the command line; a file must not give them.
 DERIVED = {
@@ -106,6 +103,7 @@ class Profile:
     name: str  # "full" is the papers' own
     summary: str  # one line for display
     settings: dict = field(default_factory=dict)  # override every row's
+    file: Path | None = None  # that it was read from
 
     @property
     def is_full(self) -> bool:
@@ -115,15 +113,16 @@ class Profile:
 
 def load_profile(name: str, configs: Path) -> Profile:
     """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml."""
-    profiles = configs / "profiles"
-    path = Path(name) if name.endswith(".yaml") else profiles / f"{name}.yaml"
+    named = name.endswith(".yaml")
+    path = Path(name) if named else config_file(f"profiles/{name}.yaml", configs)
     if not path.is_file():
-        known = ", ".join(sorted(p.stem for p in profiles.glob("*.yaml"))) or "none"
+        known = {p.stem for folder in (configs, CONFIGS) for p in folder.glob("profiles/*.yaml")}
+        known = ", ".join(sorted(known)) or "none"
         raise UserError(f"--profile {name}: there is no {path}; known are {known}")
     content = read_mapping(path, ("summary", *KEYS))
     check_mappings(content, MAPPINGS, str(path))
     summary = content.pop("summary", "")
-    return Profile(path.stem, summary, content)
+    return Profile(path.stem, summary, content, path)
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
     names = content.get("extends") or []
     shared: dict = {}
     for name in [names] if isinstance(names, str) else names:
-        path = configs / "settings" / f"{name}.yaml"
+        path = config_file(f"settings/{name}.yaml", configs)
         if not path.is_file():
             raise UserError(f"{where}: extends {name}, but there is no {path}")
         layer = load_raw(read_mapping(path, ("extends", *KEYS)), configs, str(path))

@@ -21,8 +21,7 @@ import signal
 from pathlib import Path
 
 from ...errors import UserError
-
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+from ..files.yaml_files import CONFIGS
 
 TERMINATED = 128 + signal.SIGTERM
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.yaml_files import merge, read_mapping
+from ..files.yaml_files import config_file, merge, read_mapping
 
 SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
@@ -119,6 +119,11 @@ class Corpus:
         return [self.gold.text[language] for language in self.languages] if self.gold else []
 
     @property
+    def lacks_text(self) -> bool:
+        """Whether it is a treatment of the user's text, and that is not named."""
+        return self.reader == "own" and "files" not in self.options
+
+    @property
     def has_named_tests(self) -> bool:
         """Whether its test text consists of named sets (see ``text/test_sets.py``)."""
         return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))
@@ -175,7 +180,7 @@ def load_corpus(name: str, configs: Path) -> Corpus:
 def _path(name: str, configs: Path) -> Path:
     folder = configs / "corpora"
     named = name.endswith((".yaml", ".yml"))
-    path = Path(name) if named else folder / f"{name}.yaml"
+    path = Path(name) if named else config_file(f"corpora/{name}.yaml", configs)
     if not named and not path.is_file():
         known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
         raise UserError(

@@ -8,22 +8,24 @@ import hashlib
 import os
 import platform
 import subprocess
+import sys
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
+LAB, MODELS = f"{PACKAGE.name}.lab.", f"{PACKAGE.name}.models"
 
 #: The subpackages of the laboratory that numbers depend on, besides the plugin.  The others plan,
-#: print and draw, or prepare data, which has a digest of its own.
+#: start, print and draw, or prepare data, which has a digest of its own.
 NUMBERS_DEPEND_ON = (
-    *("files", "engine", "text", "inference", "averaging", "scoring"),
-    *("alignment", "gates", "runs"),
+    *("files", "text", "inference", "averaging", "scoring", "alignment", "gates", "runs"),
 )
-#: In every subpackage, the file that draws what it measures; no number depends on it.
-FIGURE = "figure.py"
-#: The prefix of digests of what Python reads.  Earlier versions took digests of the files' bytes.
-SYNTAX = "syntax:"
+#: In every subpackage, the module that draws what it measures; no number depends on it.
+FIGURE = "figure"
+#: The prefix of digests of what a run uses.  Those of earlier versions were of all of the plugin.
+USED = "used:"
 
 PACKAGES = (
     *("torch", "numpy", "ve-fairseq", "fairseq-fixed", "sacrebleu", "sacremoses"),
@@ -32,21 +34,102 @@ PACKAGES = (
 
 
 @cache
-def code_digest(package: Path = PACKAGE) -> str:
-    """Return a sha256 of the code that numbers depend on.
+def code_digest() -> str:
+    """Return a sha256 of all of this package: what Python reads of programs, and data."""
+    return _digest(PACKAGE.parent, (path for path in PACKAGE.rglob("*") if path.is_file()))
 
-    Comments, docstrings and layout do not count; files of plain data do, byte by byte.
+
+def used_digest(modules: Iterable[str], package: Path = PACKAGE) -> str:
+    """Return a sha256 of the code that modules use: comments, docstrings and layout do not count.
+
+    ``package`` is where our own modules are read from.
     """
+    return USED + _digest(package.parent, used_files(modules, package))
+
+
+def used_files(modules: Iterable[str], package: Path = PACKAGE) -> set[Path]:
+    """The files of modules, and of all that they import, wherever, of their packages and ours.
+
+    Of the laboratory, only :data:`NUMBERS_DEPEND_ON`; and its modules, which know every model, do
+    not make a run depend on models that it does not have.
+    """
+    waiting = list(modules)
+    loaded = {name: getattr(sys.modules.get(name), "__file__", None) for name in _tops(waiting)}
+    folders = {name: Path(path).parent for name, path in loaded.items() if path}
+    folders[PACKAGE.name] = package
+    found: dict[str, Path] = {}
+    while waiting:
+        name = waiting.pop()
+        path = _file(name, folders)
+        if path and name not in found and _counts(name):
+            found[name] = path
+            for base, names in _imports(name, path):
+                if not (name.startswith(LAB) and base.startswith(MODELS)):
+                    waiting += [_defining(base, one, folders) for one in names or [""]]
+    return set(found.values())
+
+
+def _tops(modules: Iterable[str]) -> set[str]:
+    return {module.partition(".")[0] for module in modules}
+
+
+def _counts(module: str) -> bool:
+    room, *names = module.removeprefix(LAB).split(".")
+    measures = room in NUMBERS_DEPEND_ON and names[-1:] != [FIGURE]
+    return measures or not module.startswith(LAB)
+
+
+def _file(module: str, folders: Mapping[str, Path]) -> Path | None:
+    """The file of a module; None if it is of another package, or not a module."""
+    top, *names = module.split(".")
+    if top not in folders:
+        return None
+    path = folders[top].joinpath(*names)
+    files = (path / "__init__.py", path.with_suffix(".py") if names else path)
+    return next((file for file in files if file.is_file()), None)
+
+
+def _defining(base: str, name: str, folders: Mapping[str, Path]) -> str:
+    """The module that ``from base import name`` uses: not a package that only passes it on."""
+    if not name or _file(f"{base}.{name}", folders):
+        return f"{base}.{name}".removesuffix(".")
+    path = _file(base, folders)
+    if path and path.name == "__init__.py":
+        for other, names in _imports(base, path):
+            if name in names:
+                return _defining(other, name, folders)
+    return base
+
+
+@cache
+def _imports(module: str, path: Path) -> list[tuple[str, list[str]]]:
+    """Each import of a file, wherever in it: the module, and the names that are taken from it."""
+    inside = module.split(".") + [""] * (path.name == "__init__.py")
+    found: list[tuple[str, list[str]]] = []
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, []) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = inside[: -node.level] if node.level else []
+            base += node.module.split(".") if node.module else []
+            found.append((".".join(base), [alias.name for alias in node.names]))
+    return found
+
+
+def _digest(root: Path, files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(path for path in package.rglob("*") if path.is_file()):
-        room, *rest = path.relative_to(package).parts
-        if room == "lab" and (rest[0] not in NUMBERS_DEPEND_ON or path.name == FIGURE):
-            continue
+    named = {os.path.relpath(path, root): path for path in files}
+    for name, path in sorted(named.items()):
         if path.parent.name != "__pycache__":
-            data = path.read_bytes()
-            data = _syntax(ast.parse(data)).encode() if path.suffix == ".py" else data
-            digest.update(f"{path.relative_to(package)}\0{len(data)}\0".encode() + data)
-    return SYNTAX + digest.hexdigest()
+            digest.update(f"{name}\0{_read(path)}\0".encode())
+    return digest.hexdigest()
+
+
+@cache
+def _read(path: Path) -> str:
+    """What Python reads of a file, or the checksum of other files."""
+    data = path.read_bytes()
+    return _syntax(ast.parse(data)) if path.suffix == ".py" else hashlib.sha256(data).hexdigest()
 
 
 def _syntax(node: object) -> str:

@@ -9,6 +9,15 @@ import yaml
 
 from ...errors import UserError
 
+#: The configurations of the checkout that this package is installed from (``pip install -e``).
+CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+
+
+def config_file(name: str, configs: Path) -> Path:
+    """A file of configurations, such as settings/hysan.yaml; the checkout's if yours lack it."""
+    ours = CONFIGS / name
+    return ours if ours.is_file() and not (configs / name).is_file() else configs / name
+
 
 class _Loader(yaml.SafeLoader):
     """YAML in which a duplicate key is an error; YAML itself takes the last."""

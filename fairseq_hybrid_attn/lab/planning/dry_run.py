@@ -9,10 +9,11 @@ import textwrap
 from ...errors import UserError
 from ..corpora import read_manifest
 from ..runs.devices import Devices, share_out
+from ..runs.run_folders import devices_of
 from ..runs.workspace import Run
 from .model_size import parameter_count
 from .plan import Plan
-from .status import State, status
+from .status import StaleRuns, State, status
 
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own
 #: runs, and guessed for a data-centre GPU in half precision.
@@ -23,16 +24,17 @@ TOKENS_A_SENTENCE = 28
 SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
 
 
-def describe(plan: Plan, slots: list[Devices]) -> str:
+def describe(plan: Plan, slots: list[Devices], stale: StaleRuns) -> str:
     table, place, runs = plan.table, plan.workspace, plan.runs
     lines = [
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
+        *_rows_have(runs, slots[0]),
         f"   folder     {place.root}",
         f"   devices    {len(slots)} x {slots[0]}",
         "",
         *_corpora(runs),
-        *_runs(runs, slots),
+        *_runs(runs, slots, stale),
     ]
     if plan.cited:
         lines += ["", f"Cited by the paper, not run: {', '.join(plan.cited)}"]
@@ -41,6 +43,21 @@ def describe(plan: Plan, slots: list[Devices]) -> str:
         wrapped = textwrap.wrap(cells, 94, break_long_words=False, break_on_hyphens=False)
         lines += ["", f"Not measured here ({missing}):", *(f"   {line}" for line in wrapped)]
     return "\n".join(lines)
+
+
+def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
+    """What the rows' own settings, which a profile does not override, make of it."""
+    trained = [run for run in runs if not run.settings.aligner]
+    facts = {
+        "models": [run.settings.train.get("arch") for run in trained],
+        "training": [_length(run) for run in trained],
+        "precision": [devices_of(run, devices).precision for run in trained],
+    }
+    return [
+        f"   {fact:10} {'; '.join(dict.fromkeys(map(str, values)))}"
+        for fact, values in facts.items()
+        if values
+    ]
 
 
 def _corpora(runs: list[Run]) -> list[str]:
@@ -58,39 +75,48 @@ def _corpora(runs: list[Run]) -> list[str]:
 def _comes_from_you(run: Run) -> str:
     """Which files of a corpus cannot be downloaded."""
     if run.workspace.own is not None:
-        return ""
+        return f" from {run.workspace.own.folder}, {run.recipe.source}-{run.recipe.target}"
+    if run.recipe.lacks_text:
+        return "; from your own text: name its folder with --data"
     if run.recipe.licence:
         return "; licensed, you supply its files (the message says which)"
     files = [archive.file for archive in run.recipe.archives if not archive.urls]
     return f"; you supply {', '.join(files)}" if files else ""
 
 
-def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
+def _runs(runs: list[Run], slots: list[Devices], stale: StaleRuns) -> list[str]:
     if not runs:
         return ["", "Nothing to run."]
     devices = slots[0]
     sizes: dict[tuple, int | None] = {}
     largest = 0.0
     times = []
-    lines = ["", f"Runs: {len(runs)}"]
+    states = {run.name: status(run) for run in runs}
+    now = sum(map(stale.to_do, states.values()))
+    lines = ["", f"Runs: {len(runs)}" + f", of which {now} to do" * (now < len(runs))]
     for run in runs:
-        state = status(run)
+        state = states[run.name]
+        line = f"   {run.name}: {state}"
+        if state.state is State.STALE:
+            line += f"; {stale.in_words(state)}"
+        if not stale.to_do(state):
+            lines.append(line)
+            continue
         key = (run.settings.corpus, *_sizing(run))
         if key not in sizes:
             sizes[key] = None
             with contextlib.suppress(UserError):
                 sizes[key] = parameter_count(run)
         largest = max(largest, _disk(run, sizes[key]))
-        line = f"   {run.name}: {state}"
-        if state.state is State.DONE:
-            lines.append(line)
-        elif run.settings.aligner:
+        if run.settings.aligner:
             times.append(0.0)
             lines.append(f"{line}; by {run.settings.aligner}")
         else:
             times.append(_guess_seconds(run, sizes[key], devices) if sizes[key] else math.nan)
             about = "" if math.isnan(times[-1]) else f"; about {_hours(times[-1])}"
             lines.append(f"{line}; {_work(run, devices)}{about}")
+    if any(map(stale.leaves, states.values())):
+        lines.append(f"   {stale.HELP}")
     if times:
         at_once = min(len(slots), len(times))
         if math.isnan(sum(times)):
@@ -105,14 +131,17 @@ def _runs(runs: list[Run], slots: list[Devices]) -> list[str]:
 
 
 def _work(run: Run, devices: Devices) -> str:
+    max_tokens, update_freq = share_out(run.settings.batch, devices.world)
+    return f"{_length(run)} ({devices.world} x {max_tokens} tokens x {update_freq})"
+
+
+def _length(run: Run) -> str:
     settings = run.settings
-    max_tokens, update_freq = share_out(settings.batch, devices.world)
     updates, epochs = (settings.train.get(key) for key in ("max-update", "max-epoch"))
     length = f"{updates} updates" if updates else f"{epochs} epochs"
     if "patience" in settings.train:
         length = f"at most {length}"
-    how = f"{devices.world} x {max_tokens} tokens x {update_freq}"
-    return f"{length} of {settings.batch.tokens:,} tokens ({how})"
+    return f"{length} of {settings.batch.tokens:,} tokens"
 
 
 def _guess_seconds(run: Run, parameters: int, devices: Devices) -> float:

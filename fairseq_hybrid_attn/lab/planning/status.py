@@ -13,6 +13,8 @@ from ..text.training_log import last_record
 
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
+#: Why a result of an earlier version is stale once, whatever its code was.
+FORMER = "its digest of the code is an earlier version's, of more than what it uses"
 
 
 class State(Enum):
@@ -28,9 +30,40 @@ class Status:
 
     state: State
     detail: str = ""
+    acceptable: bool = False  # nothing but the code has changed since its result was made
 
     def __str__(self) -> str:
         return self.state.value + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(frozen=True)
+class StaleRuns:
+    """What the user wants done about stale runs."""
+
+    redo: bool = False
+    accept: bool = False  # where that is possible
+
+    #: What to type about those that are left as they are.
+    HELP = (
+        "--redo-stale deletes a stale run and does it again; --accept-stale keeps its result if "
+        "only the code has changed, and records that"
+    )
+
+    def to_do(self, found: Status) -> bool:
+        """Whether a run in this state is done now."""
+        return self.redo if found.state is State.STALE else found.state is not State.DONE
+
+    def accepts(self, found: Status) -> bool:
+        return self.accept and found.acceptable
+
+    def leaves(self, found: Status) -> bool:
+        return found.state is State.STALE and not (self.redo or self.accepts(found))
+
+    def in_words(self, found: Status) -> str:
+        """What happens to a stale run."""
+        if self.redo:
+            return "deleted and done again"
+        return "its result is accepted" if self.accepts(found) else "left as it is"
 
 
 def status(run: Run) -> Status:
@@ -40,14 +73,14 @@ def status(run: Run) -> Status:
     if made_with is None:
         made = products(folder)
         return Status(State.STALE, f"{made[0].name} is there") if made else Status(State.NOT_BEGUN)
-    changed = changes(run, made_with["identity"])
+    changed = changes(run, made_with)
     if result is not None:
         if not changed:
             return Status(State.DONE)
         told = f"{' and '.join(changed)} changed"
         if "code" in changed and has_former_digest(result["identity"]):
-            told += "; its digest of the code is an earlier version's, which counted comments"
-        return Status(State.STALE, told)
+            told += f"; {FORMER}"
+        return Status(State.STALE, told, acceptable=changed == ["code"])
     changed = [what for what in changed if what != "code"]
     if changed:
         return Status(State.STALE, f"unfinished, and {' and '.join(changed)} changed")

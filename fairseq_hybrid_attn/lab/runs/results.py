@@ -10,11 +10,12 @@ import torch
 from ...errors import UserError
 from ..corpora import read_manifest
 from ..engine import provenance
-from ..files.json_files import read_json
+from ..files.json_files import read_json, write_json
 from ..text.training_log import parameters
 from .devices import Devices
 from .fairseq_commands import RunFolder
 from .run_scores import scores_of
+from .used_code import digest_of
 from .workspace import Run
 
 #: The name of each part of an identity.
@@ -38,13 +39,18 @@ def identity(run: Run) -> dict:
         "text": run.text_digest,
         "corpus": manifest.digest if manifest else None,
         **({"alignments": manifest.alignments} if aligned else {}),
-        "code": provenance.code_digest(),
+        "code": digest_of(run.settings),
     }
 
 
-def changes(run: Run, made_with: dict) -> list[str]:
-    """What has changed since a run was begun or made: of configuration, data and code."""
-    now = identity(run)
+def changes(run: Run, made: dict) -> list[str]:
+    """What has changed since a run was begun or made: of configuration, data and code.
+
+    ``made`` is what was recorded then; code that its result was accepted for is not a change.
+    """
+    now, made_with = identity(run), made["identity"]
+    if any(now["code"] == one["for"] for one in made.get("accepted", ())):
+        del now["code"]
     if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
         del now["corpus"]
     changed = [PARTS[key] for key in now if now[key] != made_with.get(key)]
@@ -52,8 +58,16 @@ def changes(run: Run, made_with: dict) -> list[str]:
 
 
 def has_former_digest(made_with: dict) -> bool:
-    """Whether the digest of the code counts comments, as those of earlier versions do."""
-    return not str(made_with.get("code")).startswith(provenance.SYNTAX)
+    """Whether the digest of the code is an earlier version's, of more than what the run uses."""
+    return not str(made_with.get("code")).startswith(provenance.USED)
+
+
+def accept(run: Run) -> None:
+    """Record that a result holds for the code as it is now, although other code made it."""
+    result = read_result(run.folder.result)
+    accepted = {"made_with": result["identity"].get("code"), "for": digest_of(run.settings)}
+    result["accepted"] = [*result.get("accepted", ()), accepted]
+    write_json(run.folder.result, result)
 
 
 def make_result(run: Run, devices: Devices) -> dict:

@@ -26,7 +26,8 @@ def begin(run: Run, world: int, precision: str = "fp32") -> None:
     check_begun(run, world)
     if not run.folder.begun.exists():
         content = {"identity": identity(run), "world": world, "precision": precision}
-        write_json(run.folder.begun, {**content, "settings": run.settings.as_dict()})
+        content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
+        write_json(run.folder.begun, content)
 
 
 def devices_of(run: Run, devices: Devices) -> Devices:
@@ -55,7 +56,7 @@ def check_begun(run: Run, world: int) -> None:
                 f"with. {AGAIN}"
             )
         return
-    changed = [what for what in changes(run, begun["identity"]) if what != "code"]
+    changed = [what for what in changes(run, begun) if what != "code"]
     if changed and not folder.result.exists():
         raise UserError(
             f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
 from ..configuration.paper_tables import Cell
-from ..configuration.settings import Profile, Settings
+from ..configuration.settings import Profile, Settings, load_profile
 from ..corpora import Corpus, load_corpus, own_corpus
 from ..corpora.definition import with_options
 from ..files.checksums import digest, sha256
@@ -32,6 +32,23 @@ class Workspace:
     configs: Path
     profile: Profile
     own: OwnText | None = None
+
+    def as_record(self) -> dict:
+        """What :meth:`of_record` needs, as plain data."""
+        own, file = self.own, self.profile.file
+        texts = own and {**asdict(own), "folder": str(own.folder.absolute())}
+        return {
+            "configs": str(self.configs),
+            "profile": file and str(file.absolute()),
+            "own": texts,
+        }
+
+    @classmethod
+    def of_record(cls, root: Path, record: dict) -> Workspace:
+        """The workspace at ``root`` with the configurations and the text that a run had."""
+        configs, own = Path(record["configs"]), record["own"]
+        own = own and OwnText(**{**own, "folder": Path(own["folder"])})
+        return cls(root, configs, load_profile(str(record["profile"]), configs), own)
 
     @property
     def label(self) -> str:

@@ -139,7 +139,16 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
         stale="; ".join(sorted({str(found) for found in states if found.state is State.STALE})),
         updates=statistics.fmean(result["updates"] for _, result in done),
         parameters=done[0][1]["parameters"],
+        accepted="; ".join(dict.fromkeys(_accepted(result) for _, result in done)).strip("; "),
     )
+
+
+def _accepted(result: dict) -> str:
+    if not result.get("accepted"):
+        return ""
+    codes = (result["accepted"][0]["made_with"], result["accepted"][-1]["for"])
+    made, now = (str(code).rpartition(":")[2][:12] for code in codes)
+    return f"made by other code (digest {made}) and accepted for digest {now}"
 
 
 def _values(

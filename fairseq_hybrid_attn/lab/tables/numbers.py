@@ -11,6 +11,8 @@ from ..scoring.significance import Combined
 
 #: Marks what is not up to date.
 STALE = "†"
+#: Marks what other code has made, and was accepted.
+ACCEPTED = "‡"
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Measured:
     stale: str  #: why it is not up to date, if so
     updates: float  #: the mean number of training updates
     parameters: int
+    accepted: str = ""  #: which code made it and for which it was accepted, if they differ
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ class Section:
     @property
     def measured(self) -> list[Line]:
         return [line for line in self.lines if line.ours]
+
+    @property
+    def has_paper(self) -> bool:
+        """Whether a paper reports any of its numbers."""
+        return any(line.paper is not None for line in self.lines)
 
     def paper_difference(self, line: Line) -> float | None:
         base = self.baseline

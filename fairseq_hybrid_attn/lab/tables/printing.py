@@ -9,7 +9,7 @@ from dataclasses import asdict
 from ..files.tabular import Grid
 from ..scoring.significance import SAMPLES
 from .claims import HOW_JUDGED, in_words
-from .numbers import STALE, Line, Section, TableNumbers
+from .numbers import ACCEPTED, STALE, Line, Section, TableNumbers
 
 INTERVALS = {
     "seeds": "over seeds (Student's t)",
@@ -55,7 +55,7 @@ def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, ob
         "parameters": has.get("parameters"),
         "updates": f"{ours.updates:.0f}" if ours else "",
         "signature": has.get("signature"),
-        "state": (ours.stale or "done") if ours else line.why_not,
+        "state": (ours.stale or ours.accepted or "done") if ours else line.why_not,
     }
 
 
@@ -78,10 +78,11 @@ def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], emph
         text = f"another text ({numbers.text})" if numbers.text else "its corpus"
         # The full profile leaves a table's own sizes as they are.
         scale = "On" if numbers.profile == "full" else f"Profile {numbers.profile} on"
-        blocks.append(
-            f"{scale} {text}: levels cannot be compared with the paper's; differences between "
-            "rows can."
-        )
+        compared = "levels cannot be compared with the paper's; differences between rows can."
+        if any(section.has_paper for section in numbers.sections):
+            blocks.append(f"{scale} {text}: {compared}")
+        else:
+            blocks.append(f"{scale} {text}.")
     if numbers.transposed:
         blocks += [show(_transposed_grid(numbers.sections)), *_footnotes(*numbers.sections)]
     else:
@@ -110,17 +111,17 @@ def _rows_grid(numbers: TableNumbers, section: Section) -> Grid:
         "paper": lambda line: _number(line.paper),
         "ours": _ours,
     }
-    if numbers.is_papers:
+    if not section.has_paper:
+        del columns["paper"]
+    elif numbers.is_papers:
         columns["ours - paper"] = lambda line: (
             _signed(line.ours.value - line.paper) if line.ours and line.paper is not None else ""
         )
     if section.baseline is not None:
         name = section.baseline.row
-        columns |= {
-            f"paper - {name}": lambda line: _signed(section.paper_difference(line)),
-            f"ours - {name}": lambda line: _difference(section, line),
-            "p": _p_values,
-        }
+        if section.has_paper:
+            columns[f"paper - {name}"] = lambda line: _signed(section.paper_difference(line))
+        columns |= {f"ours - {name}": lambda line: _difference(section, line), "p": _p_values}
     columns["seeds"] = _seeds
     rows = [[show(line) for show in columns.values()] for line in section.lines]
     return Grid(list(columns), rows, left=2)
@@ -184,6 +185,8 @@ def _footnotes(*sections: Section) -> list[str]:
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
     notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
+    known = [line for line in lines if line.ours and line.ours.accepted and not line.ours.stale]
+    notes += dict.fromkeys(f"{ACCEPTED} {line.row}: {line.ours.accepted}" for line in known)
     return ["\n".join(notes)] if notes else []
 
 
@@ -210,7 +213,8 @@ def _ours(line: Line) -> str:
     if ours is None:
         return line.why_not
     interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
-    return f"{ours.value:.2f}{interval}{STALE if ours.stale else ''}"
+    mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
+    return f"{ours.value:.2f}{interval}{mark}"
 
 
 def _difference(section: Section, line: Line) -> str:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..arguments.outputs import make_folder
-from ..configuration.paper_tables import Column, Table, load_table, table_names
-from ..configuration.settings import CONFIGS, Profile
+from ..configuration.paper_tables import Column, Table, load_table
+from ..configuration.settings import Profile
 from ..figures import style
 from ..files.json_files import read_json, write_json
 from ..planning.plan import Plan, make_plan
@@ -152,12 +152,7 @@ def _asked(plan: Plan) -> dict:
 
 
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
-    """The inverse of :func:`_asked`; the text need not be here.
-
-    Beside tables of your configurations, the folder may have some of the checkout's.
-    """
-    if asked["table"] not in table_names(configs) and asked["table"] in table_names(CONFIGS):
-        configs = CONFIGS
+    """The inverse of :func:`_asked`; the text need not be here."""
     profile = Profile(asked["profile"], "", asked.get("settings", {}))
     own = None
     if asked["text"]:

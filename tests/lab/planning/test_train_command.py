@@ -116,7 +116,7 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
         ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
         ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n"),
         ("hybrid_gate/table2", "licensed, you supply its files (the message says which)\n"),
-        ("mma/figure2 --data own --source-lang de --target-lang en", ".mma: to be prepared\n"),
+        ("mma/figure2 --data own --source-lang de --target-lang en", "prepared from own, de-en\n"),
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
         assert told in capsys.readouterr().out, words

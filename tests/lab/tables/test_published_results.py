@@ -51,7 +51,9 @@ def test_a_table_of_the_earlier_form_is_shown_with_its_numbers(tmp_path):
     document = write_up(tmp_path, "results", CONFIGS)
     content = json.loads(earlier.read_text())
     (kept,) = read_tables(tmp_path, CONFIGS)
-    assert json.loads(json.dumps(asdict(kept.numbers))) == content["comparison"]
+    # That version knew no accepted results.
+    text = json.dumps(asdict(kept.numbers)).replace(', "accepted": ""', "")
+    assert json.loads(text) == content["comparison"]
     for shown in (
         "9.58 ± 0.67",
         "7.64 ± 0.60",

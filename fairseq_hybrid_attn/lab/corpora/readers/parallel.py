@@ -30,7 +30,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     only the sentences that the gold set scores are taken.  ``options["valid"]`` and ``["test"]``
     are the sizes of the held-out sets.
     """
-    if "files" not in corpus.options:
+    if corpus.lacks_text:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
     texts = {}
     for part, names in corpus.options["files"].items():

@@ -1,20 +1,20 @@
 """List all runs of a folder: their progress and scores, and which are stale and why.
 
-A result is stale when its configuration, its data or the code that numbers depend on has
-changed since.  Runs of other profiles and texts in the same folder are listed as well; they are
-checked only if the arguments name their profile and text.
+A result is stale when its configuration, its data or the code that it uses has changed since.
+"reproduce" with --redo-stale or --accept-stale says what becomes of it.
 """
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ....errors import UserError
 from ...configuration.paper_tables import Cell, load_table
 from ...files.tabular import Grid
-from ...runs.results import read_result
+from ...runs.results import read_begun, read_result
 from ...runs.workspace import Workspace
-from ..status import status
+from ..status import FORMER, StaleRuns, State, Status, status
 from .workspace_flags import add_workspace, workspace
 
 
@@ -40,20 +40,30 @@ def run(args: argparse.Namespace) -> None:
                 *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
                 result["updates"] if result else "",
                 result["finished"][:16] if result else "",
-                state(place, label, name, result),
+                state(place, label, name, path),
             ]
         )
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
     print(Grid(headers, rows, left=len(headers)).terminal())
+    if any(row[-1].startswith(State.STALE.value) for row in rows):
+        print(f'\nStale runs, with "fairseq-hybrid reproduce": {StaleRuns.HELP}.')
 
 
-def state(place: Workspace, label: str, name: list[str], result: dict | None) -> str:
-    if label != place.label:
-        return "has a result" if result else "unfinished"
+def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
+    """The state of a run of any profile and text: those that it was begun with."""
+    record = read_begun(path / "begun.json").get("workspace")
     paper, table, row, column, seed = name
     try:
+        if label != place.label:
+            if record is None:
+                done = (path / "result.json").exists()
+                return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
+            place = Workspace.of_record(place.root, record)
         found = load_table(f"{paper}/{table}", place.configs)
         cell = Cell(found, found.row(row), found.column(column))
-        return str(status(place.run(cell, int(seed.removeprefix("seed")))))
     except (UserError, ValueError):  # ValueError: a copied folder, such as seed1.old
         return "stale (its row is no longer in the configurations)"
+    try:
+        return str(status(place.run(cell, int(seed.removeprefix("seed")))))
+    except UserError as error:
+        return f"not checked ({error})"

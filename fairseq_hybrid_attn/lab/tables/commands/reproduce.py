@@ -25,8 +25,9 @@ from ...engine.processes import default_workers, stop_at_signals
 from ...planning.commands.workspace_flags import add_devices, add_workspace
 from ...planning.dry_run import describe
 from ...planning.plan import Plan
-from ...planning.status import State, status
+from ...planning.status import StaleRuns, State, status
 from ...runs.devices import Devices, slots
+from ...runs.results import accept
 from ...runs.run_folders import forget
 from ...runs.scheduler import run_all
 from ...runs.workspace import Run, Workspace
@@ -42,10 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
     )
-    parser.add_argument(
+    stale = parser.add_mutually_exclusive_group()
+    stale.add_argument(
         "--redo-stale",
         action="store_true",
         help="delete runs whose configuration, data or code has changed, and do them again",
+    )
+    stale.add_argument(
+        "--accept-stale",
+        action="store_true",
+        help="keep results of which only the code has changed; the results and tables say so",
     )
     parser.add_argument(
         "--keep-checkpoints",
@@ -72,23 +79,30 @@ def run(args: argparse.Namespace) -> None:
     asked = plans(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run)
-    print("\n\n".join(describe(plan, where) for plan in asked), flush=True)
+    stale = StaleRuns(args.redo_stale, args.accept_stale)
+    print("\n\n".join(describe(plan, where, stale) for plan in asked), flush=True)
     if args.dry_run:
         return
     stop_at_signals()
-    problems = do(asked, where, args)
+    runs, left = wanted(asked, stale)
+    problems = do(runs, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
+    told = []
     if problems:
         resume = "Once this is fixed, the same command resumes."
-        raise UserError("\n".join(["", "Not everything was done:", *problems, resume]))
+        told += ["", "Not everything was done:", *problems, resume]
+    if left:
+        told += ["", "Stale, and left as it is:", *left, f"{StaleRuns.HELP}."]
+    if told:
+        raise UserError("\n".join(told))
 
 
-def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> list[str]:
-    """Do what is missing; return what went wrong, for display."""
-    runs, problems = wanted(asked, args.redo_stale)
-    ready, unprepared = prepare_corpora(runs, asked[0].workspace, args.downloads)
-    problems += unprepared
+def do(
+    runs: list[Run], place: Workspace, where: list[Devices], args: argparse.Namespace
+) -> list[str]:
+    """Do runs, after their corpora; return what went wrong, for display."""
+    ready, problems = prepare_corpora(runs, place, args.downloads)
     if args.prepare_only:
         return problems
     for run in list(ready):
@@ -104,16 +118,18 @@ def do(asked: list[Plan], where: list[Devices], args: argparse.Namespace) -> lis
     return problems + [f"  {o.run.name}: {o.problem}" for o in outcomes if o.problem]
 
 
-def wanted(asked: list[Plan], redo_stale: bool) -> tuple[list[Run], list[str]]:
-    """The runs to do, each once, and why others cannot be done."""
-    runs, problems = [], []
+def wanted(asked: list[Plan], stale: StaleRuns) -> tuple[list[Run], list[str]]:
+    """The runs to do, each once, and the stale ones that are left; results are accepted here."""
+    runs, left = [], []
     for run in {run.name: run for plan in asked for run in plan.runs}.values():
         found = status(run)
-        if found.state is State.STALE and not redo_stale:
-            problems.append(f"  {run.name}: {found}; --redo-stale deletes it and does it again")
-        elif found.state is not State.DONE:
+        if stale.to_do(found):
             runs.append(run)
-    return runs, problems
+        elif stale.accepts(found):
+            accept(run)
+        elif stale.leaves(found):
+            left.append(f"  {run.name}: {found}")
+    return runs, left
 
 
 def prepare_corpora(
@@ -127,6 +143,8 @@ def prepare_corpora(
         run = users[0]
         print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
         try:
+            if run.recipe.lacks_text:
+                raise UserError("this recipe is for your own text; name its folder: --data DIR")
             other = next((user for user in users if user.recipe.digest != run.recipe.digest), None)
             if other is not None:
                 raise UserError(

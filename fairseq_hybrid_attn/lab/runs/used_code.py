@@ -1,0 +1,43 @@
+"""The code that a run uses: what its numbers depend on, besides its settings and its data."""
+
+from __future__ import annotations
+
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+
+from ..configuration.settings import Settings
+from ..engine.provenance import PACKAGE, used_digest
+
+LAB = f"{PACKAGE.name}.lab"
+
+
+def modules_of(settings: Settings) -> list[str]:
+    """The modules of a run's model, loss and tasks, and of the commands that it consists of."""
+    train = settings.train
+    registered = [
+        *(
+            registry.get(train.get("arch"))
+            for registry in (ARCH_MODEL_REGISTRY, ARCH_CONFIG_REGISTRY)
+        ),
+        CRITERION_REGISTRY.get(train.get("criterion")),
+        TASK_REGISTRY["translation_resumable"],
+        TASK_REGISTRY["translation_gnmt"] if "gnmt-lenpen" in settings.generate else None,
+    ]
+    commands = ["averaging.command", "scoring.command"]
+    if settings.aligner:
+        registered = []
+        commands = ["alignment.commands.align_training", "alignment.commands.aer"]
+    commands += ["alignment.commands.align"] * bool(settings.align)
+    commands += ["gates.command"] * bool(settings.gates)
+    # What fairseq itself registers is not ours; its version is in the result.
+    ours = {one.__module__ for one in registered if one}
+    return [
+        f"{PACKAGE.name}.fairseq_numpy",
+        *sorted(name for name in ours if name.partition(".")[0] != "fairseq"),
+        *(f"{LAB}.{command}" for command in ("runs.running", *commands)),
+    ]
+
+
+def digest_of(settings: Settings) -> str:
+    return used_digest(modules_of(settings))

@@ -1,0 +1,122 @@
+"""What the commands say of stale runs, and what the user can do about them."""
+
+import json
+import re
+
+import pytest
+from made_runs import MadeWorkspace, write_lines
+from workspaces import write_yaml
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.runs.results import identity
+
+HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
+
+
+@pytest.fixture
+def stale(made):
+    """Runs of which that of the row "ours" was made by other code."""
+    made.make_stale(made.run("ours"))
+    for language in ("de", "en"):
+        write_lines(made.run("ours").prepared_corpus.binary / f"dict.{language}.txt", ["a 1"])
+    return made
+
+
+@pytest.mark.parametrize(
+    "flags, fate, to_do",
+    [
+        ((), r"left as it is", 0),
+        (("--redo-stale",), r"deleted and done again; .* updates.*", 1),
+        (("--accept-stale",), "its result is accepted", 0),
+    ],
+)
+def test_the_plan_says_what_will_happen(stale, flags, fate, to_do):
+    printed = stale.hybrid(*HERE, *flags, "--dry-run")
+    assert re.search(rf"ours/bleu/seed1: stale \(code changed.*\); {fate}\n", printed)
+    assert f"Runs: 2, of which {to_do} to do" in printed
+    assert ("--accept-stale keeps its result" in printed) == (not flags)
+
+
+def test_what_is_left_alone_is_no_failure(stale):
+    with pytest.raises(UserError) as refused:
+        stale.hybrid(*HERE)
+    assert re.search("left as it is:\n  .*ours/bleu/seed1.*\n--redo-stale .*", str(refused.value))
+    assert "resumes" not in str(refused.value)
+
+
+def test_an_accepted_result_says_so(stale):
+    """In its file with both fingerprints, in the tables, and until the code changes again."""
+    run = stale.run("ours")
+    stale.hybrid(*HERE, "--accept-stale")
+    result = json.loads(run.folder.result.read_text())
+    now = identity(run)["code"]
+    assert result["accepted"] == [{"made_with": "other", "for": now}]
+    assert result["identity"]["code"] == "other"
+    assert "ours/bleu/seed1: done" in stale.hybrid(*HERE, "--dry-run")
+    told = f"made by other code (digest other) and accepted for digest {now[5:17]}"
+    printed = stale.hybrid("table", "toy/table1")
+    assert f"‡ ours: {told}" in printed and "†" not in printed
+    assert stale.cells("toy/table1")["ours", "bleu"]["state"] == told
+    assert stale.cells("toy/table1")["plain", "bleu"]["state"] == "done"
+    result["accepted"][0]["for"] = "another"
+    run.folder.result.write_text(json.dumps(result))
+    assert "ours/bleu/seed1: stale (code changed" in stale.hybrid(*HERE, "--dry-run")
+
+
+def test_only_a_change_of_code_can_be_accepted(stale):
+    run = stale.run("ours")
+    result = json.loads(run.folder.result.read_text())
+    result["identity"]["settings"] = "others"
+    run.folder.result.write_text(json.dumps(result))
+    with pytest.raises(UserError, match="ours/bleu/seed1: stale .configuration and code changed"):
+        stale.hybrid(*HERE, "--accept-stale")
+    assert "accepted" not in json.loads(run.folder.result.read_text())
+
+
+def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
+    run = stale.run("ours")
+    begun = json.loads(run.folder.begun.read_text())
+    begun["workspace"] = run.workspace.as_record()
+    run.folder.begun.write_text(json.dumps(begun))
+    shown = stale.hybrid("runs", "--output", "out")
+    assert re.search(r"ours/bleu/seed1 .* stale \(code changed", shown)
+    assert "--accept-stale keeps" in shown
+    (stale.folder / "text/train.de").write_text("another\n")
+    shown = stale.hybrid("runs", "--output", "out")
+    assert re.search(r"ours/bleu/seed1 .* stale \(data and code changed", shown)
+    (stale.folder / "text").rename(stale.folder / "elsewhere")
+    shown = stale.hybrid("runs", "--output", "out")
+    assert re.search(r"ours/bleu/seed1 .* not checked \(.*/text", shown)
+
+
+def test_configurations_of_your_own_need_only_what_is_new(tmp_path):
+    """Profile, settings, recipe and the rows of a paper's table are the checkout's."""
+    mine = {
+        "title": "Mine",
+        "extends": "hysan_small",
+        "corpus": "own",
+        "baseline": "plain",
+        "columns": {"bleu": {}},
+        "rows": {"plain": {}, "narrow": {"train": {"encoder-branches": "l5", "max-update": 5000}}},
+    }
+    made = MadeWorkspace(tmp_path)
+    write_yaml(tmp_path / "mine/my/table.yaml", mine)
+    own = ("--configs", "mine", "--data", "text", "--output", "out")
+    both = ("my/table", *own, "--profile", "small")
+    printed = made.hybrid("reproduce", *both, "--dry-run", "--device", "cpu", "plain", "narrow")
+    assert "   models     transformer_hysan_small\n" in printed
+    assert "   training   600 updates of 2,048 tokens; 5000 updates of 2,048 tokens\n" in printed
+    assert "   precision  " in printed
+    assert "Corpus own: to be prepared from text, de-en\n" in printed
+    printed = made.hybrid("reproduce", "my/table", *own[:2], *own[4:], "--dry-run")
+    assert "Corpus own: to be prepared; from your own text: name its folder with --data" in printed
+    with pytest.raises(UserError):
+        made.hybrid("reproduce", "my/table", *own[:2], *own[4:], "--prepare-only")
+    # A table without a paper has no columns of one.
+    printed = made.hybrid("table", *both)
+    assert "paper" not in printed and "ours - plain" in printed
+
+
+def test_rows_may_follow_options(made):
+    printed = made.hybrid("table", "toy/table1", "--columns", "bleu", "--seeds", "2", "ours")
+    assert re.search("^ours ", printed, re.M) and not re.search("^plain ", printed, re.M)

@@ -1,65 +1,111 @@
-"""Compile the fused kernels for an NVIDIA GPU that need not be there.
+"""Compile the fused kernels for an NVIDIA GPU that need not be there, with the Triton at hand.
 
-As a program, this prints what they need of the hardware.
+    python tests/helpers/compile_kernels.py CAPABILITY CASE...
+
+A case is TYPE-BRANCHES-WIDTH-LENGTH with ``-mixed`` and ``-dropout`` where they apply, as in
+``bf16-4-64-30``.  The kernels are those that the path would launch for the case.  For each, this
+prints a line of JSON: how many registers it takes of a thread, the bytes that do not fit into them,
+its shared memory, and the seconds it took to compile.  Triton keeps what it has compiled in
+``TRITON_CACHE_DIR``.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
 import torch
 import triton
 from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
+from triton.runtime.driver import driver
 
-from fairseq_hybrid_attn.attention.fused_cuda import kernels
-from fairseq_hybrid_attn.attention.fused_cuda import launch as path
+from fairseq_hybrid_attn.attention.fused_cuda import launch
+from fairseq_hybrid_attn.attention.fused_cuda.philox import DropoutDraw
+from fairseq_hybrid_attn.attention.problem import AttentionProblem
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
 
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-#: Pointers whose type is not that of q.
-OTHERS = {"PADDING": "*u8", "BOUNDS": "*i32", "LSE": "*fp32", "DELTA": "*fp32"}
+TOOLS = Path(triton.__file__).parent / "backends/nvidia/bin"
 
 
-def compile_all(branches: int, d_k: int, dtype: str, capability: int) -> dict:
-    """Return Triton's compiled kernels by name, with padding, for long sentences."""
-    q = torch.empty(1, 1, 4096, d_k, dtype=TYPES[dtype])
-    sizes = path._sizes(q, q, branches, torch.empty(1, 4096))
-    sizes["ROUNDED"] = dtype != "fp32"
-    compiled = {}
-    for name in ("forward", "rows", "query_gradient", "key_gradient"):
-        kernel = getattr(kernels, f"{name}_kernel")
-        constants = {key: sizes[key] for key in kernel.arg_names if key in sizes}
-        signature, aligned = {}, {}
-        for number, argument in enumerate(kernel.arg_names):
-            if argument in constants:
-                signature[argument] = "constexpr"
-            elif argument.isupper() and len(argument) > 1 and argument != "BH" or argument in "QKV":
-                signature[argument] = OTHERS.get(argument, f"*{dtype}")
-                aligned[(number,)] = [["tt.divisibility", 16]]
-            else:  # sizes and strides; the latter are multiples of the width
-                signature[argument] = "i32"
-                if "_" in argument and not argument.startswith(("padding", "bounds")):
-                    aligned[(number,)] = [["tt.divisibility", 16]]
-        source = ASTSource(kernel, signature=signature, constexprs=constants, attrs=aligned)
-        compiled[name] = triton.compile(
-            source,
-            target=GPUTarget("cuda", capability, 32),
-            options={"num_warps": sizes["num_warps"]},
-        )
-    return compiled
+class NoGpu:
+    """As much of a driver as a compilation needs."""
+
+    def __init__(self, capability: int):
+        self.target = GPUTarget("cuda", capability, 32)
+
+    def get_current_target(self):
+        return self.target
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+
+def problem(case: str) -> AttentionProblem:
+    dtype, branches, width, length, *flags = case.split("-")
+    l, n = int(branches), int(length)  # noqa: E741
+    q, k, v = (
+        torch.zeros(n, 2, 4, int(width), dtype=TYPES[dtype]).permute(1, 2, 0, 3).requires_grad_()
+        for _ in range(3)
+    )
+    return AttentionProblem(
+        q=q,
+        k=k,
+        v=v,
+        branches=tuple((x,) for x in (GLOBAL, PAST, FUTURE, local(1), local(2), local(5))[:l]),
+        mix=torch.zeros(l, 2, 4, n, 1, dtype=TYPES[dtype]) if "mixed" in flags else None,
+        dropout=0.1 if "dropout" in flags else 0.0,
+    )
+
+
+def compile_case(case: str, report) -> None:
+    """Run the path, with kernels that are compiled where they would be launched."""
+
+    def compiled(kernel, programs, *given, **sizes):
+        start = time.perf_counter()
+        done = kernel.warmup(*given, grid=(programs,), **sizes)
+        report(case, done, time.perf_counter() - start)
+
+    launch._launch = compiled
+    given = problem(case)
+    dropout = DropoutDraw.drawn(given.dropout) if given.dropout else None
+    outputs = launch.solve(given, dropout)
+    torch.autograd.grad(outputs, (given.q, given.k, given.v), torch.zeros_like(outputs))
+
+
+def usage(kernel) -> dict:
+    """What the machine code needs, as NVIDIA's tool reads it."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(kernel.asm["cubin"])
+        file.flush()
+        told = subprocess.check_output([TOOLS / "cuobjdump", "-res-usage", file.name], text=True)
+    numbers = {name: int(number) for name, number in re.findall(r"(REG|STACK|LOCAL):(\d+)", told)}
+    return {
+        "registers": numbers["REG"],
+        "spilled": numbers["STACK"] + numbers["LOCAL"],
+        "shared": kernel.metadata.shared,
+    }
+
+
+def main(capability: str, *cases: str) -> None:
+    driver.set_active(NoGpu(int(capability)))
+
+    def report(case, kernel, seconds):
+        told = {"triton": triton.__version__, "capability": int(capability), "case": case}
+        told |= {"kernel": kernel.metadata.name, **usage(kernel), "seconds": round(seconds, 2)}
+        print(json.dumps(told), flush=True)
+
+    for case in cases:
+        compile_case(case, report)
 
 
 if __name__ == "__main__":
-    import subprocess
-    import tempfile
-    from itertools import product
-    from pathlib import Path
-
-    cuobjdump = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
-    for capability, dtype, d_k, branches in product((90, 80), TYPES, (64, 128), (4, 1)):
-        for name, kernel in compile_all(branches, d_k, dtype, capability).items():
-            with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-                file.write(kernel.asm["cubin"])
-                file.flush()
-                usage = subprocess.check_output([cuobjdump, "-res-usage", file.name], text=True)
-            # What does not fit into registers (REG, 255 at most) lies on the STACK.
-            print(f"sm_{capability} {dtype} d_k {d_k} l {branches} {name}:")
-            print(usage.splitlines()[-1], "shared", kernel.metadata.shared, flush=True)
+    main(*sys.argv[1:])

@@ -19,12 +19,15 @@ HEADER = 4
 
 
 @lru_cache(maxsize=256)
-def bounds_table(branches: tuple[Branch, ...], heads: int, device: torch.device) -> Tensor:
+def bounds_table(
+    branches: tuple[Branch, ...], heads: int, device: torch.device, shared: bool
+) -> Tensor:
     """Return the patterns of all heads as a table ``[h, HEADER + 2 l]`` of 32-bit integers.
 
     Each head has the first and last offset of its zone, then whether any branch sees keys left of
     it, and right of it; then the first and last offset that each branch allows, ``-OPEN`` and
-    ``OPEN`` if there is no bound.
+    ``OPEN`` if there is no bound.  Unless keys beside the zone are ``shared`` by branches, all that
+    any branch sees is the zone.
     """
     rows = []
     for head in range(heads):
@@ -36,6 +39,9 @@ def bounds_table(branches: tuple[Branch, ...], heads: int, device: torch.device)
         first, last = (min(cuts), max(cuts) - 1) if cuts else (OPEN, OPEN - 1)
         left = any(low == -OPEN for low, _ in pairs)
         right = any(high == OPEN for _, high in pairs)
+        if not shared:
+            first, last = min(low for low, _ in pairs), max(high for _, high in pairs)
+            left = right = False
         rows.append([first, last, int(left), int(right), *(x for pair in pairs for x in pair)])
     with torch.inference_mode(False):  # it is cached, and training may need it later
         return torch.tensor(rows, dtype=torch.int32, device=device)

@@ -1,8 +1,9 @@
 """All branches in one pass on a GPU: an attention kernel in Triton, an optional dependency.
 
-The kernels compute each block of q k^T once and share it among the branches; no matrix of n x m
-ever reaches memory.  For a block of queries, branches differ only in a narrow *zone* of offsets
-j - i around the bounds of their patterns.  This makes them cheap:
+No matrix of n x m ever reaches memory.  A short sentence takes one program and one launch a head,
+forward and backward (``kernels/whole.py``), which keep nothing but q, k, v.  For longer ones, the
+kernels compute each block of q k^T once and share it among the branches.  For a block of queries,
+branches differ only in a narrow *zone* of offsets j - i around the bounds of their patterns:
 
 * A branch sees all keys far to the left of the zone, or none.  They are gathered once, with their
   own maximum and sum (a maximum shared with other regions could over- or underflow).  The same
@@ -19,64 +20,65 @@ gradient sum_l e^(c - lse_l) dO_l.  A side therefore costs as much as one attent
 What is kept for each row has two entries for the sides (``SIDES``) after those of the branches.
 Gradients are summed in a fixed order, without atomic operations.
 
+A single branch shares nothing, and branches drop different weights: then everything that a branch
+sees is the zone.  Random numbers of dropout are never kept: a seed and the place of a weight give
+them again.
+
 The kernels have been run in Triton's interpreter on a CPU, and compiled for NVIDIA GPUs on machines
-without one.  **They were neither run nor timed on a GPU**, and the block sizes are guesses.
-Therefore each kernel, as compiled for a type, width, number of branches and block size, is used
-only if it passes a self-test on the present GPU.
+without one.  **They were neither run nor timed on a GPU.**  Therefore each :class:`Variant` is used
+only if it passes ``self_test.py`` on the present GPU.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import logging
 from dataclasses import dataclass
-from functools import cache
 
 import torch
 from torch import Tensor
 
-from ...patterns import FUTURE, GLOBAL, PAST, Band, local
+from ...patterns import Band
 from ..autograd import first_order
 from ..problem import AttentionProblem, AttentionResult
-from ..reference import reference
 from .bounds import HEADER, OPEN, bounds_table
-
-logger = logging.getLogger(__name__)
+from .philox import DropoutDraw
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
-#: The largest error that passes the self-test.
-TOLERANCE = {torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 0.15}
+#: Wider heads would not fit into registers: in general, and in long sentences in single precision.
+WIDEST_HEAD = (128, 64)
 
-#: With several branches, wider heads would not fit into registers.
-WIDEST_HEAD = 128
+#: As many bits as the kernels have for the dropout of a weight.
+MOST_BRANCHES = 31
+
+#: The longest sentence that a program computes as a whole, in half and in single precision.
+LONGEST_WHOLE = (64, 32)
 
 #: The entries of the two sides, left and right, follow those of the branches.
 SIDES = 2
 
 
-def fused_cuda(problem: AttentionProblem) -> AttentionResult:
-    """Solve ``problem``, for which :func:`able` must hold."""
-    bounds = bounds_table(problem.branches, problem.q.size(1), problem.q.device)
-    with torch.cuda.device_of(problem.q):  # where Triton launches; no effect for a CPU
-        outputs = _Fused.apply(problem.q, problem.k, problem.v, problem.key_padding, bounds)
-    if problem.mix is not None:
-        outputs = (problem.mix * outputs).sum(dim=0, keepdim=True).to(outputs.dtype)
-    return AttentionResult(outputs=outputs)
+@dataclass(frozen=True)
+class Variant:
+    """What decides which kernels are compiled; the lengths stand for all with the same kernels."""
 
+    dtype: torch.dtype
+    branches: int
+    d_k: int
+    n: int
+    m: int
+    dropout: bool
+    mixed: bool
 
-def able(problem: AttentionProblem) -> bool:
-    """Whether the kernels can solve ``problem`` on its device."""
-    return (
-        problem.q.is_cuda
-        and _triton_is_there()
-        and supports(problem)
-        and _works(problem.q.device, problem.q.dtype, _shape(problem))
-    )
-
-
-#: Used wherever it works: on a GPU, every other path launches more kernels.  Not measured.
-applies = able
+    @classmethod
+    def of(cls, problem: AttentionProblem) -> Variant:
+        q, k = problem.q, problem.k
+        whole, sizes = _is_whole(q, k), _sizes(q, k)
+        n, m = (
+            sizes[block] - 3 if whole or x.size(2) <= sizes[block] else 2 * sizes[block] + 6
+            for x, block in ((q, "BLOCK_Q"), (k, "BLOCK_K"))
+        )
+        mixed = problem.mix is not None and whole
+        return cls(q.dtype, len(problem.branches), q.size(-1), n, m, problem.dropout > 0, mixed)
 
 
 def supports(problem: AttentionProblem) -> bool:
@@ -85,49 +87,121 @@ def supports(problem: AttentionProblem) -> bool:
     return (
         q.dtype in DTYPES
         and q.dtype == k.dtype == v.dtype
-        and q.size(-1) == v.size(-1) <= WIDEST_HEAD
+        and q.size(-1) == v.size(-1) <= WIDEST_HEAD[not _is_whole(q, k) and _is_single(q)]
         and q.numel() > 0
         and k.size(2) < OPEN
-        and not problem.dropout
+        and len(problem.branches) <= MOST_BRANCHES
+        and problem.dropout < 1
         and not problem.need_weights
         and problem.bias is None
         and all(isinstance(pattern, Band) for branch in problem.branches for pattern in branch)
     )
 
 
+def fused_cuda(problem: AttentionProblem) -> AttentionResult:
+    """Solve ``problem``, for which ``able`` must hold."""
+    dropout = DropoutDraw.drawn(problem.dropout) if problem.dropout else None
+    return AttentionResult(outputs=solve(problem, dropout))
+
+
+def solve(problem: AttentionProblem, dropout: DropoutDraw | None) -> Tensor:
+    """Return the outputs of an :class:`AttentionResult`, with this dropout."""
+    q, k, v, mix = problem.q, problem.k, problem.v, problem.mix
+    shared = dropout is None and len(problem.branches) > 1
+    bounds = bounds_table(problem.branches, q.size(1), q.device, shared)
+    given = (problem.key_padding, bounds, dropout)
+    with torch.cuda.device_of(q):  # where Triton launches; no effect for a CPU
+        if _is_whole(q, k):
+            return _Whole.apply(q, k, v, mix, *given)
+        trained = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v))
+        outputs = _Long.apply(q, k, v, *given, trained)
+    return outputs if mix is None else (mix * outputs).sum(0, keepdim=True).to(outputs.dtype)
+
+
 # --- autograd -------------------------------------------------------------------------------
 
 
-class _Fused(torch.autograd.Function):
-    """Branch outputs ``[l, b, h, n, d_k]`` from q, k, v, key padding and bounds."""
+class _Whole(torch.autograd.Function):
+    """Branch outputs ``[l, b, h, n, d_k]``, or their sum if there is a mix."""
 
     @staticmethod
-    def forward(ctx, q, k, v, key_padding, bounds):
+    def forward(ctx, q, k, v, mix, key_padding, bounds, dropout):
         from . import kernels  # needs Triton
 
-        q, k, v = (_unit_stride(x) for x in (q, k, v))
-        b, h, n, d_k = q.shape
-        branches = (bounds.size(1) - HEADER) // 2
-        # Heads side by side, as the layer needs them: joining them copies nothing.
-        outputs = torch.empty(branches, b, n, h, d_k, dtype=v.dtype, device=v.device)
-        outputs = outputs.transpose(2, 3)
+        q, k, v = (_rows(x) for x in (q, k, v))
+        n, b, h, d_k = q.shape
+        branches = 1 if mix is not None else _branches(bounds)
+        outputs = q.new_empty(branches, n, b, h, d_k)
+        ctx.save_for_backward(q, k, v, mix, key_padding, bounds)
+        ctx.dropout = dropout
+        _launch(
+            kernels.whole_forward_kernel,
+            b * h,
+            *(q, k, v, _padding(key_padding, q), bounds, q if mix is None else mix, outputs),
+            *_mix_strides(mix, (_branches(bounds), b, h, n, 1)),
+            *_numbers(q, k, key_padding, dropout),
+            L=_branches(bounds),
+            MIXED=mix is not None,
+            DROPOUT=dropout is not None,
+            **_sizes(_heads(q), _heads(k)),
+        )
+        return _heads(outputs)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, upstream):
+        from . import kernels
+
+        q, k, v, mix, key_padding, bounds = ctx.saved_tensors
+        n, b, h, _ = q.shape
+        shares = (_branches(bounds), b, h, n, 1)
+        dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
+        dmix = q if mix is None else mix.new_empty(shares)
+        _launch(
+            kernels.whole_backward_kernel,
+            b * h,
+            *(q, k, v, _padding(key_padding, q), bounds, q if mix is None else mix),
+            *(_rows(upstream), dq, dk, dv, dmix, *_mix_strides(mix, shares)),
+            *_numbers(q, k, key_padding, ctx.dropout),
+            L=_branches(bounds),
+            MIXED=mix is not None,
+            DROPOUT=ctx.dropout is not None,
+            **_sizes(_heads(q), _heads(k)),
+        )
+        dmix = dmix.sum_to_size(mix.shape) if ctx.needs_input_grad[3] else None
+        return _heads(dq), _heads(dk), _heads(dv), dmix, None, None, None
+
+
+class _Long(torch.autograd.Function):
+    """Branch outputs ``[l, b, h, n, d_k]``."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, key_padding, bounds, dropout, trained):
+        from . import kernels
+
+        q, k, v = (_rows(x) for x in (q, k, v))
+        (n, b, h, d_k), branches = q.shape, _branches(bounds)
+        outputs = q.new_empty(branches, n, b, h, d_k)
         # What the outputs lose by rounding to half precision.  The gradients of sharp
         # distributions need it, since they multiply it by large differences of values.
-        rounded = v.dtype != torch.float32 and any(ctx.needs_input_grad)
+        rounded = trained and not _is_single(q)
         rest = torch.empty_like(outputs) if rounded else outputs
-        lse = torch.empty(branches + SIDES, b * h, n, dtype=torch.float32, device=q.device)
-        sizes = _sizes(q, k, branches, key_padding)
-        padding, padding_strides = _padding(key_padding, q)
-        kernels.forward_kernel[(_blocks(n, sizes["BLOCK_Q"]) * b * h,)](
-            *(q, k, v, padding, bounds, outputs, rest, lse),
-            *(*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *padding_strides),
-            *(*outputs.stride()[:4], bounds.stride(0)),
-            *(b * h, h, n, k.size(2)),
+        lse = q.new_empty(branches + SIDES, b * h, n, dtype=torch.float32)
+        ctx.save_for_backward(q, k, v, key_padding, bounds, outputs, rest, lse)
+        ctx.dropout = dropout
+        sizes = _sizes(_heads(q), _heads(k))
+        _launch(
+            kernels.forward_kernel,
+            _blocks(n, sizes["BLOCK_Q"]) * b * h,
+            *(q, k, v, _padding(key_padding, q), bounds, outputs, rest, lse),
+            *_numbers(q, k, key_padding, dropout),
+            L=branches,
+            SHARED=branches > 1 and dropout is None,
+            DROPOUT=dropout is not None,
             ROUNDED=rounded,
             **sizes,
         )
-        ctx.save_for_backward(q, k, v, key_padding, bounds, outputs, rest, lse)
-        return outputs
+        return _heads(outputs)
 
     @staticmethod
     @first_order
@@ -135,40 +209,91 @@ class _Fused(torch.autograd.Function):
         from . import kernels
 
         q, k, v, key_padding, bounds, outputs, rest, lse = ctx.saved_tensors
-        upstream = _unit_stride(upstream)
-        b, h, n, d_k = q.shape
-        m = k.size(2)
-        branches = outputs.size(0)
+        (n, b, h, d_k), branches = q.shape, _branches(bounds)
+        upstream = _rows(upstream)
+        shared = branches > 1 and ctx.dropout is None
+        sides = upstream.new_empty(SIDES, n, b, h, d_k) if shared else upstream
         delta = torch.empty_like(lse)
-        # With a single branch, the sides gather that branch itself.
-        sides = upstream
-        if branches > 1:
-            sides = torch.empty(SIDES, b, h, n, d_k, dtype=upstream.dtype, device=q.device)
-        sizes = _sizes(q, k, branches, key_padding)
-        padding, padding_strides = _padding(key_padding, q)
-        common = (b * h, h, n, m)
+        sizes = _sizes(_heads(q), _heads(k)) | {"L": branches, "SHARED": shared}
+        numbers = _numbers(q, k, key_padding, ctx.dropout)
         query_blocks = _blocks(n, sizes["BLOCK_Q"]) * b * h
-        key_blocks = _blocks(m, sizes["BLOCK_K"]) * b * h
-        kernels.rows_kernel[(query_blocks,)](
+        _launch(
+            kernels.rows_kernel,
+            query_blocks,
             *(outputs, rest, upstream, bounds, lse, delta, sides),
-            *(*outputs.stride()[:4], *upstream.stride()[:4], *sides.stride()[:4]),
-            *(bounds.stride(0), b * h, h, n),
-            ROUNDED=v.dtype != torch.float32,
-            **{key: sizes[key] for key in ("L", "DK", "D", "BLOCK_Q", "num_warps")},
+            *(b * h, h, n),
+            ROUNDED=not _is_single(q),
+            **{name: size for name, size in sizes.items() if name != "BLOCK_K"},
         )
-        given = (q, k, v, padding, bounds, upstream, sides, lse, delta)
-        strides = (
-            *(*q.stride()[:3], *k.stride()[:3], *v.stride()[:3], *padding_strides),
-            *(*upstream.stride()[:4], *sides.stride()[:4], bounds.stride(0)),
-        )
+        given = (q, k, v, _padding(key_padding, q), bounds, upstream, sides, lse, delta)
         dq, dk, dv = (torch.empty_like(x) for x in (q, k, v))
-        kernels.query_gradient_kernel[(query_blocks,)](
-            *given, dq, *strides, *dq.stride()[:3], *common, **sizes
-        )
-        kernels.key_gradient_kernel[(key_blocks,)](
-            *given, dk, dv, *strides, *dk.stride()[:3], *dv.stride()[:3], *common, **sizes
-        )
-        return dq, dk, dv, None, None
+        sizes["DROPOUT"] = ctx.dropout is not None
+        _launch(kernels.query_gradient_kernel, query_blocks, *given, dq, *numbers, **sizes)
+        key_blocks = _blocks(k.size(0), sizes["BLOCK_K"]) * b * h
+        _launch(kernels.key_gradient_kernel, key_blocks, *given, dk, dv, *numbers, **sizes)
+        return _heads(dq), _heads(dk), _heads(dv), None, None, None, None
+
+
+def _launch(kernel, programs: int, *given, **sizes) -> None:
+    kernel[(programs,)](*given, **sizes)
+
+
+def _rows(x: Tensor) -> Tensor:
+    """``[l, b, h, n, d_k]`` -> ``[l, n, b, h, d_k]``, as projections make it: rarely a copy."""
+    return x.movedim(-2, -4).contiguous()
+
+
+def _heads(x: Tensor) -> Tensor:
+    """The inverse of :func:`_rows`, always a view."""
+    return x.movedim(-4, -2)
+
+
+def _branches(bounds: Tensor) -> int:
+    return (bounds.size(1) - HEADER) // 2
+
+
+def _padding(key_padding: Tensor | None, q: Tensor) -> Tensor:
+    """Return key padding as bytes; without padding, a tensor that is not read."""
+    return (q if key_padding is None else key_padding.contiguous()).view(torch.uint8)
+
+
+def _mix_strides(mix: Tensor | None, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (0, 0, 0, 0) if mix is None else mix.expand(shape).stride()[:4]
+
+
+def _numbers(q, k, key_padding, dropout) -> tuple:
+    """The numbers that all kernels for q and k take, as in their signatures."""
+    n, b, h, _ = q.shape
+    m = k.size(0)
+    return (0 if key_padding is None else m, b * h, h, n, m, *(dropout or (0, 0, 1.0)))
+
+
+def _is_whole(q: Tensor, k: Tensor) -> bool:
+    return max(q.size(2), k.size(2)) <= LONGEST_WHOLE[_is_single(q)]
+
+
+def _is_single(q: Tensor) -> bool:
+    return q.dtype == torch.float32
+
+
+def _sizes(q: Tensor, k: Tensor) -> dict:
+    """Return the sizes that are compiled into the kernels, for ``[b, h, n, d_k]``.
+
+    They were chosen by what the compiler for capabilities 8.0 and 9.0 fits into registers.
+    ``tests/helpers/compile_kernels.py`` prints it.
+    """
+    d_k = q.size(-1)
+    d = max(16, _power_of_two(d_k))  # matrix units need 16 at least
+    block = 64 if _is_whole(q, k) and max(q.size(2), k.size(2)) > 32 else 32
+    large = _is_single(q) or block * d > 32 * 64
+    return {
+        "DK": d_k,
+        "D": d,
+        "BLOCK_Q": block,
+        "BLOCK_K": block,
+        "num_warps": 8 if large else 4,
+        "num_stages": 1,
+    }
 
 
 def _blocks(length: int, size: int) -> int:
@@ -178,123 +303,3 @@ def _blocks(length: int, size: int) -> int:
 def _power_of_two(number: int) -> int:
     """Return the smallest power of two that is not less."""
     return 1 << (number - 1).bit_length()
-
-
-def _unit_stride(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
-def _padding(key_padding: Tensor | None, q: Tensor) -> tuple[Tensor, tuple[int, int]]:
-    """Return key padding as bytes, and its strides; without padding, a tensor that is not read."""
-    if key_padding is None:
-        return q, (0, 0)
-    key_padding = key_padding.view(torch.uint8)
-    return key_padding, key_padding.stride()
-
-
-def _sizes(q: Tensor, k: Tensor, branches: int, key_padding: Tensor | None) -> dict:
-    """Return the sizes that are compiled into the kernels.
-
-    They are not tuned, since no GPU was available.  They are so large that registers, as the
-    compiler for capability 9.0 counts them, hold almost everything.
-    ``tests/helpers/compile_kernels.py`` prints the counts.
-    """
-    d_k = q.size(-1)
-    d = max(16, _power_of_two(d_k))  # matrix units need 16 at least
-    longest = 32 if q.dtype == torch.float32 or d > 64 else 64
-    block_q = min(longest, max(16, _power_of_two(q.size(2))))
-    block_k = min(longest, max(16, _power_of_two(k.size(2))))
-    return {
-        "L": branches,
-        "DK": d_k,
-        "D": d,
-        "PADDED": key_padding is not None,
-        "BLOCK_Q": block_q,
-        "BLOCK_K": block_k,
-        "num_warps": 8 if block_q * block_k * d >= 64 * 64 * 64 or d > 64 else 4,
-    }
-
-
-# --- self-test ------------------------------------------------------------------------------
-
-
-@cache
-def _triton_is_there() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-@dataclass(frozen=True)
-class _Shape:
-    """What decides which kernels are compiled; the lengths stand for all with the same kernels."""
-
-    branches: int
-    d_k: int
-    n: int
-    m: int
-    padded: bool
-
-
-def _shape(problem: AttentionProblem) -> _Shape:
-    l = len(problem.branches)  # noqa: E741
-    sizes = _sizes(problem.q, problem.k, l, problem.key_padding)
-    n = _typical_length(problem.q.size(2), sizes["BLOCK_Q"])
-    m = _typical_length(problem.k.size(2), sizes["BLOCK_K"])
-    return _Shape(l, sizes["DK"], n, m, sizes["PADDED"])
-
-
-def _typical_length(length: int, block: int) -> int:
-    """Return a length with the same block size: within one block, or over several."""
-    return block - 3 if length <= block else 2 * block + 6
-
-
-@cache
-def _works(device: torch.device, dtype: torch.dtype, shape: _Shape) -> bool:
-    """Compile, run and compare with the reference, once for each kernel on each GPU."""
-    try:
-        fault = _self_test(device, dtype, shape)
-    except Exception as error:  # a compiler and a driver may raise anything
-        fault = f"{type(error).__name__}: {error}"
-    if fault:
-        logger.warning(
-            "the fused kernel is not used on %s for %s, %s: %s", device, dtype, shape, fault
-        )
-    return not fault
-
-
-@torch.inference_mode(False)
-@torch.enable_grad()
-def _self_test(device: torch.device, dtype: torch.dtype, shape: _Shape) -> str | None:
-    """Return what is wrong with outputs and gradients, or None; branches and heads differ."""
-    generator = torch.Generator().manual_seed(0)
-    some = (GLOBAL, PAST, FUTURE, local(5), local(1))
-    branches = tuple((some[i % 5], some[(i + 1) % 5]) for i in range(shape.branches))
-    padding = None
-    if shape.padded:
-        padding = torch.zeros(1, shape.m, dtype=torch.bool, device=device)
-        padding[0, : shape.m // 2] = True
-    q, k, v, upstream = (
-        torch.randn(1, 2, length, shape.d_k, generator=generator).to(device, dtype)
-        for length in (shape.n, shape.m, shape.m, shape.n)
-    )
-    results = []
-    with torch.autocast(device.type, enabled=False):
-        for compute, kind in ((reference, torch.float64), (fused_cuda, dtype)):
-            leaves = [x.to(kind).requires_grad_() for x in (q, k, v)]
-            given = AttentionProblem(
-                q=leaves[0] * 0.5,
-                k=leaves[1],
-                v=leaves[2],
-                branches=branches,
-                key_padding=padding,
-            )
-            outputs = compute(given).outputs
-            gradients = torch.autograd.grad((outputs * upstream.to(kind)).sum(), leaves)
-            with torch.no_grad():  # another kernel in half precision
-                untrained = compute(given).outputs
-            results.append([outputs, untrained, *gradients])
-    names = ("output", "output without gradient", "dq", "dk", "dv")
-    for name, want, got in zip(names, *results, strict=True):
-        worst = (got - want).abs().max().item()
-        if not worst <= TOLERANCE[dtype]:  # also catches NaN
-            return f"{name} of the self-test is off by {worst:.1e}"
-    return None

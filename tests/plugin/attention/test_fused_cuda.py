@@ -8,8 +8,10 @@ import dataclasses
 import os
 import subprocess
 import sys
+from functools import partial
 from importlib.util import find_spec
-from itertools import product
+from itertools import combinations, product
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -26,10 +28,15 @@ from attention_problems import (
     solve,
     tensors,
 )
+from torch.utils.checkpoint import checkpoint
 
-from fairseq_hybrid_attn.attention.fused_cuda import able
+from fairseq_hybrid_attn.attention.fused_cuda import able, self_test
 from fairseq_hybrid_attn.attention.fused_cuda import launch as path
 from fairseq_hybrid_attn.attention.fused_cuda.bounds import OPEN
+from fairseq_hybrid_attn.attention.fused_cuda.philox import DropoutDraw, philox
+from fairseq_hybrid_attn.attention.problem import AttentionProblem
+from fairseq_hybrid_attn.attention.reference import allowed_keys, masked_softmax
+from fairseq_hybrid_attn.patterns import GLOBAL
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = "cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu"
@@ -39,7 +46,7 @@ FACTORS = {
     "branches": "global,future,local,hysan,six,decoder,wide,heads,heads and branches,a gap".split(
         ","
     ),
-    "lengths": [(1, 1), (16, 16), (70, 70), (3, 90), (40, 99)],
+    "lengths": [(1, 1), (16, 16), (9, 32), (70, 70), (3, 90), (40, 99)],
     "padded": ["none", "left", "right", "scattered", "expanded"],
     "numbers": [(True, 1.0), (True, 20.0), (False, 1.0)],
     "layout": ["plain", "of a projection", "odd", "odder"],
@@ -110,7 +117,7 @@ class TestKernels:
             assert path.supports(problem)
             told, rounding = f"problem {seed}: {settings}", not settings["numbers"][0]
             check(problem, ways={"fused": FUSED}, rounding=rounding, told=told)
-        assert len(problems) == 56
+        assert len(problems) == 62
 
     def test_a_side_far_above_the_zone(self):
         """Scores from 60 down to -60: e^-120 is nothing in single precision, so that a maximum
@@ -125,10 +132,12 @@ class TestKernels:
     def test_half_precision_is_no_worse_than_the_reference(self, cases):
         for name, dtype, scale in cases:
             settings = {"numbers": (False, scale), "padded": "left", "dtype": dtype}
-            problem = make(name, 70, batch=(1, 1), width=16, device=DEVICE, **settings)
-            told = f"{name} {settings}"
-            check_no_worse_than_reference(FUSED, problem, told, margins=(1.2, torch.inf))
-        beyond = make("hysan", 20, numbers=(False, 1e5), dtype=torch.float16, device=DEVICE)
+            for length, mix in ((70, None), (50, "bhn1" if name == "decoder" else None)):
+                sizes = {"batch": (1, 1), "width": 16, "mix": mix}
+                problem = make(name, length, device=DEVICE, **sizes, **settings)
+                told = f"{name} {length} {settings}"
+                check_no_worse_than_reference(FUSED, problem, told, margins=(1.2, torch.inf))
+        beyond = make("hysan", 20, numbers=(False, 3e4), dtype=torch.float16, device=DEVICE)
         assert solve(FUSED, beyond)[0][0].isfinite().all()
 
     def test_the_gradient_of_a_sum_and_twice_the_same_to_the_bit(self):
@@ -146,55 +155,121 @@ class TestKernels:
             assert first.equal(second)
             assert error(first, want) <= 2e-5
 
+    @pytest.mark.parametrize("length", [20, 40])
+    def test_gradients_under_dropout_are_those_of_the_mask_of_the_outputs(self, length):
+        """Values like unit vectors show which weights were kept; autograd does the rest."""
+        problem = make("six", length, batch=(2, 1), width=length, padded="left", device=DEVICE)
+        share, draw = 0.3, DropoutDraw.drawn(0.3)
+        units = torch.eye(length, device=DEVICE).expand_as(problem.v)
+        with torch.no_grad():
+            kept = path.solve(dataclasses.replace(problem, v=units), draw) != 0
+        exact = converted(problem, torch.float64)
+        allowed = torch.stack([allowed_keys(branch, exact) for branch in exact.branches])
+        weights = masked_softmax(exact.q @ exact.k.mT, allowed)
+        assert (weights[kept] > 0).all() and not kept.all()
+        want = (weights * kept / (1 - share)) @ exact.v
+        got = path.solve(problem, draw)
+        upstream = torch.randn_like(got)
+        assert error(got, want) <= 5e-6
+        for x, its in zip(
+            torch.autograd.grad(got, [problem.q, problem.k, problem.v], upstream),
+            torch.autograd.grad(want, [exact.q, exact.k, exact.v], upstream.double()),
+            strict=True,
+        ):
+            assert error(x, its) <= 2e-5 * max(1, its.abs().max())
+
+    def test_what_is_dropped(self):
+        """A tenth; independently in each branch, head, sentence and row, and in each call."""
+        n, share = 32, 0.1
+        q = torch.zeros(4, 2, n, n, device=DEVICE)
+        units = torch.eye(n, device=DEVICE).expand_as(q)
+        problem = AttentionProblem(q=q, k=q, v=units, branches=((GLOBAL,),) * 6, dropout=share)
+
+        def drops():
+            return path.fused_cuda(problem).outputs == 0
+
+        torch.manual_seed(1)
+        first, second = drops(), drops()
+        torch.manual_seed(1)
+        assert first.equal(drops())
+        total = torch.stack([first, second]).double()  # [calls, l, b, h, n, m]
+        assert abs(total.mean() - share) < 4 * (share * (1 - share) / total.numel()) ** 0.5
+        kept = path.fused_cuda(problem).outputs.max()
+        assert abs(kept - 1 / n / (1 - share)) < 1e-7
+        for dim in range(total.dim()):
+            for one, other in list(combinations(total.unbind(dim), 2))[:40]:
+                related = torch.corrcoef(torch.stack([one.flatten(), other.flatten()]))[0, 1]
+                assert abs(related) < 5 / one.numel() ** 0.5, dim
+
+    def test_the_mean_over_masks_is_the_output_without_dropout(self):
+        problem = make("hybrid", 12, batch=(1, 1), width=16, device=DEVICE)
+        many = {name: x.detach().expand(100, 1, -1, -1) for name, x in tensors(problem).items()}
+        want = path.fused_cuda(problem).outputs
+        got = path.fused_cuda(dataclasses.replace(problem, **many, dropout=0.2)).outputs
+        off = (got.mean(1) - want[:, 0]).abs() / (got.std(1) / 100**0.5 + 1e-6)
+        assert off.max() < 5 and off.mean() < 1
+
+    @pytest.mark.parametrize("length", [20, 40])
+    def test_a_recomputed_layer_drops_the_same(self, length):
+        problem = make("decoder", length, batch=(1, 2), dropout=0.4, device=DEVICE)
+
+        def outputs(q):
+            return path.fused_cuda(dataclasses.replace(problem, q=q)).outputs
+
+        results = []
+        for compute in (outputs, partial(checkpoint, outputs, use_reentrant=False)):
+            torch.manual_seed(3)
+            got = compute(problem.q)
+            results.append([got, *torch.autograd.grad(got.square().sum(), problem.q)])
+        for plain, recomputed in zip(*results, strict=True):
+            assert plain.equal(recomputed)
+
     def test_the_self_test_passes_and_notices(self, monkeypatch):
-        shapes = [(4, 32, 35, 35, True), (2, 20, 13, 29, False), (1, 64, 13, 13, True)]
-        apply = path._Fused.apply
-
-        def without_padding(q, k, v, padding, bounds):
-            return apply(q, k, v, torch.zeros_like(padding), bounds)
-
-        for dtype, shape in zip(path.DTYPES, shapes, strict=True):
-            given = (torch.device(DEVICE), dtype, path._Shape(*shape))
-            assert path._self_test(*given) is None
-            faults = [lambda q, *rest: apply(q * 1.05, *rest)]
-            for fault in [*faults, without_padding] if shape[-1] else faults:
+        variants = [(4, 16, 35, 35, False, False), (2, 20, 13, 29, True, True)]
+        variants.append((1, 16, 33, 33, True, False))
+        solve = path.solve
+        faults = [
+            lambda problem, draw: solve(problem, draw) * 1.05,
+            lambda problem, draw: solve(dataclasses.replace(problem, key_padding=None), draw),
+            lambda problem, draw: solve(problem, draw._replace(seed=2**40)),
+        ]
+        for dtype, of in zip(path.DTYPES, variants, strict=True):
+            given = (torch.device(DEVICE), path.Variant(dtype, *of))
+            assert self_test.find_fault(*given) is None
+            for fault in faults if given[1].dropout else faults[:2]:
                 with monkeypatch.context() as patched:
-                    patched.setattr(path._Fused, "apply", fault)
-                    assert "of the self-test is off" in path._self_test(*given)
+                    patched.setattr(self_test, "solve", fault)
+                    assert "of the self-test is off" in self_test.find_fault(*given)
 
 
 def test_the_self_test_is_of_the_kernels_at_hand():
     """For any lengths: what is compiled for them is compiled for the self-test."""
     lengths = [(1, 1), (2, 16), (16, 33), (17, 17), (32, 40), (33, 64), (64, 65), (5, 900)]
-    for settings in product(path.DTYPES, lengths, (20, 64, 128), ("none", "left")):
-        dtype, length, width, padded = settings
-        common = {"batch": (1, 1), "padded": padded, "dtype": dtype}
+    for dtype, length, width, mix in product(path.DTYPES, lengths, (20, 64, 128), (None, "b1n1")):
+        common = {"batch": (1, 1), "dtype": dtype, "mix": mix, "dropout": 0.1}
         given = make("six", length, width=width, **common)
-        shape = path._shape(given)
-        tested = make("six", (shape.n, shape.m), width=shape.d_k, **common)
-        sizes = path._sizes(given.q, given.k, 6, given.key_padding)
-        others = path._sizes(tested.q, tested.k, shape.branches, given.key_padding)
-        assert sizes == others, settings
-        assert shape.padded == (padded == "left") and shape.m <= 134, settings
-        # What a thread of a block multiplies fits into registers.
-        products = sizes["BLOCK_Q"] * sizes["BLOCK_K"] * sizes["D"]
-        assert products <= 1024 * 32 * sizes["num_warps"], settings
+        variant = path.Variant.of(given)
+        tested = make("six", (variant.n, variant.m), width=variant.d_k, **common)
+        told = (dtype, length, width)
+        assert path.Variant.of(tested) == variant and variant.dropout, told
+        assert path._sizes(given.q, given.k) == path._sizes(tested.q, tested.k), told
+        assert path._is_whole(given.q, given.k) == path._is_whole(tested.q, tested.k), told
+        assert variant.m <= 70, told
 
 
-OTHERS = [x for x in product(("fp16", "bf16", "fp32"), (32, 64, 128)) if x != ("bf16", 64)]
-
-
-@needs_triton
-@pytest.mark.parametrize(
-    "kinds", [[("bf16", 64)], pytest.param(OTHERS, marks=SLOW)], ids=["one", "others"]
-)
-def test_compiles_without_a_gpu(kinds):
-    """For compute capability 9.0, down to machine code."""
-    from compile_kernels import compile_all
-
-    for dtype, d_k in kinds:
-        for kernel, compiled in compile_all(4, d_k, dtype, capability=90).items():
-            assert compiled.asm["cubin"], (kernel, dtype, d_k)
+def test_philox_is_that_of_its_authors():
+    """Known answers that come with Random123."""
+    for counter, key, answer in (
+        ("00000000 " * 4, "00000000" * 2, "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ("ffffffff " * 4, "ffffffff" * 2, "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+        (
+            "243f6a88 85a308d3 13198a2e 03707344",
+            "299f31d0a4093822",  # its second word comes first
+            "d16cfe09 94fdcceb 5001e420 24126ea1",
+        ),
+    ):
+        numbers = [torch.tensor(int(x, 16)) for x in counter.split()]
+        assert [f"{x:08x}" for x in philox(numbers, int(key, 16))] == answer.split()
 
 
 def test_what_is_refused():
@@ -202,7 +277,7 @@ def test_what_is_refused():
     assert path.supports(given)
     assert DEVICE == "cuda" or not able(given)
     for change in (
-        {"dropout": 0.1},
+        {"dropout": 1.0},
         {"need_weights": True},
         {"bias": torch.zeros(1, device=DEVICE)},
         {"branches": ((Thirds(),),)},
@@ -219,19 +294,24 @@ def test_what_is_refused():
 
 
 def test_a_failed_self_test_is_logged_once_and_remembered(monkeypatch, caplog):
-    device, shape = torch.device("cuda", 7), path._Shape(4, 32, 70, 70, True)
-    for returned, raised in (("dq of the self-test is off by 1", None), (None, "no room")):
-
-        def fail(device, dtype, shape, returned=returned, raised=raised):
-            if raised:
-                raise RuntimeError(raised)
-            return returned
-
-        monkeypatch.setattr(path, "_self_test", fail)
-        path._works.cache_clear()
+    device = torch.device("cuda", 7)
+    variant = path.Variant(torch.float32, 4, 32, 70, 70, False, False)
+    faults = {
+        "dq of the self-test is off by 1": (
+            (9, 0),
+            lambda *given: "dq of the self-test is off by 1",
+        ),
+        "no room": ((8, 0), Mock(side_effect=RuntimeError("no room"))),
+        "it needs compute capability 8.0": ((7, 5), lambda *given: None),
+    }
+    for reason, (capability, find) in faults.items():
+        monkeypatch.setattr(self_test, "find_fault", find)
+        monkeypatch.setattr(self_test, "find_spec", lambda name: True)
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, c=capability: c)
+        self_test.works.cache_clear()
         caplog.clear()
-        assert not any(path._works(device, torch.float32, shape) for _ in range(2))
+        assert not any(self_test.works(device, variant) for _ in range(2))
         (said,) = caplog.messages
-        assert "is not used on cuda:7 for torch.float32, _Shape(branches=4, d_k=32" in said
-        assert (returned or raised) in said
-    path._works.cache_clear()
+        assert "is not used on cuda:7 for Variant(dtype=torch.float32, branches=4, d_k=32" in said
+        assert reason in said
+    self_test.works.cache_clear()

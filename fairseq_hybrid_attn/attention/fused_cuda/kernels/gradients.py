@@ -7,16 +7,20 @@ from .memory import (
     HEADER,
     INFINITY,
     OPEN,
+    add_product,
+    dropped,
     end_of_left,
+    kept,
     load,
     real_keys,
+    seen,
     start_of_right,
     store,
     touches,
 )
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("BH", "H", "N"))
 def rows_kernel(
     OUT,
     REST,
@@ -25,25 +29,13 @@ def rows_kernel(
     LSE,
     DELTA,
     SIDES,
-    out_l,
-    out_b,
-    out_h,
-    out_n,
-    upstream_l,
-    upstream_b,
-    upstream_h,
-    upstream_n,
-    sides_l,
-    sides_b,
-    sides_h,
-    sides_n,
-    bounds_h,
     BH,
     H,
     N,
     L: tl.constexpr,
     DK: tl.constexpr,
     D: tl.constexpr,
+    SHARED: tl.constexpr,
     ROUNDED: tl.constexpr,
     BLOCK_Q: tl.constexpr,
 ):
@@ -55,12 +47,7 @@ def rows_kernel(
     blocks = tl.cdiv(N, BLOCK_Q)
     start = (tl.program_id(0) % blocks) * BLOCK_Q
     bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b, h = bh // H, bh % H
-    OUT += b * out_b + h * out_h
-    REST += b * out_b + h * out_h
-    UPSTREAM += b * upstream_b + h * upstream_h
-    SIDES += b * sides_b + h * sides_h
-    BOUNDS += h * bounds_h + HEADER
+    BOUNDS += bh % H * (HEADER + 2 * L) + HEADER
     row = start + tl.arange(0, BLOCK_Q)
     inside = row < N
 
@@ -68,10 +55,10 @@ def rows_kernel(
     smallest_right = tl.full([BLOCK_Q], INFINITY, tl.float32)
     lses, deltas = (), ()
     for branch in tl.static_range(L):
-        out = load(OUT + branch * out_l, start, out_n, N, DK, D, BLOCK_Q).to(tl.float32)
+        out = load(OUT, branch, start, N, bh, BH, DK, D, BLOCK_Q).to(tl.float32)
         if ROUNDED:
-            out += load(REST + branch * out_l, start, out_n, N, DK, D, BLOCK_Q).to(tl.float32)
-        upstream = load(UPSTREAM + branch * upstream_l, start, upstream_n, N, DK, D, BLOCK_Q)
+            out += load(REST, branch, start, N, bh, BH, DK, D, BLOCK_Q).to(tl.float32)
+        upstream = load(UPSTREAM, branch, start, N, bh, BH, DK, D, BLOCK_Q)
         delta = tl.sum(out * upstream.to(tl.float32), 1)
         tl.store(DELTA + (branch * BH + bh) * N + row, delta, mask=inside)
         lse = tl.load(LSE + (branch * BH + bh) * N + row, mask=inside, other=INFINITY)
@@ -82,16 +69,13 @@ def rows_kernel(
         lses = lses + (lse,)
         deltas = deltas + (delta,)
 
-    # With a single branch, the sides are that branch, and nothing reads them.
-    if L > 1:
+    if SHARED:
         left = tl.zeros([BLOCK_Q, D], tl.float32)
         left_delta = tl.zeros([BLOCK_Q], tl.float32)
         right = tl.zeros([BLOCK_Q, D], tl.float32)
         right_delta = tl.zeros([BLOCK_Q], tl.float32)
         for branch in tl.static_range(L):
-            upstream = load(
-                UPSTREAM + branch * upstream_l, start, upstream_n, N, DK, D, BLOCK_Q
-            ).to(tl.float32)
+            upstream = load(UPSTREAM, branch, start, N, bh, BH, DK, D, BLOCK_Q).to(tl.float32)
             some = lses[branch] < INFINITY
             lse = tl.where(some, lses[branch], 0.0)
             if tl.load(BOUNDS + 2 * branch) <= -OPEN:
@@ -102,8 +86,8 @@ def rows_kernel(
                 share = tl.where(some, tl.exp(smallest_right - lse), 0.0)
                 right += share[:, None] * upstream
                 right_delta += share * deltas[branch]
-        store(SIDES, left, start, sides_n, N, DK, D, BLOCK_Q)
-        store(SIDES + sides_l, right, start, sides_n, N, DK, D, BLOCK_Q)
+        store(SIDES, left, 0, start, N, bh, BH, DK, D, BLOCK_Q)
+        store(SIDES, right, 1, start, N, bh, BH, DK, D, BLOCK_Q)
         tl.store(LSE + (L * BH + bh) * N + row, smallest_left, mask=inside)
         tl.store(LSE + ((L + 1) * BH + bh) * N + row, smallest_right, mask=inside)
         tl.store(DELTA + (L * BH + bh) * N + row, left_delta, mask=inside)
@@ -111,28 +95,14 @@ def rows_kernel(
 
 
 @triton.jit
-def _add_product(gradients, x, acc):
-    """Return acc + gradients x, as precise as a product in single precision.
-
-    Gradients of sharp distributions would lose too much if they were rounded to float16.
-    """
-    rounded = gradients.to(x.dtype)
-    acc = tl.dot(rounded, x, acc, input_precision="ieee")
-    if x.dtype == tl.float16:
-        acc = tl.dot((gradients - rounded.to(tl.float32)).to(x.dtype), x, acc)
-    return acc
-
-
-@triton.jit
-def _row_numbers(LSE, DELTA, entry, bh, BH, start, N, BLOCK_Q: tl.constexpr):
+def _row_numbers(LSE, DELTA, entry, bh, BH, row, N):
     """Load log-sum-exp and delta of a block of rows, of a branch or side; infinity for no row."""
-    row = start + tl.arange(0, BLOCK_Q)
     at = (entry * BH + bh) * N + row
     lse = tl.load(LSE + at, mask=row < N, other=INFINITY)
     return lse, tl.load(DELTA + at, mask=row < N, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("PADDED", "BH", "H", "N", "M", "SEED", "THRESHOLD"))
 def query_gradient_kernel(
     Q,
     K,
@@ -144,37 +114,19 @@ def query_gradient_kernel(
     LSE,
     DELTA,
     DQ,
-    q_b,
-    q_h,
-    q_n,
-    k_b,
-    k_h,
-    k_m,
-    v_b,
-    v_h,
-    v_m,
-    padding_b,
-    padding_m,
-    upstream_l,
-    upstream_b,
-    upstream_h,
-    upstream_n,
-    sides_l,
-    sides_b,
-    sides_h,
-    sides_n,
-    bounds_h,
-    dq_b,
-    dq_h,
-    dq_n,
+    PADDED,
     BH,
     H,
     N,
     M,
+    SEED,
+    THRESHOLD,
+    SCALE,
     L: tl.constexpr,
     DK: tl.constexpr,
     D: tl.constexpr,
-    PADDED: tl.constexpr,
+    SHARED: tl.constexpr,
+    DROPOUT: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -182,70 +134,58 @@ def query_gradient_kernel(
     blocks = tl.cdiv(N, BLOCK_Q)
     start_q = (tl.program_id(0) % blocks) * BLOCK_Q
     bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b, h = bh // H, bh % H
-    Q += b * q_b + h * q_h
-    K += b * k_b + h * k_h
-    V += b * v_b + h * v_h
-    PADDING += b * padding_b
-    BOUNDS += h * bounds_h
-    UPSTREAM += b * upstream_b + h * upstream_h
-    SIDES += b * sides_b + h * sides_h
-    DQ += b * dq_b + h * dq_h
+    PADDING += bh // H * M
+    BOUNDS += bh % H * (HEADER + 2 * L)
 
+    row = start_q + tl.arange(0, BLOCK_Q)
     first_query = start_q + M - N
     last_query = tl.minimum(start_q + BLOCK_Q, N) - 1 + M - N
-    query = first_query + tl.arange(0, BLOCK_Q)
     keys = tl.cdiv(M, BLOCK_K)
     left_end = end_of_left(first_query, tl.load(BOUNDS), keys, BLOCK_K)
     right_start = start_of_right(last_query, tl.load(BOUNDS + 1), keys, BLOCK_K)
-    q = load(Q, start_q, q_n, N, DK, D, BLOCK_Q)
+    q = load(Q, 0, start_q, N, bh, BH, DK, D, BLOCK_Q)
     dq = tl.zeros([BLOCK_Q, D], tl.float32)
 
-    for side in tl.static_range(2):
-        if tl.load(BOUNDS + 2 + side) != 0:
-            entry = L + side if L > 1 else 0
-            begin = right_start if side else 0
-            end = keys if side else left_end
-            lse, delta = _row_numbers(LSE, DELTA, entry, bh, BH, start_q, N, BLOCK_Q)
-            pointer = SIDES + side * sides_l if L > 1 else SIDES
-            upstream = load(pointer, start_q, sides_n, N, DK, D, BLOCK_Q)
-            for block in range(begin, end):
-                start = block * BLOCK_K
-                k = load(K, start, k_m, M, DK, D, BLOCK_K)
-                v = load(V, start, v_m, M, DK, D, BLOCK_K)
-                real = real_keys(PADDING, start, padding_m, M, PADDED, BLOCK_K)
-                scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-                weights = tl.exp(tl.where(real[None, :], scores - lse[:, None], -INFINITY))
-                dweights = tl.dot(upstream, tl.trans(v), input_precision="ieee")
-                dscores = weights * (dweights - delta[:, None])
-                dq = _add_product(dscores, k, dq)
+    if SHARED:
+        for side in tl.static_range(2):
+            if tl.load(BOUNDS + 2 + side) != 0:
+                lse, delta = _row_numbers(LSE, DELTA, L + side, bh, BH, row, N)
+                upstream = load(SIDES, side, start_q, N, bh, BH, DK, D, BLOCK_Q)
+                for block in range(right_start if side else 0, keys if side else left_end):
+                    start = block * BLOCK_K
+                    k = load(K, 0, start, M, bh, BH, DK, D, BLOCK_K)
+                    v = load(V, 0, start, M, bh, BH, DK, D, BLOCK_K)
+                    real = real_keys(PADDING, start, M, PADDED, BLOCK_K)
+                    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+                    weights = tl.exp(tl.where(real[None, :], scores - lse[:, None], -INFINITY))
+                    dweights = tl.dot(upstream, tl.trans(v), input_precision="ieee")
+                    dscores = weights * (dweights - delta[:, None])
+                    dq = add_product(dscores, k, dq)
 
-    for block in range(left_end, right_start):
+    for block in tl.range(left_end, right_start, num_stages=1):  # see forward.py
         start = block * BLOCK_K
-        k = load(K, start, k_m, M, DK, D, BLOCK_K)
-        v = load(V, start, v_m, M, DK, D, BLOCK_K)
-        real = real_keys(PADDING, start, padding_m, M, PADDED, BLOCK_K)
+        key = start + tl.arange(0, BLOCK_K)
+        k = load(K, 0, start, M, bh, BH, DK, D, BLOCK_K)
+        v = load(V, 0, start, M, bh, BH, DK, D, BLOCK_K)
+        real = real_keys(PADDING, start, M, PADDED, BLOCK_K)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-        offset = (start + tl.arange(0, BLOCK_K))[None, :] - query[:, None]
+        bits = kept(SEED, THRESHOLD, bh, row, key, L) if DROPOUT else row
         dscores = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
-        for branch in tl.static_range(L):
-            low = tl.load(BOUNDS + HEADER + 2 * branch)
-            high = tl.load(BOUNDS + HEADER + 2 * branch + 1)
-            if touches(low, high, first_query, last_query, start, BLOCK_K):
-                lse, delta = _row_numbers(LSE, DELTA, branch, bh, BH, start_q, N, BLOCK_Q)
-                upstream = load(
-                    UPSTREAM + branch * upstream_l, start_q, upstream_n, N, DK, D, BLOCK_Q
-                )
-                allowed = real[None, :] & (offset >= low) & (offset <= high)
+        for branch in tl.range(0, L, num_stages=1):
+            if touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
+                lse, delta = _row_numbers(LSE, DELTA, branch, bh, BH, row, N)
+                upstream = load(UPSTREAM, branch, start_q, N, bh, BH, DK, D, BLOCK_Q)
+                allowed = seen(BOUNDS, branch, real, key, row + M - N)
                 weights = tl.exp(tl.where(allowed, scores - lse[:, None], -INFINITY))
                 dweights = tl.dot(upstream, tl.trans(v), input_precision="ieee")
+                dweights = dropped(dweights, bits, branch, SCALE, DROPOUT)
                 dscores += weights * (dweights - delta[:, None])
-        dq = _add_product(dscores, k, dq)
+        dq = add_product(dscores, k, dq)
 
-    store(DQ, dq, start_q, dq_n, N, DK, D, BLOCK_Q)
+    store(DQ, dq, 0, start_q, N, bh, BH, DK, D, BLOCK_Q)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=("PADDED", "BH", "H", "N", "M", "SEED", "THRESHOLD"))
 def key_gradient_kernel(
     Q,
     K,
@@ -258,40 +198,19 @@ def key_gradient_kernel(
     DELTA,
     DKEY,
     DVALUE,
-    q_b,
-    q_h,
-    q_n,
-    k_b,
-    k_h,
-    k_m,
-    v_b,
-    v_h,
-    v_m,
-    padding_b,
-    padding_m,
-    upstream_l,
-    upstream_b,
-    upstream_h,
-    upstream_n,
-    sides_l,
-    sides_b,
-    sides_h,
-    sides_n,
-    bounds_h,
-    dk_b,
-    dk_h,
-    dk_m,
-    dv_b,
-    dv_h,
-    dv_m,
+    PADDED,
     BH,
     H,
     N,
     M,
+    SEED,
+    THRESHOLD,
+    SCALE,
     L: tl.constexpr,
     DK: tl.constexpr,
     D: tl.constexpr,
-    PADDED: tl.constexpr,
+    SHARED: tl.constexpr,
+    DROPOUT: tl.constexpr,
     BLOCK_Q: tl.constexpr,
     BLOCK_K: tl.constexpr,
 ):
@@ -299,20 +218,12 @@ def key_gradient_kernel(
     blocks = tl.cdiv(M, BLOCK_K)
     start = (tl.program_id(0) % blocks) * BLOCK_K
     bh = (tl.program_id(0) // blocks).to(tl.int64)
-    b, h = bh // H, bh % H
-    Q += b * q_b + h * q_h
-    K += b * k_b + h * k_h
-    V += b * v_b + h * v_h
-    PADDING += b * padding_b
-    BOUNDS += h * bounds_h
-    UPSTREAM += b * upstream_b + h * upstream_h
-    SIDES += b * sides_b + h * sides_h
-    DKEY += b * dk_b + h * dk_h
-    DVALUE += b * dv_b + h * dv_h
+    PADDING += bh // H * M
+    BOUNDS += bh % H * (HEADER + 2 * L)
 
-    k = load(K, start, k_m, M, DK, D, BLOCK_K)
-    v = load(V, start, v_m, M, DK, D, BLOCK_K)
-    real = real_keys(PADDING, start, padding_m, M, PADDED, BLOCK_K)
+    k = load(K, 0, start, M, bh, BH, DK, D, BLOCK_K)
+    v = load(V, 0, start, M, bh, BH, DK, D, BLOCK_K)
+    real = real_keys(PADDING, start, M, PADDED, BLOCK_K)
     key = start + tl.arange(0, BLOCK_K)
     dk = tl.zeros([BLOCK_K, D], tl.float32)
     dv = tl.zeros([BLOCK_K, D], tl.float32)
@@ -327,50 +238,43 @@ def key_gradient_kernel(
         tl.cdiv(tl.maximum(start + BLOCK_K - first - (M - N), 0), BLOCK_Q), queries
     )
 
-    for side in tl.static_range(2):
-        if tl.load(BOUNDS + 2 + side) != 0:
-            entry = L + side if L > 1 else 0
-            begin = 0 if side else left_start
-            end = right_end if side else queries
-            pointer = SIDES + side * sides_l if L > 1 else SIDES
-            for block in range(begin, end):
-                start_q = block * BLOCK_Q
-                q = load(Q, start_q, q_n, N, DK, D, BLOCK_Q)
-                upstream = load(pointer, start_q, sides_n, N, DK, D, BLOCK_Q)
-                lse, delta = _row_numbers(LSE, DELTA, entry, bh, BH, start_q, N, BLOCK_Q)
-                scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-                weights = tl.exp(tl.where(real[None, :], scores - lse[:, None], -INFINITY))
-                dv = tl.dot(
-                    tl.trans(weights.to(upstream.dtype)), upstream, dv, input_precision="ieee"
-                )
-                dweights = tl.dot(upstream, tl.trans(v), input_precision="ieee")
-                dscores = weights * (dweights - delta[:, None])
-                dk = _add_product(tl.trans(dscores), q, dk)
+    if SHARED:
+        for side in tl.static_range(2):
+            if tl.load(BOUNDS + 2 + side) != 0:
+                for block in range(0 if side else left_start, right_end if side else queries):
+                    start_q = block * BLOCK_Q
+                    row = start_q + tl.arange(0, BLOCK_Q)
+                    q = load(Q, 0, start_q, N, bh, BH, DK, D, BLOCK_Q)
+                    upstream = load(SIDES, side, start_q, N, bh, BH, DK, D, BLOCK_Q)
+                    lse, delta = _row_numbers(LSE, DELTA, L + side, bh, BH, row, N)
+                    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+                    weights = tl.exp(tl.where(real[None, :], scores - lse[:, None], -INFINITY))
+                    dv = tl.dot(tl.trans(weights.to(v.dtype)), upstream, dv, input_precision="ieee")
+                    dweights = tl.dot(upstream, tl.trans(v), input_precision="ieee")
+                    dscores = weights * (dweights - delta[:, None])
+                    dk = add_product(tl.trans(dscores), q, dk)
 
-    for block in range(right_end, left_start):
+    for block in tl.range(right_end, left_start, num_stages=1):  # see forward.py
         start_q = block * BLOCK_Q
-        q = load(Q, start_q, q_n, N, DK, D, BLOCK_Q)
+        row = start_q + tl.arange(0, BLOCK_Q)
+        q = load(Q, 0, start_q, N, bh, BH, DK, D, BLOCK_Q)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+        bits = kept(SEED, THRESHOLD, bh, row, key, L) if DROPOUT else row
         first_query = start_q + M - N
         last_query = tl.minimum(start_q + BLOCK_Q, N) - 1 + M - N
-        offset = key[None, :] - (first_query + tl.arange(0, BLOCK_Q))[:, None]
         dscores = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
-        for branch in tl.static_range(L):
-            low = tl.load(BOUNDS + HEADER + 2 * branch)
-            high = tl.load(BOUNDS + HEADER + 2 * branch + 1)
-            if touches(low, high, first_query, last_query, start, BLOCK_K):
-                lse, delta = _row_numbers(LSE, DELTA, branch, bh, BH, start_q, N, BLOCK_Q)
-                upstream = load(
-                    UPSTREAM + branch * upstream_l, start_q, upstream_n, N, DK, D, BLOCK_Q
-                )
-                allowed = real[None, :] & (offset >= low) & (offset <= high)
+        for branch in tl.range(0, L, num_stages=1):
+            if touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
+                lse, delta = _row_numbers(LSE, DELTA, branch, bh, BH, row, N)
+                upstream = load(UPSTREAM, branch, start_q, N, bh, BH, DK, D, BLOCK_Q)
+                allowed = seen(BOUNDS, branch, real, key, row + M - N)
                 weights = tl.exp(tl.where(allowed, scores - lse[:, None], -INFINITY))
-                dv = tl.dot(
-                    tl.trans(weights.to(upstream.dtype)), upstream, dv, input_precision="ieee"
-                )
+                used = dropped(weights, bits, branch, SCALE, DROPOUT)
+                dv = tl.dot(tl.trans(used.to(v.dtype)), upstream, dv, input_precision="ieee")
                 dweights = tl.dot(upstream, tl.trans(v), input_precision="ieee")
+                dweights = dropped(dweights, bits, branch, SCALE, DROPOUT)
                 dscores += weights * (dweights - delta[:, None])
-        dk = _add_product(tl.trans(dscores), q, dk)
+        dk = add_product(tl.trans(dscores), q, dk)
 
-    store(DKEY, dk, start, dk_m, M, DK, D, BLOCK_K)
-    store(DVALUE, dv, start, dv_m, M, DK, D, BLOCK_K)
+    store(DKEY, dk, 0, start, M, bh, BH, DK, D, BLOCK_K)
+    store(DVALUE, dv, 0, start, M, bh, BH, DK, D, BLOCK_K)

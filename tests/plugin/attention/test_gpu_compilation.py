@@ -1,0 +1,71 @@
+"""The fused kernels are compiled for NVIDIA GPUs, down to machine code, without having one.
+
+With the Triton at hand; with ``scripts/test.sh --all`` also with those that PyTorch's builds for
+CUDA bring, which it puts into ``build/triton``.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from itertools import cycle, product
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = ROOT / "tests/helpers/compile_kernels.py"
+#: Of PyTorch 2.11 and 2.13.
+RELEASES = ("3.6.0", "3.7.1")
+#: Branches, width of a head, and the flags of the cases, as the papers' settings have them: HySAN's
+#: encoder and decoder, gated and summed, MMA at both sizes, the hybrid gate and its plain layers.
+SHAPES = ("4-64", "2-64", "4-64-mixed", "1-128", "1-64", "2-64-mixed-dropout", "1-64-dropout")
+#: What half and single precision may leave to memory, in bytes a thread.
+MOST_SPILLED = {"fp16": 512, "bf16": 256, "fp32": 256}
+#: The shared memory of a program, in bytes; GPUs of capability 8.6 and 8.9 have no more.
+MOST_SHARED = 99 * 1024
+
+
+def cases():
+    """Every type at every length, with one shape after the other, as (capability, case)."""
+    shapes = cycle(SHAPES)
+    for capability, dtype, length in product((80, 90), ("fp16", "bf16", "fp32"), (30, 50, 1030)):
+        branches, width, *flags = next(shapes).split("-")
+        yield capability, "-".join([dtype, branches, width, str(length), *flags])
+
+
+def check(capability, some, triton=None):
+    environment = os.environ | {"TRITON_CACHE_DIR": str(ROOT / "build/triton/cache")}
+    environment["PYTHONPATH"] = os.pathsep.join([*([str(triton)] if triton else []), str(ROOT)])
+    environment.pop("TRITON_INTERPRET", None)
+    program = [sys.executable, "-W", "ignore", str(PROGRAM), str(capability), *some]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {kernel["case"] for kernel in told} == set(some)
+    for kernel in told:
+        assert kernel["spilled"] <= MOST_SPILLED[kernel["case"][:4]], kernel
+        assert kernel["registers"] <= 255 and kernel["shared"] <= MOST_SHARED, kernel
+    return {kernel["kernel"] for kernel in told}, {kernel["triton"] for kernel in told}
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="Triton is missing: pip install triton")
+def test_with_the_triton_at_hand():
+    kernels, _ = check(90, ["bf16-2-64-50-mixed-dropout", "bf16-1-64-70"])
+    names = "forward rows query_gradient key_gradient whole_forward whole_backward"
+    assert kernels == {f"{name}_kernel" for name in names.split()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", [80, 90])
+@pytest.mark.parametrize("release", RELEASES)
+def test_with_the_tritons_of_pytorch(release, capability):
+    folder = ROOT / "build/triton" / release
+    if not folder.exists():
+        pytest.skip(f"Triton {release} is missing: scripts/test.sh --all gets it")
+    # Another shape for each type and length with the other Triton and capability.
+    some = list(cases())
+    skipped = len(some) // 2 * (capability == 90)
+    _, tritons = check(capability, [case for _, case in some[skipped:][: len(some) // 2]], folder)
+    assert tritons == {release}

@@ -111,10 +111,13 @@ def _of_seed(
 ) -> list[tuple[int, ScoredTranslations]] | None:
     """Sign and translations of each term; None if those of a run are missing."""
     place = results.plan.workspace
-    found = [
-        (sign, results.sentences(place.run(cell, seed), cell.score, cell.column))
-        for sign, cell in terms
-    ]
+    try:
+        found = [
+            (sign, results.sentences(place.run(cell, seed), cell.score, cell.column))
+            for sign, cell in terms
+        ]
+    except UserError:  # they are not of the test set
+        return None
     return found if all(isinstance(one, ScoredTranslations) for _, one in found) else None
 
 

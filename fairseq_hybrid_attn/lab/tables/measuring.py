@@ -177,6 +177,9 @@ def _values(
             raise UserError(f"its text has no test set {test_set}")
         raise UserError(f"{lacking[0].name} has no {score}")
     if column.group is None and not column.cut:
+        for (run, _), has in zip(done, scores, strict=True):
+            if not column.curve:
+                results.check_score(run, score, has[score]["value"])
         return score, [has[score] for has in scores]
     found = _translations(results, done, score, column)
     return score, [_with_view(one.measure(), column, one) for one in found]

@@ -29,7 +29,7 @@ from ..runs.workspace import OwnText, Run, Workspace
 from .drawing import draw, is_drawable
 from .measuring import measure
 from .numbers import TableNumbers, rebuilt
-from .run_results import RunResults
+from .run_results import RunResults, check_score
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,9 @@ class KeptResults(RunResults):
 
     def sentences(self, run: Run, score: str, column: Column) -> None:
         return None
+
+    def check_score(self, run: Run, score: str, stored: float) -> None:
+        """Nothing to compare with: :func:`check_can_be_published` did it before it was kept."""
 
 
 @dataclass(frozen=True)
@@ -214,9 +217,17 @@ def _content(run: Run) -> dict | None:
 
 
 def check_can_be_published(plans: list[Plan], folder: Path) -> None:
-    """Check that publishing loses nothing, and leaves no tables of older results behind."""
+    """Check that publishing loses nothing, and leaves no tables of older results behind.
+
+    Results that their translations contradict are refused: those who read them cannot tell.
+    """
     for plan in plans:
         _check_nothing_is_lost(plan, folder)
+        for run in plan.runs:
+            for score, found in (read_result(run.folder.result) or {"scores": {}})[
+                "scores"
+            ].items():
+                check_score(run, score, found["value"])
     asked = {table_path(folder, plan) for plan in plans}
     changed = set()
     for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():

@@ -6,23 +6,26 @@ each sentence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ...errors import UserError
 from ..alignment.error_rate import Counts, interval, p_value
 from ..configuration.paper_tables import Cell, Column
 from ..corpora import read_manifest
-from ..files.text import read_lines
+from ..files.text import read_lines, require_equal
 from ..lengths.measure import Group, cut_to, length_ratio, word_counts
 from ..planning.plan import Plan
 from ..planning.status import Status, status
 from ..runs.results import read_result
-from ..runs.run_scores import read_rates
+from ..runs.run_scores import read_rates, scores_of
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Metric, Score, build_metric
 from ..scoring.significance import combined, confidence_interval, paired_bootstrap
 from ..text.test_sets import read_test_sets, slices
 from ..text.words import has_spaces
+
+#: The last digit that tables print is not changed by less.
+VISIBLE = 0.005
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class ScoredTranslations:
 
     def measure(self) -> Score:
         return self.metric.score(self.translations, self.references)
+
+    @property
+    def value(self) -> float:
+        return self.measure().value
 
     def length_ratio(self) -> Score:
         return length_ratio(self.metric, self.translations, self.references)
@@ -85,6 +92,10 @@ class ScoredAlignments:
         """Sure and possible links of each sentence, which identify the text."""
         return [(one.sure, one.possible) for one in self.counts]
 
+    @property
+    def value(self) -> float | None:
+        return sum(self.counts, start=Counts()).aer
+
     def interval(self, *others: ScoredAlignments) -> float | None:
         if any(other.gold != self.gold for other in others):
             return None
@@ -98,7 +109,7 @@ class ScoredAlignments:
 ScoredSentences = ScoredTranslations | ScoredAlignments
 
 
-def scored_sentences(run: Run, score: str, column: Column) -> ScoredSentences | None:
+def scored_sentences(run: Run, score: str, column: Column | None = None) -> ScoredSentences | None:
     """The sentences behind a score of a run; None if there is no result, or they are gone.
 
     They are also gone if the corpus has since been prepared from another text.
@@ -117,7 +128,8 @@ def scored_sentences(run: Run, score: str, column: Column) -> ScoredSentences | 
     if not (folder.hypotheses.exists() and reference.exists()):
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)
-    numbers = sentence_numbers(run, score, column.group, len(references))
+    require_equal({str(folder.hypotheses): len(translations), str(reference): len(references)})
+    numbers = sentence_numbers(run, score, column and column.group, len(references))
     if numbers is None:
         return None
     translations, references = (
@@ -126,7 +138,34 @@ def scored_sentences(run: Run, score: str, column: Column) -> ScoredSentences | 
     found = ScoredTranslations(
         metric, translations, references, run.prepared_corpus.target, run.recipe.lowercase
     )
-    return found.cut() if column.cut else found
+    return found.cut() if column and column.cut else found
+
+
+def check_score(run: Run, score: str, stored: float, again: bool = True) -> None:
+    """Refuse a score in a run's result if the files that it was made from contradict it.
+
+    ``again``: translations that are still there are scored again, and alignments counted.
+    """
+    beside = scores_of(run.folder)["scores"].get(score)
+    found = {"the files that it was made from say": beside and beside["value"]}
+    sentences = scored_sentences(run, score) if again else None
+    if isinstance(sentences, ScoredAlignments) or (sentences and can_measure(sentences)):
+        what = "alignments have" if isinstance(sentences, ScoredAlignments) else "translations have"
+        found[f"its {what}"] = sentences.value
+    for what, value in found.items():
+        if value is not None and not abs(stored - value) < VISIBLE:
+            raise UserError(
+                f"{run.name}: its result says {stored:.2f}, but {what} {value:.2f}; if "
+                f"{run.folder.result} was changed, delete it, and `reproduce` makes it again"
+            )
+
+
+def can_measure(sentences: ScoredTranslations) -> bool:
+    """Whether what splits its text into words is installed, and there is any."""
+    try:
+        return sentences.metric is not None and bool(sentences.references)
+    except UserError:
+        return False
 
 
 def sentence_numbers(run: Run, score: str, group: Group | None, count: int) -> list[int] | None:
@@ -159,6 +198,11 @@ class RunResults:
     """The runs of a plan in its workspace."""
 
     plan: Plan
+    #: Score translations again, where there are any, and refuse results that say something else.
+    again: bool = field(default=True, kw_only=True)
+
+    def check_score(self, run: Run, score: str, stored: float) -> None:
+        check_score(run, score, stored, self.again)
 
     def result(self, run: Run) -> dict | None:
         return read_result(run.folder.result)

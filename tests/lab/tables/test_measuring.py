@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from made_runs import REFERENCES, SOURCES, read_lines, score, sentences, worse, write_lines
 from refusals import check_refusals
 
+from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, p_value
+from fairseq_hybrid_attn.lab.files.json_files import write_json
 from fairseq_hybrid_attn.lab.tables.measuring import _over_seeds, measure
 from fairseq_hybrid_attn.lab.tables.run_results import (
     RunResults,
@@ -149,11 +152,14 @@ def test_a_score_that_the_users_text_does_not_have_is_replaced_by_bleu(shared):
 def test_p_values_of_a_head_are_against_the_baselines_head(made):
     found = {1: [1, 3, 0, 2, 4] * 4, 2: [2, 3, 1, 4, 3] * 4}  # links of each sentence
     counts = {head: [(4, 4, 4, n, n) for n in found[head]] for head in found}
-    facts = {"layer": 1, "sure": 80, "possible": 80, "aer": 50.0}
-    entries = [{**facts, "head": head, "by_sentence": counts[head]} for head in counts]
+    facts = {"layer": 1, "sure": 80, "possible": 80}
+    rates = {head: 100 - 100 * sum(found[head]) / 80 for head in found}
+    entries = [
+        {**facts, "head": head, "aer": rates[head], "by_sentence": counts[head]} for head in counts
+    ]
     how = {"end_symbol": "x", "step": "x", "selected_layer": 1, "sentences": 20, "table": entries}
-    score = {"value": 50.0, "signature": "x"}
-    made.finish(made.run("plain"), REFERENCES, {"aer": score, "aer.head2": score})
+    scores = {head: {"value": rates[head], "signature": "x"} for head in rates}
+    made.finish(made.run("plain"), REFERENCES, {"aer": scores[1], "aer.head2": scores[2]})
     made.run("plain").folder.alignment_score.write_text(json.dumps({**entries[0], **how}))
     plain, head2 = ([Counts(*one) for one in counts[head]] for head in (1, 2))
     shown = made.cells("toy/gates")["head2", "aer"]["p_values"]
@@ -203,3 +209,47 @@ def test_each_test_set_has_its_own_score(made):
     first, second = (cells["plain", column] for column in ("bleu", "second"))
     assert float(second["interval"]) > float(first["interval"]) > 0
     assert second["score"] == "bleu.second"
+
+
+def test_a_result_that_its_translations_contradict_is_not_believed(shared, tmp_path):
+    """Whichever file was changed, the table says so instead of the number; nothing is published."""
+    changes = {
+        "the result": lambda run: change(run.folder.result, value=99.9),
+        "both": lambda run: [
+            change(run.folder.result, value=99.9),
+            write_json(run.folder.score, {"scores": {"bleu": {"value": 99.9}}, "sentences": 60}),
+        ],
+        "the score": lambda run: write_json(
+            run.folder.score, {"scores": {"bleu": {"value": 12.0}}, "sentences": 60}
+        ),
+        "the translations": lambda run: write_lines(run.folder.hypotheses, SOURCES),
+        "some of them": lambda run: write_lines(
+            run.folder.hypotheses, read_lines(run.folder.hypotheses)[:50]
+        ),
+    }
+
+    def change(path, value):
+        result = json.loads(path.read_text())
+        result["scores"]["bleu"]["value"] = value
+        path.write_text(json.dumps(result))
+
+    for name, make in changes.items():
+        made = shared.copy(tmp_path / name.replace(" ", "_"))
+        run = made.run("ours")
+        make(run)
+        cell = made.cells("toy/table1")["ours", "bleu"]
+        assert cell["ours"] == "", name
+        shown = made.hybrid("table", "toy/table1")
+        wanted = "has 50 lines" if name == "some of them" else r"its result says \d+\.\d\d, but"
+        assert re.search(wanted, " ".join(shown.split())), (name, shown)
+        with pytest.raises(UserError, match=wanted):
+            made.hybrid("publish", "toy/table1", "--results", made.folder / "results")
+        assert not (made.folder / "results").exists()
+        # What needs no scoring is looked at even in a hurry.
+        quick = made.cells("toy/table1", "--no-significance")["ours", "bleu"]
+        assert (quick["ours"] == "") == (name == "the score"), name
+    # Without translations, there is nothing to compare with.
+    made = shared.copy(tmp_path / "gone")
+    change(made.run("ours").folder.result, value=99.9)
+    made.run("ours").folder.hypotheses.unlink()
+    assert float(made.cells("toy/table1")["ours", "bleu"]["ours"]) == near(99.9)

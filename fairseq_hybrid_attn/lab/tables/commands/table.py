@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-significance",
         action="store_true",
-        help="do not resample: no intervals of one or two seeds, no p-values, no claims",
+        help="do not resample: no intervals of one or two seeds, no p-values, no claims; and do "
+        "not score stored translations again",
     )
     outputs.add_figure(parser)
     add_workspace(parser)
@@ -43,7 +44,8 @@ def run(args: argparse.Namespace) -> None:
         check_outputs({"--figure": args.figure}, inputs=[])
         check_drawable(asked)
     for number, plan in enumerate(asked):
-        found = measure(RunResults(plan), significance=not args.no_significance)
+        again = not args.no_significance
+        found = measure(RunResults(plan, again=again), significance=again)
         sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
         if args.figure:
             style.save(draw(plan, found.sections, args.theme or "light"), args.figure)

@@ -26,11 +26,12 @@ check_fairseq()
 
 from . import criterions, cross_entropy, models, tasks  # noqa: E402, F401
 from .attention import record_attention  # noqa: E402
-from .checkpoints import allow_fairseq_checkpoints  # noqa: E402
+from .checkpoints import allow_fairseq_checkpoints, guard_fairseq  # noqa: E402
 from .errors import UserError  # noqa: E402
 from .fairseq_numpy import mend_fairseq  # noqa: E402
 
 allow_fairseq_checkpoints()
+guard_fairseq()
 mend_fairseq()
 
 __version__ = "0.1.0"

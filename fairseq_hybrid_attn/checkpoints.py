@@ -1,20 +1,171 @@
-"""Load fairseq checkpoints without letting them run code.
+"""Load fairseq checkpoints without running code from them, and refuse damaged ones.
 
-Since version 2.6, torch unpickles only classes that it knows or has been told to trust.  A fairseq
-checkpoint holds a few harmless classes besides tensors.  They are named here, so that
-``weights_only=True`` can stay.
+A checkpoint that someone else made can bring code in three ways.  Once this package is imported,
+fairseq's own commands close them as well:
+
+- Its pickle.  Since version 2.6, torch unpickles only classes that it knows or has been told to
+  trust.  :func:`allow_fairseq_checkpoints` names the few harmless ones that fairseq stores.
+- Its settings.  fairseq passes some thirty of them to ``eval``; all its modules that are loaded
+  get :func:`plain_value` in its place.  :func:`check_contents` refuses such settings earlier.
+- A format of text, ``fasta``, that fairseq reads by a command of the shell.
+
+Not prevented: a checkpoint can name other files, which are then read by these rules; it can ask
+for more memory or time than there is; and torch's readers may have faults of their own.
+fairseq's ``examples``, and other packages that are imported, may run what they like.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
+import contextlib
+import functools
+import os
+import re
+import sys
 import typing
+import zipfile
+from collections.abc import Callable, Iterator
 
 import numpy
 import omegaconf
 import torch
+from fairseq import checkpoint_utils
 from fairseq.distributed.utils import _TensorPlaceholder
+
+from .errors import UserError
+
+#: Settings that fairseq passes to ``eval`` if they are strings.
+EVALUATED = frozenset(
+    """adafactor_eps adam_betas adamax_betas adaptive_input_cutoff adaptive_softmax_cutoff
+    character_filters conv_aggregator_layers conv_feature_layers decoder_attention decoder_layers
+    decoder_xformers_att_config downsample encoder_attention encoder_layers
+    encoder_xformers_att_config feature_encoder_spec gated_attention lamb_betas left_pad_source
+    left_pad_target override_encoder_layers pipeline_balance pipeline_decoder_balance
+    pipeline_decoder_devices pipeline_devices pipeline_encoder_balance pipeline_encoder_devices
+    pretrained project_input self_attention wer_args xformers_att_config""".split()
+)
+#: What such a setting may consist of; + and * as in ``[(512, 3)] * 4 + [(512, 2)]``.
+_PLAIN = (
+    *(ast.Expression, ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Load),
+    *(ast.UnaryOp, ast.USub, ast.BinOp, ast.Add, ast.Mult),
+)
+
+
+def plain_value(text: str) -> object:
+    """Return the value of a text of numbers, strings, tuples, lists and dictionaries.
+
+    Raises:
+        TypeError: if it is no text, as ``eval`` does; fairseq relies on that.
+        UserError: if it contains anything else, such as a name or a call.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a text is expected, not {text!r:.100}")
+    with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(text.strip(), mode="eval")
+        if all(isinstance(node, _PLAIN) for node in ast.walk(tree)):
+            return eval(compile(tree, "<setting>", "eval"), {"__builtins__": {}})
+    raise UserError(f"{text!r:.100} is not a plain value, and fairseq would run it as Python code")
+
+
+def guard_fairseq() -> None:
+    """Make fairseq's own loading keep the rules of this file."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairseq."):
+            module.eval = plain_value  # found before Python's own
+    checkpoint_utils.load_checkpoint_to_cpu = _checked(checkpoint_utils.load_checkpoint_to_cpu)
+
+
+def _checked(load: Callable) -> Callable:
+    @functools.wraps(load)
+    def load_checkpoint_to_cpu(path, *args, **kwargs):
+        with explained(path):
+            check_archive(path)
+            state = load(path, *args, **kwargs)
+            check_contents(path, state)
+        return state
+
+    return load_checkpoint_to_cpu
+
+
+@contextlib.contextmanager
+def explained(path: str | os.PathLike) -> Iterator[None]:
+    """Make errors of many kinds, from torch and fairseq, one that names the file."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.filename:  # it is missing, say
+            raise
+        untrusted = re.search(r"GLOBAL (\S+)", str(error))  # in the message of weights_only
+        if untrusted:
+            problem = f"it refers to {untrusted[1]}, which might run code"
+        else:
+            said = (str(error).strip() or "-").splitlines()[0]
+            kind = type(error).__name__
+            problem = f"the file is damaged or of another kind ({kind}: {said:.200})"
+        raise UserError(f"{path} cannot be loaded as a checkpoint: {problem}") from error
+
+
+def check_archive(path: str | os.PathLike) -> None:
+    """Compare a checkpoint's contents with the checksums in it, which torch does not.
+
+    Checkpoints of torch before 1.6 have none.
+    """
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        if not any(member.CRC for member in archive.infolist()):  # torch can leave them out
+            return
+        damaged = archive.testzip()
+    if damaged is None:
+        return
+    place = damaged.partition("/")[2]
+    with contextlib.suppress(Exception):  # torch numbers tensors in the order of the weights
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+        names = {}
+        for name, weight in state["model"].items():
+            names.setdefault(weight.untyped_storage().data_ptr(), name)
+        place = f"weight {list(names.values())[int(damaged.rpartition('/')[2])]}"
+    raise UserError(f"{path} is damaged: its {place} does not have the checksum in the file")
+
+
+def check_contents(path: str | os.PathLike, state: dict) -> None:
+    """Refuse settings that fairseq would run as code, and weights that are not finite."""
+    for name, value in _settings([state.get("args"), state.get("cfg")]):
+        if name in EVALUATED and value:
+            try:
+                plain_value(value)
+            except UserError as error:
+                raise UserError(f"{path} is refused, in its setting {name}: {error}") from None
+        if name == "dataset_impl" and value == "fasta":
+            raise UserError(f"{path} is refused: fairseq reads {name}={value} through a shell")
+    for name, weight in (state.get("model") or {}).items():
+        numbers = isinstance(weight, torch.Tensor) and weight.is_floating_point()
+        # NaN is the least and the greatest of all.
+        if numbers and weight.numel() and not all(map(torch.isfinite, weight.aminmax())):
+            raise UserError(
+                f"{path}: its weight {name} has numbers that are infinite or NaN; the file is "
+                "damaged, or the training diverged"
+            )
+
+
+def _settings(node: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """All strings among nested settings, with the name of the innermost that holds them."""
+    if omegaconf.OmegaConf.is_config(node):
+        node = omegaconf.OmegaConf.to_container(node, resolve=False)
+    if isinstance(node, argparse.Namespace):
+        node = vars(node)
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from _settings(value, key)
+    elif isinstance(node, (list, tuple)):
+        for value in node:
+            yield from _settings(value, name)
+    elif isinstance(node, str):
+        yield name, node
 
 
 def allow_fairseq_checkpoints() -> None:

@@ -6,6 +6,8 @@ import contextlib
 import ctypes
 import multiprocessing
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +31,8 @@ SHOWN_LINES = 12
 
 _KILLED = "a process was killed, perhaps because memory ran out"
 _ENDING = (signal.SIGINT, signal.SIGTERM)
+_NO_SPACE = 100_000  # bytes
+_FULL = re.compile("No space left on device|Disk quota exceeded|File too large")
 _PR_SET_PDEATHSIG = 1  # from Linux's sys/prctl.h
 
 
@@ -163,9 +167,16 @@ def run_program(
             if process:
                 _end(process)
     if status != 0:
-        end = log.read_bytes()[start:].decode("utf-8", errors="replace").rstrip().split("\n")
-        shown = [f"   | {line[:300]}" for line in end[-SHOWN_LINES:]]
+        said = log.read_bytes()[start:].decode("utf-8", errors="replace").rstrip()
         name = " ".join(command[: 1 + (command[0] == "fairseq-hybrid")])
+        free = shutil.disk_usage(log.parent).free
+        full = _FULL.search(said)
+        if full or free < _NO_SPACE:  # then the log may have ended as well
+            raise ProgramFailed(
+                f"{name} could not write its files ({full[0] if full else 'the disk is full'}; "
+                f"{free / 1e6:,.0f} MB are free beside its log); make room, and repeat the command"
+            )
+        shown = [f"   | {line[:300]}" for line in said.split("\n")[-SHOWN_LINES:]]
         raise ProgramFailed("\n".join([f"{name} ended with status {status}. It said:", *shown]))
 
 

@@ -1,22 +1,22 @@
-"""Reading fairseq checkpoints without running code that they may contain."""
+"""Reading fairseq checkpoints: what they hold, and what is wrong with them."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 from torch import Tensor
 
+from ...checkpoints import check_archive, check_contents, explained
 from ...errors import UserError
 
 
 def read_checkpoint(path: Path) -> dict:
     """Load a fairseq checkpoint to the CPU; its weights are in ``["model"]``."""
     try:
-        with open(path, "rb") as file:
-            state = _load(file, path)
+        with explained(path), open(path, "rb") as file:
+            check_archive(path)
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     weights = state.get("model") if isinstance(state, dict) else None
@@ -24,19 +24,8 @@ def read_checkpoint(path: Path) -> dict:
         raise UserError(f"{path} is not a fairseq checkpoint: it holds no model")
     if not all(isinstance(weight, Tensor) for weight in weights.values()):
         raise UserError(f"{path} is not a fairseq checkpoint: not all its weights are tensors")
+    check_contents(path, state)
     return state
-
-
-def _load(file: BinaryIO, path: Path) -> object:
-    try:
-        return torch.load(file, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch raises many kinds for a file that it cannot read
-        untrusted = re.search(r"GLOBAL (\S+)", str(error))  # in the message of weights_only
-        if untrusted:
-            problem = f"it refers to {untrusted[1]}, which might run code"
-        else:
-            problem = f"the file is damaged or of another kind ({type(error).__name__})"
-        raise UserError(f"{path} cannot be loaded as a checkpoint: {problem}") from error
 
 
 def architecture(state: dict) -> str | None:

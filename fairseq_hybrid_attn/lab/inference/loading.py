@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
@@ -66,8 +67,9 @@ def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | No
             "cannot be built"
         )
     task = setting(settings, "task") if isinstance(settings, dict) else settings
-    for side, name in _EMBEDDINGS.items():
-        language = overrides.get(side) or setting(task, side)
+    inferred = infer_language_pair(str(data))  # as fairseq does, if no flag has named them
+    for (side, name), of_data in zip(_EMBEDDINGS.items(), inferred, strict=True):
+        language = overrides.get(side) or setting(task, side) or of_data
         if not language:
             continue
         file = data / f"dict.{language}.txt"

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-import torch
-
 from ...errors import UserError
 from ..corpora import read_manifest
 from ..engine import provenance
+from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import read_json, write_json
 from ..text.training_log import parameters
 from .devices import Devices
@@ -164,11 +163,11 @@ def training_summary(folder: RunFolder) -> dict:
     path = folder.checkpoints / "checkpoint_last.pt"
     if not path.is_file():
         raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
-    state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    state = read_checkpoint(path)
     where = state["extra_state"]["train_iterator"]
     ended = where.get("iterations_in_epoch") == 0  # fairseq then names the next epoch
     return {
-        "updates": state["optimizer_history"][-1]["num_updates"],
+        "updates": updates(state),
         "epoch": max(1, where["epoch"] - ended),
         # fairseq's own count, over all interruptions; a tensor if several processes trained.
         "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),

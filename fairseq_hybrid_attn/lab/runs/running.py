@@ -128,7 +128,10 @@ class RunInProgress:
         for removed in repair(self.folder.checkpoints):
             self._say(f"{removed} was cut off; removed")
         if not self.is_trained():
-            self.train_here()
+            try:
+                self.train_here()
+            finally:
+                repair(self.folder.checkpoints)  # a full disk leaves half a file
         self.write_trained(**training_summary(self.folder), command=self.train_command())
 
     def write_trained(self, **facts: object) -> None:

@@ -4,6 +4,7 @@ import argparse
 import os
 import resource
 import signal
+import struct
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,37 @@ def test_files_that_cannot_be_averaged():
         *("average", "--output", "old.pt", "good.pt"),
     )
     assert not Path("payload").exists()
+
+
+def test_damage_that_torch_does_not_notice():
+    """One bit of the second weight's exponent: 0.25 is read as 8.5e37."""
+    weights = {"count": torch.tensor([3]), "w": torch.full((8,), 0.25), "tied": torch.ones(2)}
+    weights["v"] = weights["tied"]
+    good = save("good.pt", weights)
+    content = bytearray(Path(good).read_bytes())
+    content[content.index(struct.pack("8f", *8 * [0.25])) + 3] ^= 64
+    Path("bit.pt").write_bytes(content)
+    assert torch.load("bit.pt", weights_only=True)["model"]["w"][0] > 8e37  # torch does not notice
+    for name, number in {"nan": torch.nan, "infinite": -torch.inf}.items():
+        save(f"{name}.pt", {**weights, "tied": torch.tensor([1.0, number], dtype=torch.float16)})
+    not_finite = "its weight tied has numbers that are infinite or NaN"
+    check_command_refusals(
+        [
+            ("bit.pt", "bit.pt is damaged: its weight w does not have the checksum in the file"),
+            ("nan.pt", f"nan.pt: {not_finite}"),
+            ("infinite.pt", f"infinite.pt: {not_finite}"),
+        ],
+        *("average", "--output", "avg.pt", "good.pt"),
+    )
+    # Checkpoints without checksums, in torch's older format and on request, are read.
+    state = torch.load("good.pt", weights_only=True)
+    torch.save(state, "old.pt", _use_new_zipfile_serialization=False)
+    torch.serialization.set_crc32_options(False)
+    try:
+        torch.save(state, "without.pt")
+    finally:
+        torch.serialization.set_crc32_options(True)
+    assert average("good.pt", "old.pt", "without.pt")["model"]["w"].equal(weights["w"])
 
 
 def test_an_incomplete_write_leaves_the_old_file_unchanged():

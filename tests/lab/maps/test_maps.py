@@ -343,3 +343,8 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
     told(r"there is no dictionary .*dict.en.txt \(there: dict.de.txt\)", tmp_path)
     (tmp_path / "dict.en.txt").write_text("a 1\n")
     told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", tmp_path)
+    unnamed = torch.load("mma.pt", weights_only=True)  # trained without --source-lang
+    unnamed["cfg"]["task"] |= {"source_lang": None, "target_lang": None}
+    torch.save(unnamed, "foreign.pt")
+    (tmp_path / "test.de-en.de.idx").touch()
+    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", tmp_path, "foreign.pt")

@@ -101,6 +101,7 @@ def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
     run.folder.checkpoints.mkdir()
     extra = {"train_iterator": {"epoch": 3, **within}, "previous_training_time": 1.0}
     state = {"optimizer_history": [{"num_updates": 12}], "extra_state": extra}
+    state["model"] = {"w": torch.zeros(1)}
     torch.save(state, run.folder.checkpoints / "checkpoint_last.pt")
     assert training_summary(run.folder)["epoch"] == epoch
 

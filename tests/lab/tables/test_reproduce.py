@@ -188,6 +188,20 @@ def wait_for_checkpoint(process, folder, update):
     raise AssertionError(f"no checkpoint of update {update} in time")
 
 
+@pytest.mark.slow
+def test_a_full_disk_ends_training_in_a_sentence(place):
+    """A limit on the size of files, less than a checkpoint's, stands in for the disk."""
+    words = command("fairseq-hybrid", *reproduce("full", "plain"))
+    limited = ["bash", "-c", 'ulimit -f 100; exec "$@"', "bash", *words]
+    options = {"cwd": place, "env": environment(), "capture_output": True, "text": True}
+    done = subprocess.run(limited, **options, timeout=1200)
+    assert done.returncode == 1
+    told = r"plain/bleu/seed1: FAILED: fairseq-train could not write its files \(File too large; "
+    assert re.search(told, done.stdout) and "Traceback" not in done.stdout + done.stderr
+    checkpoints = list((place / "full").rglob("checkpoints"))
+    assert checkpoints and not any(any(folder.iterdir()) for folder in checkpoints)
+
+
 def trainings(folder):
     """Processes that train into the folder of a run."""
     found = []

@@ -1,0 +1,284 @@
+"""Checkpoints that others made: none runs code, in fairseq's own loading as in ours."""
+
+import argparse
+import ast
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from cli import generate, run
+from fairseq import checkpoint_utils, options
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY
+from fairseq.data import Dictionary
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
+)
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
+from omegaconf import OmegaConf
+
+from fairseq_hybrid_attn import UserError, checkpoints
+from fairseq_hybrid_attn.checkpoints import EVALUATED, plain_value
+
+MAKES_A_FILE = "__import__('pathlib').Path('ran').touch() or 1"
+#: What a text among the settings may be taken for.
+HOSTILE = {
+    "expression": MAKES_A_FILE,
+    "pickle": "evil.pt",
+    "module": "evil",
+    "shell": "x; touch ran; echo $(touch ran)",
+}
+
+
+class RunsCode:
+    """When unpickled, it makes a file."""
+
+    def __reduce__(self):
+        return open, ("ran", "w")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """An empty folder with dictionaries, a pickle and a module that make the file ``ran``."""
+    monkeypatch.chdir(tmp_path)
+    words = Dictionary()
+    words.add_symbol("word")
+    Path("data").mkdir()
+    for name in ("dict.txt", "dict.de.txt", "dict.en.txt", "dict.ltr.txt"):
+        words.save(f"data/{name}")
+    Path("evil").mkdir()
+    Path("evil/__init__.py").write_text(MAKES_A_FILE)
+    torch.save({"model": RunsCode()}, "evil.pt")
+    return tmp_path
+
+
+def nested(dataclass, **settings) -> dict:
+    return {**OmegaConf.to_container(OmegaConf.structured(dataclass), enum_to_str=True), **settings}
+
+
+def flat(arch: str, task: str) -> dict:
+    """All settings with their defaults, as ``args`` of an older checkpoint."""
+    parser = options.get_training_parser(default_task=task)
+    flags = ["data", "--task", task, *(["--arch", arch] if arch else [])]
+    with contextlib.redirect_stderr(None):
+        settings = vars(options.parse_args_and_arch(parser, flags))
+    plain = (str, int, float, bool, list, type(None))
+    return {
+        name: value if type(value) in plain else str(value)
+        for name, value in {**settings, "source_lang": "de", "target_lang": "en"}.items()
+    }
+
+
+def checkpoint(**settings) -> dict:
+    history = [{"num_updates": 1, "optimizer_name": "adam", "lr_scheduler_state": {}}]
+    state = {"model": {"w": torch.zeros(1)}, "optimizer_history": history}
+    return {**state, "extra_state": {"train_iterator": {"epoch": 1}}, **settings}
+
+
+def of_cfg(part: str, settings: object) -> dict:
+    """A checkpoint with one part of its settings given, and defaults elsewhere."""
+    translation = nested(TASK_DATACLASS_REGISTRY["translation"], _name="translation", data="data")
+    task = {**translation, "source_lang": "de", "target_lang": "en"}
+    model = nested(MODEL_DATACLASS_REGISTRY["transformer_mma"], _name="transformer_mma")
+    cfg = {**nested(FairseqConfig), "task": task, "model": model, part: settings}
+    return checkpoint(args=None, cfg=cfg)
+
+
+def load(state: dict) -> None:
+    """Load a checkpoint as fairseq's commands do; most end with an error of some kind."""
+    torch.save(state, "model.pt")
+    # SystemExit: of our UserError, and of argparse.  "meta": no memory for the weights.
+    with contextlib.suppress(Exception, SystemExit), torch.device("meta"):
+        (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            ["model.pt"], arg_overrides={"data": "data"}, strict=False
+        )
+        for build in (
+            lambda: task.build_criterion(cfg.criterion),
+            lambda: task.load_dataset("test", task_cfg=cfg.task),
+        ):
+            with contextlib.suppress(Exception):
+                build()
+
+
+def check(settings: dict, state_of, hostile: str, skipped=("_name", "arch", "task")) -> int:
+    """Load a checkpoint with each setting in turn made hostile; return how many were tried."""
+    tried = 0
+    for name, value in settings.items():
+        if name in skipped or type(value) in (int, float, list):
+            continue
+        load(state_of({**settings, name: hostile}))
+        assert not Path("ran").exists(), name
+        tried += 1
+    return tried
+
+
+def resolved(settings: dict) -> dict:
+    """Without references to other parts, and without gaps."""
+    return {
+        name: 16 if isinstance(value, str) and (value == "???" or "${" in value) else value
+        for name, value in settings.items()
+    }
+
+
+def of_args(settings: dict) -> dict:
+    return checkpoint(args=argparse.Namespace(**settings), cfg=None)
+
+
+#: Settings that reach ``eval`` under another name.
+INDIRECT = {"encoder_xformers_att_config", "decoder_xformers_att_config"}
+ISSUES = {
+    "lstm": ("decoder_attention", {}),
+    "fconv": ("encoder_layers", {}),
+    "fconv_lm": ("decoder_layers", {"task": "language_modeling"}),
+    "transformer": ("adaptive_softmax_cutoff", {}),
+    "multilingual_transformer": ("left_pad_source", {"task": "multilingual_translation"}),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("arch", ISSUES)
+def test_an_evaluated_setting_is_not_run(arch, known, monkeypatch):
+    """By its name, which the message has, and by what takes the place of ``eval``."""
+    name, more = ISSUES[arch]
+    if not known:
+        monkeypatch.setattr(checkpoints, "EVALUATED", frozenset())
+    settings = flat(arch, more.get("task", "translation"))
+    settings |= {name: MAKES_A_FILE, "lang_pairs": "de-en"}
+    torch.save(of_args(settings), "model.pt")
+    with pytest.raises(UserError, match="is not a plain value") as refused, torch.device("meta"):
+        checkpoint_utils.load_model_ensemble_and_task(["model.pt"])
+    assert not Path("ran").exists()
+    assert (f"model.pt is refused, in its setting {name}" in str(refused.value)) is known
+
+
+def test_no_command_runs_a_setting(trained, corpus, tmp_path):
+    state = torch.load(trained.checkpoint, weights_only=True)
+    state["cfg"]["model"]["adaptive_softmax_cutoff"] = f"[{MAKES_A_FILE}]"
+    torch.save(state, "bad.pt")
+    told = "bad.pt is refused, in its setting adaptive_softmax_cutoff"
+    done = generate(corpus, "bad.pt", cwd=tmp_path, expect=1)
+    assert told in done.stderr and "Traceback" not in done.stderr
+    for command in (
+        ("average", "--output", "average.pt", "bad.pt", trained.checkpoint),
+        ("heads", corpus, "--path", "bad.pt", "--subwords", "none", "--json", "o.json", "--cpu"),
+    ):
+        done = run("fairseq-hybrid", *command, cwd=tmp_path, expect=1)
+        assert told in done.stderr
+    assert not any(Path(name).exists() for name in ("ran", "average.pt", "o.json"))
+
+
+def test_fairseq_names_a_damaged_file(trained):
+    good = Path(trained.checkpoint).read_bytes()
+    state = torch.load(trained.checkpoint, weights_only=True)
+    name = "encoder.layers.0.fc1.weight"
+    weight = state["model"][name]
+    at = good.index(weight.numpy().tobytes())
+    Path("bit.pt").write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+    Path("cut.pt").write_bytes(good[:1000])
+    weight.fill_(torch.nan)
+    torch.save(state, "nan.pt")
+    for file, told in {
+        "bit.pt": f"bit.pt is damaged: its weight {name} does not have the checksum",
+        "cut.pt": "cut.pt cannot be loaded as a checkpoint: the file is damaged or of another",
+        "nan.pt": f"nan.pt: its weight {name} has numbers that are infinite or NaN",
+    }.items():
+        with pytest.raises(UserError, match=told):
+            checkpoint_utils.load_checkpoint_to_cpu(file)
+    with pytest.raises(FileNotFoundError):
+        checkpoint_utils.load_checkpoint_to_cpu("missing.pt")
+
+
+def test_every_eval_of_fairseq_is_replaced():
+    """In every module that is loaded; and all that they evaluate are known settings."""
+    evaluating = ("eval", "eval_str_list", "eval_str_dict", "eval_bool")
+    evaluated = set()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if not (name.startswith("fairseq.") and file.endswith(".py")):
+            continue
+        tree = ast.parse(Path(file).read_text())
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            called = ast.unparse(call.func)
+            assert called not in ("exec", "__import__", "builtins.eval"), (name, call.lineno)
+            if called == "eval":
+                assert module.eval is plain_value, (name, call.lineno)
+            if called.removeprefix("utils.").removeprefix("options.") in evaluating:
+                evaluated.add(ast.unparse(call.args[0]).rpartition(".")[2])
+    # Arguments of the functions themselves and of a flag, and a line of a data file.
+    assert evaluated - {"x", "uf", "strip()"} == EVALUATED - INDIRECT
+
+
+def test_every_default_that_fairseq_evaluates_is_accepted():
+    """With the value that Python gives it."""
+    defaults = {name: set() for name in EVALUATED}
+    for arch in ARCH_MODEL_NAME_REGISTRY:
+        args = argparse.Namespace()
+        with contextlib.suppress(Exception):
+            ARCH_CONFIG_REGISTRY[arch](args)
+        for name, value in vars(args).items():
+            defaults.get(name, set()).add(str(value))
+    for dataclass in (*MODEL_DATACLASS_REGISTRY.values(), *CRITERION_DATACLASS_REGISTRY.values()):
+        for name, value in nested(dataclass).items() if dataclass else ():
+            if isinstance(value, str) and value and "${" not in value:
+                defaults.get(name, set()).add(value)
+    texts = set().union(*defaults.values()) - {""}
+    assert len(texts) > 20
+    for text in texts:
+        assert plain_value(text) == eval(text), text
+
+
+def test_what_is_no_plain_value():
+    for text in (
+        *(MAKES_A_FILE, "open('ran', 'w')", "().__class__", "x", "[x for x in (1,)]", "lambda: 1"),
+        *("f'{open}'", "(x := 1)", "1 if open else 2", "{**open}", "[*'a']", "9 ** 9 ** 9", "1 <"),
+        *("", "(" * 1000, "\0", "${model.x}", "'%s' % open", "await x", "1 << 9999999", "print"),
+    ):
+        with pytest.raises(UserError, match="is not a plain value"):
+            plain_value(text)
+    for other in (None, 1, True, compile("open('ran', 'w')", "", "eval")):
+        with pytest.raises(TypeError):  # as eval does
+            plain_value(other)
+    assert not Path("ran").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_setting_of_any_architecture_runs_code(kind, monkeypatch):
+    monkeypatch.setattr(checkpoints, "EVALUATED", frozenset())  # this must not be all
+    names = {model: arch for arch, model in reversed(ARCH_MODEL_NAME_REGISTRY.items())}
+    common = flat("dummy_model", "translation")
+    tried = 0
+    for model in sorted(MODEL_REGISTRY):
+        dataclass = MODEL_DATACLASS_REGISTRY.get(model)
+        if dataclass is not None:
+            settings = resolved(nested(dataclass, _name=model))
+            tried += check(settings, lambda s: of_cfg("model", s), HOSTILE[kind])
+        try:
+            settings = flat(names.get(model, model), "translation")
+        except SystemExit:  # it cannot be named in a command
+            continue
+        for state_of in (of_args, lambda s: of_cfg("model", argparse.Namespace(**s))):
+            tried += check(settings, state_of, HOSTILE[kind], skipped=common)
+    assert tried > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_no_setting_of_any_task_or_criterion_runs_code(kind, monkeypatch):
+    monkeypatch.setattr(checkpoints, "EVALUATED", frozenset())
+    tried = 0
+    registries = {"task": TASK_DATACLASS_REGISTRY, "criterion": CRITERION_DATACLASS_REGISTRY}
+    for part, registry in registries.items():
+        for name, dataclass in registry.items():
+            settings = resolved(nested(dataclass, _name=name)) if dataclass else {}
+            tried += check(settings, lambda s, part=part: of_cfg(part, s), HOSTILE[kind])
+    for task in TASK_REGISTRY:
+        with contextlib.suppress(SystemExit, Exception):
+            settings = flat("transformer_tiny", task)
+            tried += check(settings, of_args, HOSTILE[kind])
+    assert tried > 1000

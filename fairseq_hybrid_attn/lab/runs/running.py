@@ -131,7 +131,8 @@ class RunInProgress:
             try:
                 self.train_here()
             finally:
-                repair(self.folder.checkpoints)  # a full disk leaves half a file
+                for half in self.folder.checkpoints.glob("*.tmp"):  # left on a full disk
+                    half.unlink()
         self.write_trained(**training_summary(self.folder), command=self.train_command())
 
     def write_trained(self, **facts: object) -> None:

@@ -199,7 +199,7 @@ def test_a_full_disk_ends_training_in_a_sentence(place):
     told = r"plain/bleu/seed1: FAILED: fairseq-train could not write its files \(File too large; "
     assert re.search(told, done.stdout) and "Traceback" not in done.stdout + done.stderr
     checkpoints = list((place / "full").rglob("checkpoints"))
-    assert checkpoints and not any(any(folder.iterdir()) for folder in checkpoints)
+    assert checkpoints and not any(any(folder.glob("*.tmp")) for folder in checkpoints)
 
 
 def trainings(folder):

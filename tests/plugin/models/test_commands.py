@@ -174,7 +174,7 @@ def test_a_checkpoint_that_would_run_code_is_not_loaded(trained, corpus, tmp_pat
     state = torch.load(trained.checkpoint, weights_only=True)
     torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
     done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
-    told = "bad.pt cannot be loaded as a checkpoint: it refers to _io.open, which might run code"
+    told = "bad.pt cannot be loaded as a checkpoint: it refers to io.open, which might run code"
     assert told in done.stderr and not (tmp_path / "ran").exists()
 
 

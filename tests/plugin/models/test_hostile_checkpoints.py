@@ -115,7 +115,7 @@ def check(settings: dict, state_of, hostile: str, skipped=("_name", "arch", "tas
     """Load a checkpoint with each setting in turn made hostile; return how many were tried."""
     tried = 0
     for name, value in settings.items():
-        if name in skipped or type(value) in (int, float, list):
+        if name in skipped or type(value) in (bool, int, float, list):
             continue
         load(state_of({**settings, name: hostile}))
         assert not Path("ran").exists(), name

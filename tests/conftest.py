@@ -27,7 +27,8 @@ def no_preprocess(monkeypatch):
 
 
 #: Files of minutes.  They come first, so that no worker is left alone with one at the end.
-LONG = "train_command reproduce trained_tables fused_cuda learning prepare_again training".split()
+LONG = "train_command reproduce trained_tables fused_cuda gpu_compilation learning".split()
+LONG += ["prepare_again", "training"]
 
 
 def pytest_collection_modifyitems(items):

@@ -292,7 +292,7 @@ def _sizes(q: Tensor, k: Tensor) -> dict:
         "BLOCK_Q": block,
         "BLOCK_K": block,
         "num_warps": 8 if large else 4,
-        "num_stages": 1,
+        "num_stages": 1 if _is_single(q) else 2,  # blocks of keys loaded ahead
     }
 
 

@@ -141,7 +141,7 @@ def cuda_count() -> int:
 
 
 def gpu_precision() -> str:
-    """The half precision that the GPU is best at."""
+    """The half precision that the GPU is best at; older ones only emulate bfloat16."""
     import torch
 
-    return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"

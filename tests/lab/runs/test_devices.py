@@ -5,6 +5,7 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.lab.configuration.settings import Batch
 from fairseq_hybrid_attn.lab.runs.devices import (
     Devices,
+    gpu_precision,
     of_environment,
     share_out,
     slots,
@@ -57,6 +58,12 @@ def test_world_of_torchrun_and_slurm():
 def test_runs_do_not_take_themselves_for_a_launchers_processes():
     theirs = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_PORT": "1", "SLURM_NTASKS": "2"}
     assert without_launcher({**theirs, "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_bfloat16_that_a_gpu_only_emulates_is_not_its_best(monkeypatch):
+    supported = "torch.cuda.is_bf16_supported"
+    monkeypatch.setattr(supported, lambda including_emulation=True: including_emulation)
+    assert gpu_precision() == "fp16"
 
 
 def test_environment_of_a_run():

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 from ...errors import UserError
-from ..files.yaml_files import CONFIGS, check_keys, check_mappings, config_file, merge, read_mapping
+from ..files.names import Name, PathWithin
+from ..files.typed import BY_PROGRAM, read
+from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 from ..lengths.measure import LENGTH_RATIO, Group
 from ..scoring.metrics import METRICS
 from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
 
-TABLE_KEYS = (
-    *("title", "baseline", "columns", "rows", "transposed", "notes", "claims", "extends"),
-    *KEYS,
-)
-CLAIM_KEYS = ("says", "above-zero")
-ROW_KEYS = ("system", "paper", "run", "scores", "cited", "planned", "notes", "extends", *KEYS)
-COLUMN_KEYS = (
-    *("title", "score", "curve", "source-words", "cut", "run", "planned", "extends"),
-    *KEYS,
-)
 #: Folders of ``configs/`` that hold something other than tables.
 NOT_TABLES = ("corpora", "profiles", "settings")
+
+
+def fault_of_group(bounds: object) -> str | None:
+    match bounds:
+        case None:
+            return None
+        case [int(above), int(to)] if 0 <= above < to:
+            return None
+        case [int(above), None] if above >= 0:
+            return None
+    return "use [10, 20] for (10,20], [50, null] for (50,∞)"
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,17 @@ class Column:
     name: str  # its key in the table's file, and in the names of runs
     title: str  # for display
     score: str  # which of a run's scores it shows: bleu, tokenised_bleu, ...
-    curve: bool  # it shows the score of each checkpoint of the curve
-    group: Group | None  # it shows the score of test sentences in this range of source length
-    cut: bool
-    run: str  # the column whose runs it measures too; its own name if it has its own runs
-    planned: str | None  # what is missing to measure it, if anything
     raw: RawSettings  # on top of those of all its rows
+    run: str  # the column whose runs it measures too; its own name if it has its own runs
+    curve: bool = False  # it shows the score of each checkpoint of the curve
+    # It shows the score of test sentences with more and at most so many words in the source.
+    source_words: Annotated[object, fault_of_group] = None
+    cut: bool = False
+    planned: str | None = None  # what is missing to measure it, if anything
+
+    @property
+    def group(self) -> Group | None:
+        return Group(*self.source_words) if self.source_words else None
 
 
 @dataclass(frozen=True)
@@ -51,13 +60,18 @@ class Row:
     """A row: a system, and what the paper reports about it."""
 
     name: str  # as in the paper's table
-    system: str  # for display
-    paper: dict[str, float | None]  # reported numbers by column; None: not in the paper
-    scores: dict[str, str]  # by column, the score that it shows in place of the column's
-    run: str | None  # the row (paper/table/row) whose run it uses, if this is the same system
-    cited: bool  # a system that the paper quotes from others; it is not run
-    planned: str | None  # what is missing to run it, if anything
     raw: RawSettings  # its own
+    system: str = ""  # for display
+    # Reported numbers by column; None: not in the paper.
+    paper: dict[str, float | None] = field(default_factory=dict)
+    # By column, the score that it shows in place of the column's.
+    scores: dict[str, str] = field(default_factory=dict)
+    run: str | None = None  # the row (paper/table/row) whose run it uses, if the system is the same
+    cited: bool = False  # a system that the paper quotes from others; it is not run
+    planned: str | None = None  # what is missing to run it, if anything
+    notes: str = ""  # for readers of the file
+    # Why it cannot be read; the other rows of its table can.
+    fault: str | None = field(default=None, metadata=BY_PROGRAM)
 
 
 @dataclass(frozen=True)
@@ -78,14 +92,14 @@ class Table:
 
     name: str  # paper/table
     title: str  # for display
-    baseline: str | None
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    transposed: bool  # printed with one line per column, for many columns of few rows
-    notes: str  # differences from the paper, for display
-    claims: tuple[Claim, ...]
     raw: RawSettings  # that all its rows share
     configs: Path  # the folder it was read from
+    baseline: str | None = None
+    transposed: bool = False  # printed with one line per column, for many columns of few rows
+    notes: str = ""  # differences from the paper, for display
+    claims: tuple[Claim, ...] = ()
 
     def row(self, name: str) -> Row:
         return self._named("row", self.rows, name)
@@ -106,7 +120,7 @@ class Table:
         table, _, row = self.baseline.rpartition("/")
         if not table:
             return Cell(self, self.row(row), column)
-        other = load_table(table, self.configs)
+        other = _read_table(table, self.configs)
         return Cell(other, other.row(row), other.column(column.name))
 
     def cells(self) -> list[Cell]:
@@ -150,18 +164,30 @@ class Cell:
     @cached_property
     def owner(self) -> Cell:
         """The cell whose run gives this number: itself, or the one that ``run`` names."""
-        if self.row.run is not None:
-            table, _, row = self.row.run.rpartition("/")
+        cell, passed = self, []
+        while (following := cell._run_of()) is not None:
+            passed.append(f"{cell.table.name}/{cell.row.name}/{cell.column.name}")
+            if len(passed) > len(set(passed)):
+                path = table_file(self.table.name, self.table.configs)
+                circle = " -> ".join(passed)
+                raise UserError(f"{path}: rows: {self.row.name}: run: goes in a circle: {circle}")
+            cell = following
+        return cell
+
+    def _run_of(self) -> Cell | None:
+        """The cell that ``run`` of its row or column names."""
+        table, row, column = self.table, self.row, self.column
+        if row.fault:
+            raise UserError(row.fault)
+        if row.run is not None:
+            name, _, other = row.run.rpartition("/")
             try:
-                other = load_table(table, self.table.configs)
-                return Cell(other, other.row(row), other.column(self.column.run)).owner
+                table = load_table(name, table.configs)
+                return Cell(table, table.row(other), table.column(column.run))
             except UserError as error:
                 path = table_file(self.table.name, self.table.configs)
-                where = f"{path}: rows: {self.row.name}"
-                raise UserError(f"{where}: run: {self.row.run}: {error}") from None
-        if self.column.run != self.column.name:
-            return Cell(self.table, self.row, self.table.column(self.column.run)).owner
-        return self
+                raise UserError(f"{path}: rows: {row.name}: run: {row.run}: {error}") from None
+        return None if column.run == column.name else Cell(table, row, table.column(column.run))
 
     @property
     def run_name(self) -> str:
@@ -179,7 +205,8 @@ class Cell:
         raw = owner.table.raw.merged
         for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
             raw = merge(raw, layer)
-        return resolve(raw, self.run_name)
+        path = table_file(owner.table.name, owner.table.configs)
+        return resolve(raw, f"{path}: rows: {owner.row.name} (column {owner.column.name})")
 
 
 def table_file(name: str, configs: Path) -> Path:
@@ -196,59 +223,8 @@ def table_names(configs: Path) -> list[str]:
 
 
 def load_table(name: str, configs: Path) -> Table:
-    path = table_file(name, configs)
-    if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
-        raise UserError(
-            f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
-            f"under rows: in {path} (see configs/README.md), and delete the folder"
-        )
-    if name not in (*table_names(configs), *table_names(CONFIGS)):
-        known = "\n  ".join(table_names(configs))
-        raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
-    content = read_mapping(path, TABLE_KEYS)
-    for key in ("title", "columns", "rows"):
-        if key not in content:
-            raise UserError(f"{path}: no {key}")
-    columns = tuple(
-        _column(key, value, configs, where)
-        for key, value, where in _entries(content, "columns", path)
-    )
-    names = [column.name for column in columns]
-    table = Table(
-        name=name,
-        title=content["title"],
-        baseline=content.get("baseline"),
-        columns=columns,
-        rows=tuple(
-            _row(key, value, names, configs, where)
-            for key, value, where in _entries(content, "rows", path)
-        ),
-        transposed=bool(content.get("transposed")),
-        notes=content.get("notes", ""),
-        claims=tuple(_claim(item, str(path)) for item in content.get("claims", ())),
-        raw=load_raw(content, configs, str(path)),
-        configs=configs,
-    )
-    _check(table, path)
-    return table
-
-
-def _entries(content: dict, key: str, path: Path) -> list[tuple[str, dict, str]]:
-    if not isinstance(content[key], dict):
-        raise UserError(f"{path}: {key}: use a mapping from names to settings")
-    entries = []
-    for name, value in content[key].items():
-        where = f"{path}: {key}: {name}"
-        # It also names a folder of runs.
-        if not isinstance(name, str) or "/" in name or not name.strip("."):
-            raise UserError(f"{where}: use a name without a slash, in quotes if YAML needs them")
-        if not isinstance(value, dict | None):
-            raise UserError(f"{where}: use a mapping from keys to values")
-        entries.append((name, value or {}, where))
-    return entries
-
-
-def _check(table: Table, path: Path) -> None:
+    """Read a table.  A row that cannot be read says why in its ``fault``."""
+    table, path = _read_table(name, configs), table_file(name, configs)
     if table.transposed and any(column.curve for column in table.columns):
         raise UserError(f"{path}: transposed: a curve has one line per checkpoint, not per column")
     for column in table.columns:
@@ -258,36 +234,58 @@ def _check(table: Table, path: Path) -> None:
                 f"{path}: columns: {column.name}: the baseline's column of this name is not for "
                 "the same sentences (source-words, cut)"
             )
-    for cell in (Cell(table, row, column) for row in table.rows for column in table.columns):
-        views = cell.column.group is not None or cell.column.cut
-        if views and not _of_translations(cell.score):
-            raise UserError(
-                f"{path}: rows: {cell.row.name}: scores: {cell.column.name}: only scores of a "
-                "whole translation can have source-words or cut"
-            )
+    return table
 
 
-def _claim(content: dict, where: str) -> Claim:
-    check_keys(content, CLAIM_KEYS, f"{where}: claims")
-    missing = [key for key in CLAIM_KEYS if key not in content]
+def _read_table(name: str, configs: Path) -> Table:
+    path = table_file(name, configs)
+    if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
+        raise UserError(
+            f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
+            f"under rows: in {path} (see configs/README.md), and delete the folder"
+        )
+    if name not in (*table_names(configs), *table_names(CONFIGS)):
+        known = "\n  ".join(table_names(configs))
+        raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
+    read(PathWithin, name, f"{path}: the table's name")
+    content = read_mapping(path)
+    given, content = _settings_of(content, configs, str(path))
+    missing = [key for key in ("columns", "rows") if key not in content]
     if missing:
-        raise UserError(f"{where}: claims: no {', '.join(missing)}")
-    return Claim(content["says"], content["above-zero"])
-
-
-def _column(name: str, content: dict, configs: Path, where: str) -> Column:
-    check_keys(content, COLUMN_KEYS, where)
-    column = Column(
-        name=name,
-        title=content.get("title", name),
-        score=content.get("score", "bleu"),
-        curve=bool(content.get("curve")),
-        group=_group(content.get("source-words"), where),
-        cut=bool(content.get("cut")),
-        run=content.get("run", name),
-        planned=content.get("planned"),
-        raw=load_raw(content, configs, where),
+        raise UserError(f"{path}: no {', '.join(missing)}")
+    columns = tuple(
+        _column(column, one, configs, f"{path}: columns: {column}")
+        for column, one in _named(content.pop("columns"), f"{path}: columns").items()
     )
+    rows = []
+    for row, one in _named(content.pop("rows"), f"{path}: rows").items():
+        try:
+            rows.append(_row(row, one, columns, configs, f"{path}: rows: {row}"))
+        except UserError as error:
+            rows.append(Row(row, given, fault=str(error)))
+    more = {"name": name, "columns": columns, "rows": tuple(rows), "raw": given, "configs": configs}
+    return read(Table, content, str(path), **more)
+
+
+def _settings_of(content: object, configs: Path, where: str) -> tuple[RawSettings, dict]:
+    """The settings that a mapping has, and its other keys."""
+    content = read(dict[str, object], content, where)
+    raw = load_raw(content, configs, where)
+    return raw, {key: one for key, one in content.items() if key not in (*KEYS, "extends")}
+
+
+def _named(entries: object, where: str) -> dict[str, object]:
+    """Columns or rows by their names, which also name folders of runs."""
+    found = read(dict[Name, object], entries, where)
+    if len({name.casefold() for name in found}) < len(found):
+        raise UserError(f"{where}: names must differ by more than capitals, as folders do on a Mac")
+    return {name: {} if one is None else one for name, one in found.items()}
+
+
+def _column(name: str, content: object, configs: Path, where: str) -> Column:
+    raw, content = _settings_of(content, configs, where)
+    content = {"title": name, "score": "bleu", "run": name, **content}
+    column = read(Column, content, where, name=name, raw=raw)
     if column.run != name and column.raw.merged:
         raise UserError(
             f"{where}: a column that takes the runs of {column.run} must not have settings"
@@ -306,37 +304,20 @@ def _of_translations(score: str) -> bool:
     return score.partition(".")[0] in (*METRICS, LENGTH_RATIO)
 
 
-def _group(content: object, where: str) -> Group | None:
-    if content is None:
-        return None
-    match content:
-        case [int(above), int(to)] if 0 <= above < to:
-            return Group(above, to)
-        case [int(above), None] if above >= 0:
-            return Group(above, None)
-    raise UserError(f"{where}: source-words: use [10, 20] for (10,20], [50, null] for (50,∞)")
-
-
-def _row(name: str, content: dict, columns: list[str], configs: Path, where: str) -> Row:
-    check_keys(content, ROW_KEYS, where)
-    check_mappings(content, ("paper", "scores"), where)
-    paper = content.get("paper", {})
-    scores = content.get("scores", {})
-    for key, named in {"paper": paper, "scores": scores}.items():
-        stray = [column for column in named if column not in columns]
+def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path, where: str) -> Row:
+    raw, content = _settings_of(content, configs, where)
+    row = read(Row, content, where, name=name, raw=raw)
+    for key, named in {"paper": row.paper, "scores": row.scores}.items():
+        stray = named.keys() - {column.name for column in columns}
         if stray:
-            raise UserError(f"{where}: {key}: the table has no column {', '.join(stray)}")
-    raw = load_raw(content, configs, where)
-    run = content.get("run")
-    if run is not None and (raw.merged or content.get("cited")):
-        raise UserError(f"{where}: a row that takes the run of {run} must not have settings")
-    return Row(
-        name=name,
-        system=content.get("system", ""),
-        paper=paper,
-        scores=scores,
-        run=run,
-        cited=bool(content.get("cited")),
-        planned=content.get("planned"),
-        raw=raw,
-    )
+            raise UserError(f"{where}: {key}: the table has no column {', '.join(sorted(stray))}")
+    for column in columns:
+        views = column.group is not None or column.cut
+        if views and not _of_translations(row.scores.get(column.name, column.score)):
+            raise UserError(
+                f"{where}: scores: {column.name}: only scores of a whole translation can have "
+                "source-words or cut"
+            )
+    if row.run is not None and (raw.merged or row.cited):
+        raise UserError(f"{where}: a row that takes the run of {row.run} must not have settings")
+    return row

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.yaml_files import CONFIGS, check_keys, check_mappings, config_file, merge, read_mapping
+from ..files.names import Name
+from ..files.typed import Count, check_part, read
+from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 
 #: Flags that follow from other settings or the command line; a file must not give them.
 DERIVED = {
@@ -27,23 +30,38 @@ DERIVED = {
 }
 
 
+def fault_of_training(flags: dict) -> str | None:
+    for flag, instead in DERIVED.items():
+        if flag in flags:
+            return f"{flag} follows from {instead}; leave it out"
+    for flag in ("max-update", "max-epoch"):
+        length = flags.get(flag)
+        if length not in (None, False) and (type(length) is not int or length < 1):
+            return f"{flag}: {length}: use a whole number from 1"
+    return None
+
+
+Flags = dict[str, str | int | float | bool | None]
+TrainingFlags = Annotated[Flags, fault_of_training]
+
+
 @dataclass(frozen=True)
 class Batch:
     """The size of a batch, in tokens of the longer side, padding included (as fairseq counts)."""
 
-    tokens: int  # of a whole update, over all devices and accumulated batches
-    per_device: int = 8192  # at most this many at once on one device, as its memory allows
+    tokens: Count  # of a whole update, over all devices and accumulated batches
+    per_device: Count = 8192  # at most this many at once on one device, as its memory allows
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """Which checkpoints are kept, and which of them make the evaluated model."""
 
-    unit: str  # update, epoch, or best: the one with the best score on the validation set
-    every: int  # updates between two checkpoints (and validations); epochs for unit epoch
-    average: int = 1  # number of last checkpoints whose weights are averaged; 1 for unit best
-    curve: int = 0  # number of checkpoints, spread evenly, that are kept and evaluated too
-    curve_on: str = "test"  # the set that these translate: test or valid
+    unit: Literal["update", "epoch", "best"]  # best: with the best score on the validation set
+    every: Count  # updates between two checkpoints (and validations); epochs for unit epoch
+    average: Count = 1  # number of last checkpoints whose weights are averaged; 1 for unit best
+    curve: Count = 0  # number of checkpoints, spread evenly, that are kept and evaluated too
+    curve_on: Literal["test", "valid"] = "test"  # the set that these translate
 
 
 @dataclass(frozen=True)
@@ -54,22 +72,24 @@ class Settings:
     are not run.
     """
 
-    corpus: str  # the name of a recipe in configs/corpora
-    train: dict  # flags of fairseq-train
+    corpus: Name  # of a recipe in configs/corpora
+    train: TrainingFlags  # of fairseq-train
     batch: Batch
     checkpoints: Checkpoints
-    generate: dict  # flags of fairseq-generate, and gnmt-lenpen
-    pairs: int | None = None  # at most this many training pairs of your text; None for all
-    subword_size: int | None = None  # replaces the recipe's for your text; None leaves it
-    align: dict = field(default_factory=dict)  # flags of fairseq-hybrid align
-    gates: dict = field(default_factory=dict)  # flags of fairseq-hybrid gates
-    aligner: str | None = None  # a statistical word aligner, measured in place of a model
+    generate: Flags  # of fairseq-generate, and gnmt-lenpen
+    pairs: Count | None = None  # at most this many training pairs of your text; None for all
+    subword_size: Count | None = None  # replaces the recipe's for your text; None leaves it
+    align: Flags = field(default_factory=dict)  # of fairseq-hybrid align
+    gates: Flags = field(default_factory=dict)  # of fairseq-hybrid gates
+    aligner: Literal["eflomal"] | None = (
+        None  # a statistical word aligner, measured in place of a model
+    )
 
     @property
     def curve_interval(self) -> int:
         """Updates between the checkpoints of the curve; 0 if there is none."""
         points = self.checkpoints.curve
-        return int(self.train["max-update"]) // points if points else 0
+        return self.train["max-update"] // points if points else 0
 
     @property
     def needs_alignments(self) -> bool:
@@ -85,22 +105,16 @@ class Settings:
 
 
 #: The keys of settings: in their files, and in tables, rows, columns and profiles.
-KEYS = (
-    *("corpus", "train", "batch", "checkpoints", "generate", "pairs", "subword-size"),
-    *("align", "gates", "aligner"),
-)
-#: Those whose values are flags of programs, and all whose values are mappings.
+KEYS = tuple(one.name.replace("_", "-") for one in fields(Settings))
+#: Those whose values are flags of programs.
 FLAGS = ("train", "generate", "align", "gates")
-MAPPINGS = (*FLAGS, "batch", "checkpoints")
-#: Word aligners that can be measured in place of a model.
-ALIGNERS = ("eflomal",)
 
 
 @dataclass(frozen=True)
 class Profile:
     """A scale at which tables are run."""
 
-    name: str  # "full" is the papers' own
+    name: Name  # "full" is the papers' own
     summary: str  # one line for display
     settings: dict = field(default_factory=dict)  # override every row's
     file: Path | None = None  # that it was read from
@@ -119,10 +133,11 @@ def load_profile(name: str, configs: Path) -> Profile:
         known = {p.stem for folder in (configs, CONFIGS) for p in folder.glob("profiles/*.yaml")}
         known = ", ".join(sorted(known)) or "none"
         raise UserError(f"--profile {name}: there is no {path}; known are {known}")
-    content = read_mapping(path, ("summary", *KEYS))
-    check_mappings(content, MAPPINGS, str(path))
-    summary = content.pop("summary", "")
-    return Profile(path.stem, summary, content, path)
+    content = read_mapping(path)
+    summary = read(str, content.pop("summary", ""), f"{path}: summary")
+    check_part(Settings, content, str(path))
+    name = read(Name, path.stem, f"--profile {name}")  # it names folders of runs
+    return Profile(name, summary, content, path)
 
 
 @dataclass(frozen=True)
@@ -137,55 +152,37 @@ class RawSettings:
         return merge(self.shared, self.own)
 
 
-def load_raw(content: dict, configs: Path, where: str) -> RawSettings:
+def load_raw(
+    content: dict, configs: Path, where: str, read_so_far: dict[Path, dict | None] | None = None
+) -> RawSettings:
     """The raw settings of a mapping with :data:`KEYS` and ``extends``; ``where``: for messages."""
-    check_mappings(content, MAPPINGS, where)
-    names = content.get("extends") or []
+    own = {key: content[key] for key in KEYS if key in content}
+    check_part(Settings, own, where)
+    files = {} if read_so_far is None else read_so_far  # None while a file is being read
     shared: dict = {}
-    for name in [names] if isinstance(names, str) else names:
+    for name in read(tuple[Name, ...], content.get("extends") or (), f"{where}: extends"):
         path = config_file(f"settings/{name}.yaml", configs)
         if not path.is_file():
             raise UserError(f"{where}: extends {name}, but there is no {path}")
-        layer = load_raw(read_mapping(path, ("extends", *KEYS)), configs, str(path))
-        shared = merge(shared, layer.merged)
-    return RawSettings(shared, {key: content[key] for key in KEYS if key in content})
+        if path not in files:
+            files[path] = None
+            layer = read_mapping(path, ("extends", *KEYS))
+            files[path] = load_raw(layer, configs, str(path), files).merged
+        if files[path] is None:
+            raise UserError(f"{where}: extends {name}, which extends this file in turn")
+        shared = merge(shared, files[path])
+    return RawSettings(shared, own)
 
 
 def resolve(raw: dict, where: str) -> Settings:
-    missing = [k for k in ("corpus", "train", "batch", "checkpoints", "generate") if k not in raw]
-    if missing:
-        raise UserError(f"{where}: no {', '.join(missing)}")
-    for flag, instead in DERIVED.items():
-        if flag in raw["train"]:
-            raise UserError(f"{where}: train: {flag} follows from {instead}; leave it out")
-    batch, checkpoints = raw["batch"], raw["checkpoints"]
-    check_keys(batch, ("tokens", "per-device"), f"{where}: batch")
-    counts = ("every", "average", "curve")
-    check_keys(checkpoints, ("unit", *counts, "curve-on"), f"{where}: checkpoints")
-    if raw.get("aligner") not in (None, *ALIGNERS):
-        raise UserError(f"{where}: aligner: {raw['aligner']}; use {', '.join(ALIGNERS)}")
-    if checkpoints.get("unit") not in ("update", "epoch", "best"):
-        raise UserError(f"{where}: checkpoints: unit: use update, epoch or best")
-    given = {"every": None, **checkpoints}
-    for name, number in {
-        **{f"batch: {key}": number for key, number in {"tokens": None, **batch}.items()},
-        **{f"checkpoints: {key}": given[key] for key in counts if key in given},
-        **{key: raw[key] for key in ("pairs", "subword-size") if raw.get(key) is not None},
-    }.items():
-        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-            raise UserError(f"{where}: {name}: {number} is not a whole number above 0")
-    settings = Settings(
-        **{key: _flags(value) for key, value in raw.items() if key in FLAGS},
-        **_fields({key: raw[key] for key in KEYS if key in raw and key not in MAPPINGS}),
-        batch=Batch(**_fields(batch)),
-        checkpoints=Checkpoints(**_fields(checkpoints)),
-    )
+    settings = read(Settings, raw, where)
+    settings = replace(settings, **{key: _flags(getattr(settings, key)) for key in FLAGS})
     made = settings.checkpoints
     unit, every, average = made.unit, made.every, made.average
     if unit == "best" and average != 1:
         raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
     last = settings.train.get({"update": "max-update", "epoch": "max-epoch"}.get(unit))
-    if last is not None and int(last) < every * average:
+    if last is not None and last < every * average:
         raise UserError(
             f"{where}: {average} checkpoints {every} {unit}s apart are more than there will be by "
             f"{last}"
@@ -199,8 +196,6 @@ def resolve(raw: dict, where: str) -> Settings:
 def check_curve(settings: Settings, where: str) -> None:
     """Check that the checkpoints of a curve are among those that are saved."""
     points, every = settings.checkpoints.curve, settings.checkpoints.every
-    if settings.checkpoints.curve_on not in ("test", "valid"):
-        raise UserError(f"{where}: checkpoints: curve-on: use test or valid")
     if not points:
         return
     if settings.checkpoints.unit == "epoch" or "max-update" not in settings.train:
@@ -208,16 +203,12 @@ def check_curve(settings: Settings, where: str) -> None:
             f"{where}: checkpoints: curve needs updates: a unit other than epoch, and "
             "train: max-update"
         )
-    last = int(settings.train["max-update"])
+    last = settings.train["max-update"]
     if last % points or (last // points) % every:
         raise UserError(
             f"{where}: checkpoints: curve: {points} checkpoints over {last} updates are not among "
             f"those saved every {every}"
         )
-
-
-def _fields(mapping: dict) -> dict:
-    return {key.replace("-", "_"): value for key, value in mapping.items()}
 
 
 def _flags(flags: dict) -> dict:

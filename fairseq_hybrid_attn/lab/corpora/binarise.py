@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..alignment.training_links import load_eflomal
 from ..engine.processes import run_program
+from ..files.deleting import delete
 from ..files.text import count_lines
 from .definition import PARTS, Corpus
 
@@ -31,7 +32,7 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
         command.append("--joined-dictionary")
     run_program(command, output.parent / "fairseq-preprocess.log")
     # fairseq's own log, which contains paths and the time of day.
-    (output / "preprocess.log").unlink(missing_ok=True)
+    delete(output / "preprocess.log", output)
     sizes = {lang: count_lines(output / f"dict.{lang}.txt") for lang in corpus.languages}
     return {"dictionary": sizes}
 

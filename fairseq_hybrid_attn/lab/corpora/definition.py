@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
+from ..files.names import Language, Name, PathWithin, fault_of_name
+from ..files.typed import BY_PROGRAM, Count, at_least, check_part, matching, not_empty, read
 from ..files.yaml_files import config_file, merge, read_mapping
 
-SUBWORD_KINDS = ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram")
 PARTS = ("train", "valid", "test")
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 
-#: Keys of an archive that take one text or several: what it looks like.
-_WORDS = {
-    "urls": (r"[a-z]+://\S+", "addresses such as https://…"),
-    # Without the quotes, YAML reads some digits as a number.
-    "sha256": ("[0-9a-f]{64}", "64 digits of 0-9 and a-f, in quotes; leave it out if unknown"),
-}
+Address = Annotated[str, matching(r"[a-z]+://\S+", "use addresses such as https://…")]
+#: Without the quotes, YAML reads some digits as a number.
+_DIGITS = "use 64 digits of 0-9 and a-f, in quotes; leave it out if unknown"
+Checksum = Annotated[str, matching("[0-9a-f]{64}", _DIGITS)]
+Character = Annotated[str, matching("(?s).", "use a single character")]
+
+
+def fault_of_tokeniser(kind: str) -> str | None:
+    from ..text.tokenisers import KINDS
+
+    return None if kind in KINDS else f"use {', '.join(KINDS)}"
 
 
 @dataclass(frozen=True)
 class Archive:
-    file: str  # its name (or path) within the folder of downloads
-    urls: tuple[str, ...] = ()  # tried in order; none if the user must supply it
-    sha256: tuple[str, ...] = ()  # if known; of all its forms
+    file: PathWithin  # its name (or path) within the folder of downloads
+    # Tried in order; none if the user must supply it.
+    urls: Annotated[tuple[Address, ...], not_empty] = ()
+    sha256: Annotated[tuple[Checksum, ...], not_empty] = ()  # if known; of all its forms
     obtain: str | None = None  # where to get a file that has no urls; for the message
-    path: Path | None = None  # where it is on disk, if it belongs to the user
+    # Where it is on disk, if it belongs to the user.
+    path: Path | None = field(default=None, metadata=BY_PROGRAM)
 
 
 @dataclass(frozen=True)
 class Clean:
     """Which training pairs are kept, by their tokens; ``valid``: validation pairs as well."""
 
-    max_tokens: int | None = None
+    max_tokens: Count | None = None
     max_ratio: float | None = None
     min_tokens: int = 1
     valid: bool = False
@@ -45,14 +53,15 @@ class Clean:
 
 @dataclass(frozen=True)
 class Subwords:
-    kind: str  # of SUBWORD_KINDS
-    size: int  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
+    kind: Literal["subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"]
+    size: Count  # merges (subword-nmt) or vocabulary (sentencepiece), of each model
     joint: bool = True  # one model for both sides
     joined_dictionary: bool | None = None  # one dictionary for both; None: if the model is joint
     # Learn from at most this many training sentences of each side, spread evenly over the text.
     # From millions, sentencepiece needs hours and tens of gigabytes.
-    sample: int | None = None
-    exact: bool = False  # refuse a text that is too small for the size
+    sample: Count | None = None
+    # Refuse a text that is too small for the size.
+    exact: bool = field(default=False, metadata=BY_PROGRAM)
 
     @property
     def family(self) -> str:
@@ -71,11 +80,11 @@ class GoldSet:
 
     text: dict[str, str]  # the file of each language: sentences in words, with spaces between
     links: str  # the file of links, in a format that fairseq-hybrid aer takes
-    base: int  # the number of the first word there, 0 or 1
+    base: Literal[0, 1]  # the number of the first word there
     first: str  # the language whose word comes first in a link
     format: str = "lines"  # one line per sentence; naacl: one line per link
     sure_alone: bool = False  # leave out sentences with links that are only possible
-    fewest_links: int = 0  # leave out sentences with fewer links
+    fewest_links: Annotated[int, at_least(0)] = 0  # leave out sentences with fewer links
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -83,31 +92,45 @@ class GoldSet:
 
 
 @dataclass(frozen=True)
+class ReaderOptions:
+    """The types of the options that readers have; each reader says which it takes."""
+
+    files: dict[Name, str | tuple[str, ...]]
+    train: tuple[str, ...]
+    valid: Count | tuple[str, ...]
+    test: Count | tuple[str, ...]
+    newstest2014: str
+
+
+@dataclass(frozen=True)
 class Corpus:
     """A corpus and its treatment; the fields are the keys of the recipe."""
 
     name: str
-    source: str
-    target: str
+    source: Language
+    target: Language
     reader: str
-    tokenizer: dict[str, str]
+    tokenizer: dict[str, Annotated[str, fault_of_tokeniser]]
     subwords: Subwords
     archives: tuple[Archive, ...] = ()
-    options: dict = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     clean: Clean = field(default_factory=Clean)
     lowercase: bool = False
     # If the reader supplies no validation set: it gets every n-th of the cleaned training pairs.
-    valid_every: int | None = None
+    valid_every: Annotated[int, at_least(2)] | None = None
     # Replacements of characters in the test text, references included.
-    replace_in_test: dict[str, str] = field(default_factory=dict)
-    expect: dict[str, int] = field(default_factory=dict)  # sizes that are checked
+    replace_in_test: dict[Character, str] = field(default_factory=dict)
+    # Sizes that are checked.
+    expect: dict[Literal["train", "valid", "test"], int] = field(default_factory=dict)
     about: dict[str, int] = field(default_factory=dict)  # approximate sizes, for plans
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None
     notes: str | None = None
     gold: GoldSet | None = None  # its files are listed as archives too
-    pairs: int | None = None  # use only n of the cleaned training pairs
-    own: bool = False  # the user's text, with the treatment of the recipe
+    # Use only n of the cleaned training pairs.
+    pairs: int | None = field(default=None, metadata=BY_PROGRAM)
+    # The user's text, with the treatment of the recipe.
+    own: bool = field(default=False, metadata=BY_PROGRAM)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -173,7 +196,11 @@ def load_corpus(name: str, configs: Path) -> Corpus:
     path = _path(name, configs)
     data = read_mapping(path)
     if isinstance(data.get("extends"), str):
-        data = merge(read_mapping(_path(data.pop("extends"), configs)), data)
+        other = _path(data.pop("extends"), configs)
+        base = read_mapping(other)
+        if "extends" in base:
+            raise UserError(f"{path}: extends: {other} extends a recipe itself; extend that one")
+        data = merge(base, data)
     return parse(data, path)
 
 
@@ -181,7 +208,7 @@ def _path(name: str, configs: Path) -> Path:
     folder = configs / "corpora"
     named = name.endswith((".yaml", ".yml"))
     path = Path(name) if named else config_file(f"corpora/{name}.yaml", configs)
-    if not named and not path.is_file():
+    if not named and (fault_of_name(name) or not path.is_file()):
         known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
         raise UserError(
             f"there is no recipe {name!r} in {folder}; there are: {known} (or name a .yaml file)"
@@ -189,91 +216,28 @@ def _path(name: str, configs: Path) -> Path:
     return path
 
 
-def parse(data: object, path: Path) -> Corpus:
+def parse(data: dict, path: Path) -> Corpus:
     """Make a corpus from a recipe's data, or list everything that is wrong with it."""
-    if not isinstance(data, dict):
-        raise UserError(f"{path}: a recipe is a mapping of keys to values")
-    data = {str(key).replace("-", "_"): value for key, value in data.items()}
-    known = {item.name for item in fields(Corpus)} - {"name", "pairs", "own"}
-    listed = ", ".join(sorted(known))
-    faults = [f"{key}: no such key; there are {listed}" for key in sorted(data.keys() - known)]
-    data = {key: value for key, value in data.items() if key in known and value is not None}
-    for key in ("source", "target", "reader"):
-        if not isinstance(data.setdefault(key, None), str):
-            faults.append(f"{key}: give a word; YAML reads a bare no, on or yes as true or false")
-    data["archives"] = tuple(
-        _build(Archive, item, f"archives, no. {number}", faults)
-        for number, item in enumerate(data.get("archives", []), 1)
-    )
-    data["clean"] = _build(Clean, data.get("clean", {}), "clean", faults)
-    data["subwords"] = _build(Subwords, data.get("subwords", {}), "subwords", faults)
-    if "gold" in data:
-        data["gold"] = _build(GoldSet, data["gold"], "gold", faults)
-    data["scores"] = tuple(data.get("scores", ("bleu", "tokenised_bleu")))
-    data.setdefault("tokenizer", {})
-    if not faults:
-        faults += check(data)
+    where = f"{path} is not a valid recipe"
+    data = {key: value for key, value in data.items() if value is not None}
+    corpus = read(Corpus, {"subwords": {}, "tokenizer": {}, **data}, where, name=path.stem)
+    check_part(ReaderOptions, corpus.options, f"{where}: options")
+    faults = check(corpus)
     if faults:
-        raise UserError("\n  ".join([f"{path} is not a valid recipe:", *faults]))
-    return Corpus(name=path.stem, **data)
+        raise UserError("\n  ".join([f"{where}:", *faults]))
+    return corpus
 
 
-def _build(kind: type, data: object, place: str, faults: list[str]):
-    """Make a ``kind`` from a mapping, or add what is wrong to ``faults``."""
-    if not isinstance(data, dict):
-        faults.append(f"{place}: use a mapping")
-        return None
-    values = {str(key).replace("-", "_"): value for key, value in data.items()}
-    values.pop("path", None)
-    names = {item.name for item in fields(kind)}
-    unknown = sorted(values.keys() - names)
-    if unknown:
-        faults.append(f"{place}: no such key: {', '.join(unknown)}")
-        return None
-    for key in values.keys() & _WORDS.keys():
-        form, what = _WORDS[key]
-        given = values[key] if isinstance(values[key], list) else [values[key]]
-        wrong = [one for one in given if not isinstance(one, str) or not re.fullmatch(form, one)]
-        if wrong or not given:
-            faults.append(f"{place}, {key}: {(wrong or [given])[0]!r}; use {what}")
-            return None
-        values[key] = tuple(given)
-    try:
-        return kind(**values)
-    except TypeError as error:  # a key without default is missing
-        faults.append(f"{place}: {str(error).split('() ')[-1]}")
-        return None
-
-
-def check(data: dict) -> list[str]:
-    from ..text.tokenisers import KINDS
-
+def check(corpus: Corpus) -> list[str]:
+    """Return what does not fit together in a recipe whose values are right."""
     faults = []
-    for language in (data["source"], data["target"]):
-        kind = data["tokenizer"].get(language)
-        if kind not in KINDS:
-            faults.append(f"tokenizer, {language}: {kind}; use {', '.join(KINDS)}")
-    if data["source"] == data["target"]:
+    if missing := [language for language in corpus.languages if language not in corpus.tokenizer]:
+        faults.append(f"tokenizer: no {' and '.join(missing)}")
+    if corpus.source == corpus.target:
         faults.append("source and target are the same language")
-    subwords = data["subwords"]
-    if subwords.kind not in SUBWORD_KINDS:
-        faults.append(f"subwords, kind: {subwords.kind}; use {', '.join(SUBWORD_KINDS)}")
-    if not isinstance(subwords.size, int) or subwords.size < 1:
-        faults.append(f"subwords, size: {subwords.size}; use a number above 0")
-    sample = subwords.sample
-    if sample is not None and (not isinstance(sample, int) or sample < 1):
-        faults.append(f"subwords, sample: {sample}; use a number above 0")
-    if data.get("gold"):
-        files = {archive.file for archive in data["archives"]}
-        faults += check_gold(data["gold"], (data["source"], data["target"]), files)
-    every = data.get("valid_every")
-    if every is not None and (not isinstance(every, int) or every < 2):
-        faults.append(f"valid-every: {every}; use a number above 1")
-    if any(len(str(old)) != 1 for old in data.get("replace_in_test", {})):
-        faults.append("replace-in-test: its keys are single characters")
-    wrong = sorted(data.get("expect", {}).keys() - set(PARTS))
-    if wrong:
-        faults.append(f"expect: {', '.join(wrong)}; its keys are train, valid, test")
+    if corpus.gold:
+        files = {archive.file for archive in corpus.archives}
+        faults += check_gold(corpus.gold, corpus.languages, files)
     return faults
 
 
@@ -282,21 +246,14 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
     from ..alignment.link_files import GOLD_FORMATS
 
     faults = []
-    if not isinstance(gold.text, dict) or set(gold.text) != set(languages):
-        faults.append(f"gold, text: give a file for {' and '.join(languages)}")
+    if set(gold.text) != set(languages):
+        faults.append(f"gold: text: give a file for {' and '.join(languages)}")
     elif stray := [file for file in gold.files if file not in files]:
-        faults.append(f"gold: {', '.join(map(str, stray))}: name the file under archives as well")
-    if isinstance(gold.base, bool) or gold.base not in (0, 1):
-        faults.append(f"gold, base: {gold.base}; use the number of the first word, 0 or 1")
+        faults.append(f"gold: {', '.join(stray)}: name the file under archives as well")
     if gold.first not in languages:
-        faults.append(f"gold, first: {gold.first}; use the language that comes first in a link")
+        faults.append(f"gold: first: {gold.first}; use the language that comes first in a link")
     if gold.format not in GOLD_FORMATS:
-        faults.append(f"gold, format: {gold.format}; use {' or '.join(GOLD_FORMATS)}")
-    if not isinstance(gold.sure_alone, bool):
-        faults.append(f"gold, sure-alone: {gold.sure_alone}; use true or false")
-    fewest = gold.fewest_links
-    if isinstance(fewest, bool) or not isinstance(fewest, int) or fewest < 0:
-        faults.append(f"gold, fewest-links: {fewest}; use a number from 0")
+        faults.append(f"gold: format: {gold.format}; use {' or '.join(GOLD_FORMATS)}")
     return faults
 
 

@@ -25,6 +25,7 @@ from ...errors import UserError
 from ..engine.lock import locked
 from ..engine.stages import Say
 from ..files.checksums import sha256
+from ..files.deleting import delete
 from ..files.json_files import read_json, write_json
 from ..files.writing import atomic_write
 from .definition import Archive
@@ -120,13 +121,13 @@ def _accept(archive: Archive, path: Path, partial: Path) -> str:
     found = sha256(partial)
     fault = _fault(archive, found, partial, path)
     if fault:
-        partial.unlink()
-        _beside(partial, "json").unlink(missing_ok=True)
+        for refused in (partial, _beside(partial, "json")):
+            delete(refused, path.parent)
         raise UnavailableError(fault)
     if not archive.sha256 and not _recorded(path):
         _write_record(path, found)
     os.replace(partial, path)
-    _beside(partial, "json").unlink(missing_ok=True)
+    delete(_beside(partial, "json"), path.parent)
     return found
 
 
@@ -183,7 +184,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
             response = urllib.request.urlopen(request, timeout=TIMEOUT)
         except urllib.error.HTTPError as error:
             if error.code == 416:  # our part is not the beginning of the server's file
-                state.unlink(missing_ok=True)
+                delete(state, partial.parent)
             raise
     with response:
         rest = response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
@@ -195,7 +196,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
             about = {"url": url, "validator": _validator(response), "length": length}
             write_json(state, {**about, "type": response.headers.get_content_type()})
         else:
-            state.unlink(missing_ok=True)
+            delete(state, partial.parent)
             raise BrokenOffError(f"status {response.status} when asked for the rest")
         with open(partial, mode) as file:
             arrived = _copy(response, file, start, length)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..alignment.link_files import Gold, GoldSentence, read_gold
+from ..files.deleting import delete
 from ..files.text import lines, pairs, write_lines
 from ..text.tokenisers import spelling
 from ..text.words import split_words, words_of
@@ -95,7 +96,7 @@ def _write_side(
     write_lines(model_text, (line.lower() if corpus.lowercase else line for line in spelt))
     model = subwords / model_name(corpus.subwords, language)
     split(model_text, pieces, corpus.subwords.kind, model, workers)
-    model_text.unlink()
+    delete(model_text, output)
     for number, (sentence, line) in enumerate(zip(sentences, lines(pieces), strict=True), 1):
         count = len(words_of(split_words(line), corpus.subwords.family))
         if count != len(sentence):

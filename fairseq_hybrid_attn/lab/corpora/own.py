@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.typed import read
 from ..files.yaml_files import read_mapping
 from ..text.words import base_language
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
@@ -96,15 +97,8 @@ def gold_of(
             f"{folder} has hand-aligned sentences, but these files are missing: "
             f"{', '.join(missing)} (docs/alignment.md describes them)"
         )
-    content = read_mapping(about, ("base", "first", "format", "sure-alone", "fewest-links"))
-    absent = [key for key in ("base", "first") if key not in content]
-    if absent:
-        raise UserError(f"{about}: no {', '.join(absent)}")
-    gold = GoldSet(
-        text={language: path.name for language, path in paths.items()},
-        links=links.name,
-        **{key.replace("-", "_"): value for key, value in content.items()},
-    )
+    text = {language: path.name for language, path in paths.items()}
+    gold = read(GoldSet, read_mapping(about), str(about), text=text, links=links.name)
     faults = check_gold(gold, tuple(languages), set(gold.files))
     if faults:
         raise UserError("\n  ".join([f"{about} is not valid:", *faults]))

@@ -25,7 +25,7 @@ from ...errors import UserError
 from ..alignment.training_links import load_eflomal
 from ..engine.lock import locked
 from ..engine.processes import default_workers
-from ..engine.stages import Say, Stage, Workshop
+from ..engine.stages import Stage, Workshop
 from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
 from ..files.text import count_lines, lines, write_lines
@@ -55,18 +55,20 @@ def prepare(
     workers: int | None = None,
     say: Callable[[str], None] | None = None,
     alignments: bool = False,
+    inside: Path | None = None,
 ) -> Manifest:
     """Prepare a corpus in ``output``; make only what is missing or outdated.
 
     ``downloads`` is the folder of the archives (``output/downloads``), ``workers`` the number of
     processes (one per core).  ``say`` reports progress (prints).  ``alignments``: align the words
-    of the training text as well.
+    of the training text as well.  Nothing outside of ``inside`` (``output``) is ever deleted.
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
-        run = _Preparation(corpus, output, downloads, workers, say, alignments)
+        shop = Workshop(output, say, whole=output / manifest.NAME, inside=inside)
+        run = _Preparation(corpus, output, downloads, workers, shop, alignments)
         run.shop.clear()
         try:
             result = run.everything()
@@ -98,12 +100,18 @@ class _Preparation:
     """One run, in a folder that no other run works in."""
 
     def __init__(
-        self, corpus: Corpus, output: Path, downloads: Path, workers: int, say: Say, align: bool
+        self,
+        corpus: Corpus,
+        output: Path,
+        downloads: Path,
+        workers: int,
+        shop: Workshop,
+        align: bool,
     ):
-        self.corpus, self.output, self.downloads, self.say = corpus, output, downloads, say
+        self.corpus, self.output, self.downloads = corpus, output, downloads
+        self.shop, self.say = shop, shop.say
         self.workers, self.alignments = workers, align
         self.places = {item.file: place(item, downloads) for item in corpus.archives}
-        self.shop = Workshop(output, say, whole=output / manifest.NAME)
         # The stages whose folders are wanted.
         optional = {"gold": corpus.gold, "align": align}
         self.results = ["select", "subwords", "binarise"]

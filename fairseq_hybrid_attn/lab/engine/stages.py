@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import digest, sha256
+from ..files.deleting import delete
 from ..files.json_files import read_json, write_json
 from .console import duration
 
@@ -47,12 +47,21 @@ class Workshop:
 
     ``say`` reports each stage that is made, and why it is made again: when it begins or, if
     ``timed``, when it is done, with its time.  ``whole`` is a file that marks the output as
-    complete; it is removed before anything is made.
+    complete; it is removed before anything is made.  Nothing outside of ``inside`` (the output
+    folder) is ever deleted.
     """
 
-    def __init__(self, output: Path, say: Say, whole: Path | None = None, timed: bool = False):
+    def __init__(
+        self,
+        output: Path,
+        say: Say,
+        whole: Path | None = None,
+        timed: bool = False,
+        inside: Path | None = None,
+    ):
         self.output, self.say, self.timed = output, say, timed
         self._whole, self._stamps = whole, output / "stages"
+        self._inside = inside or output
 
     def ensure(self, stage: Stage) -> dict:
         """Make a stage and what it needs, unless it is up to date; return its facts."""
@@ -101,13 +110,17 @@ class Workshop:
     def clear(self) -> None:
         """Remove partial results, of this run or of one that was killed."""
         for path in self.output.glob(".partial-*"):
-            shutil.rmtree(path, ignore_errors=True)
+            self._delete(path)
 
     def discard(self, stage: Stage) -> None:
         """Remove the folders of a stage whose result is no longer needed."""
-        (self._stamps / f"{stage.name}.json").unlink(missing_ok=True)
+        delete(self._stamps / f"{stage.name}.json", self._inside)
         for folder in stage.makes:
-            shutil.rmtree(self.output / folder, ignore_errors=True)
+            self._delete(self.output / folder)
+
+    def _delete(self, path: Path) -> None:
+        with contextlib.suppress(OSError):  # what cannot be deleted is deleted the next time
+            delete(path, self._inside)
 
     def remove_if_empty(self, folder: str) -> None:
         with contextlib.suppress(OSError):
@@ -129,7 +142,7 @@ class Workshop:
         started = time.monotonic()
         try:
             if self._whole is not None:
-                self._whole.unlink(missing_ok=True)
+                delete(self._whole, self._inside)
             if stage.in_place:
                 facts = stage.make(self.output) or {}
                 self._stamp(stage, describe(self.output, stage.makes), facts)
@@ -153,15 +166,14 @@ class Workshop:
             facts = stage.make(partial) or {}
             files = describe(partial, stage.makes)
             self._stamps.mkdir(exist_ok=True)  # first: it shows that the folder is ours
-            (self._stamps / f"{stage.name}.json").unlink(missing_ok=True)
+            delete(self._stamps / f"{stage.name}.json", self._inside)
             for folder in stage.makes:
                 place = self.output / folder
-                if place.exists():
-                    shutil.rmtree(place)
+                delete(place, self._inside)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(partial / folder, place)
         finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            self._delete(partial)
         self._stamp(stage, files, facts)
         return facts
 

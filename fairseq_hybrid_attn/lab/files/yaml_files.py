@@ -11,6 +11,8 @@ from ...errors import UserError
 
 #: The configurations of the checkout that this package is installed from (``pip install -e``).
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+#: Values that a file may have once its aliases (``*name``) stand for what they name.
+MOST_VALUES = 20_000
 
 
 def config_file(name: str, configs: Path) -> Path:
@@ -20,7 +22,29 @@ def config_file(name: str, configs: Path) -> Path:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a duplicate key is an error; YAML itself takes the last."""
+    """YAML in which a duplicate key is an error; YAML itself takes the last.
+
+    Aliases of aliases grow exponentially, so that 1 kB can stand for terabytes: they are counted.
+    """
+
+    count = 0  # of values
+
+    def __init__(self, stream):
+        super().__init__(stream)
+        self.counts = {}  # of the values under each anchor (&name)
+
+    def compose_node(self, parent, index):
+        event, before = self.peek_event(), self.count
+        node = super().compose_node(parent, index)
+        if isinstance(event, yaml.AliasEvent):  # a value that contains itself has no count yet
+            self.count += self.counts.get(event.anchor, MOST_VALUES)
+        else:
+            self.count += 1
+            self.counts[event.anchor] = self.count - before
+        if self.count > MOST_VALUES:
+            told = f"more than {MOST_VALUES:,} values, once each *name is what it stands for"
+            raise yaml.composer.ComposerError(None, None, told, event.start_mark)
+        return node
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
@@ -38,29 +62,18 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
         content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError:
+        raise UserError(f"{path} is nested too deeply") from None
+    except Exception as error:  # PyYAML's own, and what Python says of values such as !!int x
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     content = {} if content is None else content
     if not isinstance(content, dict):
         raise UserError(f"{path}: must be a mapping from keys to values")
-    if known is not None:
-        check_keys(content, known, str(path))
-    return content
-
-
-def check_keys(mapping: dict, known: Iterable[str], where: str) -> None:
-    """Refuse unknown keys, since a misspelt one would be ignored silently."""
-    known = list(known)
-    unknown = [str(key) for key in mapping if key not in known]
+    # A misspelt key would be ignored silently.
+    unknown = [str(key) for key in content if known is not None and key not in known]
     if unknown:
-        raise UserError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
-
-
-def check_mappings(mapping: dict, keys: Iterable[str], where: str) -> None:
-    """Refuse values that are not mappings, such as that of an empty key, under these keys."""
-    for key in keys:
-        if not isinstance(mapping.get(key, {}), dict):
-            raise UserError(f"{where}: {key}: use a mapping from keys to values")
+        raise UserError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
+    return content
 
 
 def merge(base: dict, over: dict) -> dict:

@@ -6,7 +6,6 @@ import contextlib
 import math
 import textwrap
 
-from ...errors import UserError
 from ..corpora import read_manifest
 from ..runs.devices import Devices, share_out
 from ..runs.run_folders import devices_of
@@ -24,8 +23,11 @@ TOKENS_A_SENTENCE = 28
 SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
 
 
-def describe(plan: Plan, slots: list[Devices], stale: StaleRuns) -> str:
-    table, place, runs = plan.table, plan.workspace, plan.runs
+def describe(
+    plan: Plan, slots: list[Devices], stale: StaleRuns, runs: list[Run], faults: list[str]
+) -> str:
+    """The plan of these runs; ``faults``: why others cannot be done."""
+    table, place = plan.table, plan.workspace
     lines = [
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
@@ -36,6 +38,8 @@ def describe(plan: Plan, slots: list[Devices], stale: StaleRuns) -> str:
         *_corpora(runs),
         *_runs(runs, slots, stale),
     ]
+    if faults:
+        lines += ["", "Cannot be run:", *(f"   {fault}" for fault in faults)]
     if plan.cited:
         lines += ["", f"Cited by the paper, not run: {', '.join(plan.cited)}"]
     for missing in dict.fromkeys(missing for _, missing in plan.planned):
@@ -105,7 +109,7 @@ def _runs(runs: list[Run], slots: list[Devices], stale: StaleRuns) -> list[str]:
         key = (run.settings.corpus, *_sizing(run))
         if key not in sizes:
             sizes[key] = None
-            with contextlib.suppress(UserError):
+            with contextlib.suppress(Exception):  # the training will say why
                 sizes[key] = parameter_count(run)
         largest = max(largest, _disk(run, sizes[key]))
         if run.settings.aligner:

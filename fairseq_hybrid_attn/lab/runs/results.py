@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from ..corpora import read_manifest
 from ..engine import provenance
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import read_json, write_json
+from ..files.typed import read
 from ..text.training_log import parameters
 from .devices import Devices
 from .fairseq_commands import RunFolder
@@ -130,14 +132,40 @@ def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
     }
 
 
+@dataclass(frozen=True)
+class StoredScore:
+    value: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    updates: int
+    scores: dict[str, StoredScore]
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """What other code takes from a result file, which has more."""
+
+    scores: dict[str, StoredScore]
+    identity: dict[str, object]
+    corpus: dict[str, object]
+    updates: int
+    parameters: int
+    finished: str
+    curve: tuple[CurvePoint, ...] = ()
+
+
 def read_result(path: Path) -> dict | None:
     """Read a result file; None if there is none."""
     result = read_json(path)
     if result is not None:
-        wanted = {"scores", "identity", "corpus", "updates", "parameters", "finished"}
-        missing = wanted - (result.keys() if isinstance(result, dict) else set())
-        if missing:
-            raise UserError(f"{path} is not a result (no {', '.join(sorted(missing))}); delete it")
+        known = result
+        if isinstance(result, dict):
+            keys = [one.name for one in fields(StoredResult)]
+            known = {key: result[key] for key in keys if key in result}
+        read(StoredResult, known, f"{path} is not a result; delete it")
     return result
 
 

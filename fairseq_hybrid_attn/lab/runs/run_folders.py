@@ -11,6 +11,7 @@ from zipfile import is_zipfile
 from ...cross_entropy import has_bfloat16
 from ...errors import UserError
 from ..engine.lock import locked
+from ..files.deleting import check_inside, delete
 from ..files.json_files import write_json
 from ..files.writing import atomic_write
 from .cpu_precision import CRITERIA, cpu_precision
@@ -74,6 +75,11 @@ def forget(run: Run) -> None:
     folder = run.folder
     if not folder.path.exists():
         return
+    inside = run.workspace.runs
+    linked = folder.checkpoints.is_symlink()  # to a disk that the user chose
+    checkpoints = list(folder.checkpoints.iterdir()) if linked else []
+    for path in (folder.begun, *checkpoints):  # before anything is written
+        check_inside(path, inside)
 
     def refuse() -> None:
         raise UserError(f"{run.name}: another process is working on it")
@@ -83,31 +89,25 @@ def forget(run: Run) -> None:
         # until the end, the run says that it was begun with something that does not exist.
         with contextlib.suppress(UserError):  # a full disk must not prevent deletion
             write_json(folder.begun, {"identity": {}, "world": 0})
-        folder.result.unlink(missing_ok=True)
-        for path in folder.path.iterdir():
-            if path in (folder.lock, folder.begun):  # waiting processes hold this file
-                continue
-            if path == folder.checkpoints and path.is_symlink():  # to a disk that the user chose
-                for inside in path.iterdir():
-                    inside.unlink()
-            elif path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
-        folder.begun.unlink(missing_ok=True)
+        delete(folder.result, inside)
+        # Waiting processes hold the lock.
+        kept = {folder.lock, folder.begun, *([folder.checkpoints] if linked else [])}
+        for path in {*checkpoints, *folder.path.iterdir()} - kept:
+            delete(path, inside)
+        delete(folder.begun, inside)
 
 
-def repair(checkpoints: Path) -> list[Path]:
-    """Remove and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
+def repair(checkpoints: Path, inside: Path) -> list[Path]:
+    """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
 
     fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
     killed meanwhile, half a file remains under that name.
     """
     for temporary in checkpoints.glob("*.tmp"):
-        temporary.unlink()
+        delete(temporary, inside)
     broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
     for path in broken:
-        path.unlink()
+        delete(path, inside)
     last = checkpoints / "checkpoint_last.pt"
     whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
     whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -15,6 +14,7 @@ from ..engine.console import Console, progress_line
 from ..engine.lock import locked
 from ..engine.processes import ProgramFailed, run_program
 from ..engine.stages import Stage, Workshop
+from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..text.training_log import last_record
 from .devices import Devices, without_launcher
@@ -58,7 +58,7 @@ class RunInProgress:
         with self.locked() as self.lock:
             begin(self.run, self.devices.world, self.devices.precision)
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
-                left.unlink()
+                delete(left, self.run.workspace.runs)
             self.do(self.folder, self.stages())
 
     def locked(self):
@@ -66,7 +66,8 @@ class RunInProgress:
         return locked(self.folder.lock, self._say, self._raise_if_stopped)
 
     def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
-        shop = Workshop(folder.path, lambda line: self._say(what + line), timed=True)
+        inside = self.run.workspace.runs
+        shop = Workshop(folder.path, lambda line: self._say(what + line), None, True, inside)
         shop.clear()
         shop.adopt(stages)
         for stage in stages:
@@ -125,7 +126,7 @@ class RunInProgress:
         if self.folder.trained.exists():  # by a process that was killed before it could record this
             return
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
-        for removed in repair(self.folder.checkpoints):
+        for removed in repair(self.folder.checkpoints, self.run.workspace.runs):
             self._say(f"{removed} was cut off; removed")
         if not self.is_trained():
             try:
@@ -173,10 +174,10 @@ class RunInProgress:
         for updates in (updates for updates in sorted(saved) if updates % interval == 0):
             folder = self.folder.point(updates)
             folder.path.mkdir(parents=True, exist_ok=True)
-            folder.model.unlink(missing_ok=True)
+            delete(folder.model, self.run.workspace.runs)
             folder.model.symlink_to(saved[updates].resolve())
             self.do(folder, self.evaluation(folder, subset), f"update {updates}: ")
-            folder.model.unlink()  # its checkpoint will be gone
+            delete(folder.model, self.run.workspace.runs)  # its checkpoint will be gone
             loss = {VALID_LOSS: losses[updates]} if updates in losses else {}
             curve.append({"updates": updates, "scores": {**scores_of(folder)["scores"], **loss}})
         write_json(self.folder.curve, {"curve": curve, "curve_set": subset})
@@ -197,7 +198,7 @@ class RunInProgress:
             }
             for name, text in texts.items():
                 link = folder.aligned_text / f"{name}.{language}"
-                link.unlink(missing_ok=True)
+                delete(link, self.run.workspace.runs)
                 link.symlink_to(text)
         started = time.monotonic()
         self.run_program("align", self.commands().align_training())
@@ -206,10 +207,12 @@ class RunInProgress:
 
     def write_result(self, _) -> None:
         result = make_result(self.run, self.devices)
-        if self.folder.checkpoints.exists() and not self.keep_checkpoints:
+        if self.folder.checkpoints.is_symlink():
+            self._say(f"{self.folder.checkpoints} was not removed: it is a link")
+        elif not self.keep_checkpoints:
             try:
-                shutil.rmtree(self.folder.checkpoints)
-            except OSError as error:  # a link, say; the result is written anyway
+                delete(self.folder.checkpoints, self.run.workspace.runs)
+            except OSError as error:  # the result is written anyway
                 self._say(f"{self.folder.checkpoints} was not removed: {error.strerror or error}")
         write_json(self.folder.result, result)
 

@@ -60,6 +60,10 @@ class Workspace:
         """Whether levels can be compared with the papers' numbers."""
         return self.profile.is_full and self.own is None
 
+    @property
+    def runs(self) -> Path:
+        return self.root / "runs"
+
     def recipe(self, settings: Settings) -> Corpus:
         """The recipe of a corpus, applied to your text if there is any."""
         corpus = load_corpus(settings.corpus, self.configs)
@@ -127,7 +131,7 @@ class Run:
 
     @property
     def folder(self) -> RunFolder:
-        return RunFolder(self.workspace.root / "runs" / self.workspace.label / self.name)
+        return RunFolder(self.workspace.runs / self.workspace.label / self.name)
 
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""

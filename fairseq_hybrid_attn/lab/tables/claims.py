@@ -72,9 +72,9 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
     paper = None
     if None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
-    runs = [run for _, cell in terms for run in results.runs(cell)]
     seeds = results.plan.seeds
     try:
+        runs = [run for _, cell in terms for run in results.runs(cell)]
         found = {seed: _of_seed(results, terms, seed) for seed in seeds}
     except UserError as error:  # this text does not have what the claim is about
         return Verdict(claim.says, paper, None, {}, seeds, False, f"cannot be judged: {error}")

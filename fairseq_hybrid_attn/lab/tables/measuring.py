@@ -95,14 +95,15 @@ def _line(results: RunResults, cell: Cell, significance: bool) -> Line:
     row = cell.row
     if row.cited:
         return Line(row.name, row.system, cell.paper, None, "cited by the paper")
-    ours, why_not = None, ""
+    system, ours, why_not = row.system, None, ""
     try:
+        system = system or cell.owner.row.system
         if cell.planned:
             raise UserError(f"not measured here: {cell.planned}")
         ours = _measured(results, cell, significance)
     except UserError as error:
         why_not = str(error)
-    return Line(row.name, row.system or cell.owner.row.system, cell.paper, ours, why_not)
+    return Line(row.name, system, cell.paper, ours, why_not)
 
 
 def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:

@@ -222,6 +222,8 @@ def check_can_be_published(plans: list[Plan], folder: Path) -> None:
     Results that their translations contradict are refused: those who read them cannot tell.
     """
     for plan in plans:
+        if plan.faults:
+            raise UserError(plan.faults[0])
         _check_nothing_is_lost(plan, folder)
         for run in plan.runs:
             for score, found in (read_result(run.folder.result) or {"scores": {}})[

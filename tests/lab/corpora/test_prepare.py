@@ -355,20 +355,29 @@ def test_all_faults_of_a_recipe_at_once():
         "replace-in-test": {"ab": "c"},
         "expect": {"dev": 3},
     }
-    gold = {"text": {"de": "a", "en": "b"}, "links": "c", "base": 3, "first": "fr"}
-    direction = {"target": "en", "tokenizer": {"de": "none", "en": "none"}}
+    gold = {"text": {"de": "a", "en": "b"}, "links": "c", "base": 1, "first": "fr"}
+    right = {"source": "de", "target": "en", "reader": "own", "tokenizer": {"de": "none"}}
+    right["subwords"] = {"kind": "subword-nmt", "size": 9}
     for change, *said in (
-        ({}, "perl", "same language", "bpe", "size: 0", "sample: 0", "single characters", "dev"),
-        ({}, "valid-every: 1"),
-        ({"lower": True}, "lower: no such key"),
-        ({"source": True}, "source: give a word"),
-        ({"subwords": {"kind": "bpe"}}, "subwords: missing 1 required", "'size'"),
-        ({"archives": [{"fil": "x"}]}, "archives, no. 1: no such key: fil"),
-        ({**direction, "gold": gold}, "a, b, c: name the file under archives", "base: 3", "bpe"),
-        ({"gold": {"links": "c"}}, "gold: missing", "'text', 'base', and 'first'"),
+        ({}, "perl", "bpe", "size: 0", "sample: 0", "ab: use a single character", "dev: use"),
+        ({}, "valid-every: 1: use a whole number from 2"),
+        ({"lower": True}, "unknown lower; known are"),
+        ({"source": True}, "source: True: use a text, in quotes"),
+        ({"subwords": {"kind": "bpe"}}, "subwords: no size"),
+        ({"archives": [{"fil": "x"}]}, "archives: no. 1: unknown fil", "no file"),
+        ({"gold": {**gold, "base": 3}}, "gold: base: 3: use 0 or 1"),
+        ({"gold": {"links": "c"}}, "gold: no text, base, first"),
     ):
         with pytest.raises(UserError) as refused:
             parse({**data, **change}, Path("x.yaml"))
+        for fault_said in said:
+            assert fault_said in str(refused.value)
+    for change, *said in (
+        ({"target": "de"}, "same language"),
+        ({"gold": gold}, "tokenizer: no en", "a, b, c: name the file under archives", "first: fr"),
+    ):
+        with pytest.raises(UserError) as refused:
+            parse({**right, **change}, Path("x.yaml"))
         for fault_said in said:
             assert fault_said in str(refused.value)
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from refusals import files
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
@@ -13,7 +14,7 @@ from fairseq_hybrid_attn.lab.runs import cpu_precision, run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import training_summary
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
-from fairseq_hybrid_attn.lab.runs.workspace import Workspace
+from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
 
 
 @pytest.fixture
@@ -79,18 +80,51 @@ def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
                 ask(run)
 
 
-def test_the_folder_for_checkpoints_may_be_a_link(run, tmp_path):
-    disk = tmp_path / "disk"
+@pytest.mark.parametrize("disk", ["runs/disk", "disk"])
+def test_the_folder_for_checkpoints_may_be_a_link(disk, run, tmp_path):
+    """What is outside of the workspace's runs is left to the user."""
+    outside, disk = disk == "disk", tmp_path / disk
     disk.mkdir()
     run.folder.checkpoints.symlink_to(disk)
     begin(run, 1)
     (disk / "checkpoint_last.pt").touch()
     run.folder.begun.unlink()
     assert status(run).state is State.STALE
+    if outside:
+        with pytest.raises(UserError, match=f"is {disk}/checkpoint_last.pt, outside of"):
+            forget(run)
+        assert status(run).state is State.STALE
+        (disk / "checkpoint_last.pt").unlink()
     forget(run)
     assert status(run).state is State.NOT_BEGUN and disk.is_dir()
     assert not any(disk.iterdir())
     begin(run, 1)
+
+
+def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
+    """Not even if a name that was not checked, or a link, leads there."""
+    victim = tmp_path / "victim"
+    (victim / "a").mkdir(parents=True)
+    (victim / "a/b").write_text("precious")
+    odd = replace(run.cell.column, name="/".join([".."] * 9 + [*victim.parts[1:-1]]), run="x")
+    cell = replace(run.cell, column=replace(odd, run=odd.name))
+    strange = Run(run.workspace, cell, 1)
+    assert strange.folder.path.parent.resolve() == tmp_path
+    victim.rename(tmp_path / "seed1")
+    with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
+        forget(strange)
+    (tmp_path / "seed1").rename(victim)
+    run.folder.path.rmdir()
+    run.folder.path.symlink_to(victim)
+    assert status(run).state is State.STALE  # what is there is not known to be a run
+    with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
+        forget(run)
+    run.folder.path.unlink()
+    run.folder.path.mkdir()
+    for name in ("text", "result.json"):
+        (run.folder.path / name).symlink_to(victim)
+    forget(run)
+    assert files(victim) == {"a/b": b"precious"} and status(run).state is State.NOT_BEGUN
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_numbers_of_other_texts_are_not_added_up(made):
     gone = "cannot be judged, since translations or test set are not here"
     assert judged(made)[2].verdict == gone
     write_yaml(path, {**content, "claims": [{"says": "x"}]})
-    with pytest.raises(UserError, match="claims: no above-zero"):
+    with pytest.raises(UserError, match="claims: no. 1: no above-zero"):
         load_table("toy/table1", made.configs)
     write_yaml(path, {**content, "claims": [{"says": "x", "above-zero": "plain"}]})
     with pytest.raises(UserError, match="use ROW/COLUMN"):  # before anything is run

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....errors import UserError
+from ...files.deleting import delete
 from ...files.text import pairs
 from ...text.tokenisers import detokeniser
 from .. import formats
@@ -100,7 +101,7 @@ def _write_plausible(
                         train.write((zh, en))
                         fingerprints.append(fingerprint(zh, en))
     for path in everything.paths:
-        path.unlink()
+        delete(path, destination)
     return fingerprints
 
 

@@ -31,7 +31,12 @@ def run(args: argparse.Namespace) -> None:
     rows = []
     for path in found:
         label, *name = path.relative_to(folder).parts
-        result = read_result(path / "result.json")
+        result = None
+        try:
+            result = read_result(path / "result.json")
+            found = state(place, label, name, path)
+        except UserError as error:
+            found = str(error)
         scores = result["scores"] if result else {}
         rows.append(
             [
@@ -40,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
                 *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
                 result["updates"] if result else "",
                 result["finished"][:16] if result else "",
-                state(place, label, name, path),
+                found,
             ]
         )
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]

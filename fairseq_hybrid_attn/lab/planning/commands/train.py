@@ -85,6 +85,8 @@ def the_run(args: argparse.Namespace) -> Run:
     names = [cell.column.name for cell in plan.cells]
     if len({run.name for run in plan.runs}) > 1:
         raise UserError(f"{args.row}: which --column? {', '.join(names)}")
+    if plan.faults:
+        raise UserError(plan.faults[0])
     if not plan.runs:
         reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
         raise UserError(f"{args.row} is not run: {reasons or 'cited by the paper'}")

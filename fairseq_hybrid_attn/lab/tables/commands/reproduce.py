@@ -22,9 +22,9 @@ from ...arguments.flags import positive
 from ...corpora import prepare
 from ...engine.console import Console
 from ...engine.processes import default_workers, stop_at_signals
+from ...planning.checking import check_runs
 from ...planning.commands.workspace_flags import add_devices, add_workspace
 from ...planning.dry_run import describe
-from ...planning.plan import Plan
 from ...planning.status import StaleRuns, State, status
 from ...runs.devices import Devices, slots
 from ...runs.results import accept
@@ -80,12 +80,18 @@ def run(args: argparse.Namespace) -> None:
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run)
     stale = StaleRuns(args.redo_stale, args.accept_stale)
-    print("\n\n".join(describe(plan, where, stale) for plan in asked), flush=True)
+    checked = [check_runs(plan) for plan in asked]
+    shown = zip(asked, checked, strict=True)
+    print("\n\n".join(describe(plan, where, stale, *found) for plan, found in shown), flush=True)
+    faults = list(dict.fromkeys(f"  {fault}" for _, found in checked for fault in found))
     if args.dry_run:
+        if faults:
+            raise UserError("\n".join(["", "Not everything can be run:", *faults]))
         return
     stop_at_signals()
-    runs, left = wanted(asked, stale)
-    problems = do(runs, asked[0].workspace, where, args)
+    able = {run.name: run for runs, _ in checked for run in runs}
+    runs, left = wanted(list(able.values()), stale)
+    problems = faults + do(runs, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
     told = []
@@ -118,10 +124,10 @@ def do(
     return problems + [f"  {o.run.name}: {o.problem}" for o in outcomes if o.problem]
 
 
-def wanted(asked: list[Plan], stale: StaleRuns) -> tuple[list[Run], list[str]]:
-    """The runs to do, each once, and the stale ones that are left; results are accepted here."""
+def wanted(asked: list[Run], stale: StaleRuns) -> tuple[list[Run], list[str]]:
+    """The runs to do, and the stale ones that are left; results are accepted here."""
     runs, left = [], []
-    for run in {run.name: run for plan in asked for run in plan.runs}.values():
+    for run in asked:
         found = status(run)
         if stale.to_do(found):
             runs.append(run)
@@ -157,6 +163,7 @@ def prepare_corpora(
                 downloads=downloads or place.root / "downloads",
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
+                inside=place.root / "corpora",
             )
         except UserError as error:
             failed.add(folder)

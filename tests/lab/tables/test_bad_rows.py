@@ -1,0 +1,88 @@
+"""A row, or a result, that is wrong is one line; the others are done, and the exit status tells."""
+
+import json
+import re
+
+import pytest
+from made_runs import REFERENCES, MadeWorkspace, worse
+from refusals import files
+from workspaces import TABLE, with_rows
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.planning.checking import check_runs
+from fairseq_hybrid_attn.lab.planning.plan import make_plan
+
+BAD = {
+    "typo": ({"train": {"encoder-layrs": 2}}, "train: .*unrecognized arguments: --encoder-layrs"),
+    "late": ({"generate": {"beams": 2}}, "generate: .*unrecognized arguments: --beams"),
+    "value": ({"train": {"dropout": "much"}}, "train: .*invalid float value"),
+    "arch": ({"train": {"arch": "nothing"}}, "train: .*invalid choice: 'nothing'"),
+    "kind": ({"train": 5}, "train: 5: use a mapping"),
+    "number": ({"paper": {"bleu": "many"}}, "paper: bleu: many: use a number"),
+    "many": ({"checkpoints": {"average": 100}}, "more than there will be"),
+    "circle": ({"run": "toy/table1/circle"}, "run: goes in a circle"),
+    "nobody": ({"run": "toy/table1/no"}, "has no row no"),
+    "recipe": ({"corpus": "nothing"}, "there is no recipe 'nothing'"),
+}
+
+
+@pytest.fixture
+def made(tmp_path):
+    table = with_rows(TABLE, **{name: content for name, (content, _) in BAD.items()})
+    return MadeWorkspace(tmp_path, **{"toy/table1.yaml": table})
+
+
+def test_each_bad_row_is_a_line_and_the_others_stay(made, capsys):
+    plan = made.plan(seeds=(1, 2))
+    plan = make_plan(plan.table, plan.workspace, [], [], (1, 2))
+    able, faults = check_runs(plan)
+    good = {"plain", "mixed", "broken"}
+    assert {run.cell.row.name for run in able} == good and len(able) == 2 * len(good)
+    assert not any("\n" in fault or "usage" in fault or len(fault) > 500 for fault in faults)
+    for name, (_, told) in BAD.items():
+        about = [fault for fault in faults if f"rows: {name}" in fault]
+        if name == "recipe":
+            about = [fault for fault in faults if "nothing" in fault and "recipe" in fault]
+        assert len(about) == 1, (name, faults)
+        assert re.search(told, about[0]), about
+    assert len(faults) == len(BAD) and not capsys.readouterr().err
+
+
+def test_a_dry_run_shows_all_and_ends_with_an_error(made, capsys):
+    before = files(made.folder)
+    with pytest.raises(UserError) as refused:
+        made.hybrid("reproduce", "toy/table1", "--dry-run", "--device", "cpu")
+    assert "--encoder-layrs" in str(refused.value) and "rows: kind" in str(refused.value)
+    assert files(made.folder) == before
+    made.hybrid("reproduce", "toy/table1", "plain", "mixed", "--dry-run", "--device", "cpu")
+
+
+def test_a_table_with_bad_rows_is_printed(made):
+    made.finish(made.run("plain"), worse(REFERENCES, 0.2, "plain"))
+    cells = made.cells("toy/table1")
+    assert float(cells["plain", "bleu"]["ours"]) > 0
+    for name in BAD:
+        if name in ("kind", "circle", "nobody", "many", "recipe"):
+            assert cells[name, "bleu"]["ours"] == "", name
+
+
+def test_a_damaged_result_is_a_line(made, capsys):
+    for row in ("plain", "mixed"):
+        made.finish(made.run(row), worse(REFERENCES, 0.2, row))
+    path = made.run("mixed").folder.result
+    whole = json.loads(path.read_text())
+    score = {"value": "high", "signature": "s"}
+    for content, told in (
+        (json.dumps(whole)[:100], "cannot be read"),
+        ("[]", r"not a result; delete it: \[\]: use a mapping"),
+        ({**whole, "scores": {"bleu": score}}, "scores: bleu: value: high: use a number"),
+        ({**whole, "scores": {"bleu": {**score, "value": 1}}, "updates": "9"}, "updates: 9: use"),
+        ({**whole, "curve": [{"updates": 1, "scores": 5}]}, "curve: no. 1: scores: 5: use a m"),
+    ):
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        able, faults = check_runs(made.plan(seeds=(1,)))
+        assert "plain" in {run.cell.row.name for run in able}
+        (fault,) = [fault for fault in faults if str(path) in fault]
+        assert re.search(told, fault), fault
+        assert made.cells("toy/table1")["plain", "bleu"]["ours"]
+        assert str(path) in made.hybrid("runs") and "plain" in made.hybrid("runs")

@@ -55,5 +55,5 @@ def test_a_curve_is_of_a_set_that_exists(tmp_path):
 
     assert settings({"curve": 2}).checkpoints.curve_on == "test"
     for value in ("train", True):
-        with pytest.raises(UserError, match="curve-on: train: use test or valid"):
+        with pytest.raises(UserError, match="curve-on: .*: use test or valid"):
             settings({"curve": 2, "curve-on": value})

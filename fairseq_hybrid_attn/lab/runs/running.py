@@ -133,7 +133,7 @@ class RunInProgress:
                 self.train_here()
             finally:
                 for half in self.folder.checkpoints.glob("*.tmp"):  # left on a full disk
-                    half.unlink()
+                    delete(half, self.run.workspace.runs)
         self.write_trained(**training_summary(self.folder), command=self.train_command())
 
     def write_trained(self, **facts: object) -> None:

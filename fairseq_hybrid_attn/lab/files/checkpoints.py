@@ -32,7 +32,7 @@ def architecture(state: dict) -> str | None:
     """Return the model's registered name, from ``cfg`` or, in older checkpoints, ``args``."""
     if state.get("cfg") is None:
         return setting(state.get("args"), "arch")
-    return setting(state["cfg"]["model"], "_name")
+    return setting(setting(state["cfg"], "model"), "_name")
 
 
 def setting(settings: object, name: str) -> object:

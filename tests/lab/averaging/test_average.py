@@ -177,6 +177,8 @@ def test_files_that_cannot_be_averaged():
     save("more.pt", {**weights, **count, "bias": torch.ones(2)})
     save("shapes.pt", {**weights, **count, "w4": torch.ones(2, 3)})
     save("arch.pt", weights, arch="transformer_mma")
+    for name, cfg in {"nothing": {}, "word": "transformer"}.items():
+        save(f"{name}.pt", weights, cfg=cfg)
     save("counts.pt", {**weights, "count": torch.tensor([2])})
     save("floats.pt", {**weights, "count": torch.tensor([1.0])})
     Path("old.pt").write_text("kept")
@@ -191,6 +193,7 @@ def test_files_that_cannot_be_averaged():
             ("more.pt", "missing none; additional bias"),
             ("shapes.pt", r"other shapes than good.pt: w4 \[2, 3\], not \[2\]"),
             ("arch.pt", r"architecture \(transformer_mma\) than good.pt \(transformer\)"),
+            *((f"{name}.pt", r"another architecture \(None\)") for name in ("nothing", "word")),
             ("counts.pt", "not floating-point and so has no mean: count"),
             ("floats.pt", r"count \[1\], not \[1\] torch.int64"),
         ],

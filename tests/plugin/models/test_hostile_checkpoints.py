@@ -178,6 +178,13 @@ def test_no_command_runs_a_setting(trained, corpus, tmp_path):
     assert not any(Path(name).exists() for name in ("ran", "average.pt", "o.json"))
 
 
+def test_text_that_fairseq_reads_by_a_shell_is_refused():
+    """The name of the file, which holds the checkpoint's languages, is part of a command."""
+    torch.save(of_cfg("dataset", {"dataset_impl": "fasta"}), "model.pt")
+    with pytest.raises(UserError, match="model.pt is refused: .* dataset_impl=fasta through a she"):
+        checkpoint_utils.load_checkpoint_to_cpu("model.pt")
+
+
 def test_fairseq_names_a_damaged_file(trained):
     good = Path(trained.checkpoint).read_bytes()
     state = torch.load(trained.checkpoint, weights_only=True)

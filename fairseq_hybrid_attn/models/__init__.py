@@ -1,4 +1,4 @@
-"""The models, a file for each paper; importing this package registers them with fairseq.
+"""The models, a file for each paper, and ``lm.py``; importing this package registers them.
 
 Read ``transformer.py`` (what all models share) and then ``mma.py`` (the shortest model).  Each
 class loads a checkpoint of any architecture with ``from_pretrained``, as fairseq's

@@ -33,6 +33,7 @@ MODULES = {
     "fairseq-hydra-train": "fairseq_cli.hydra_train",
     "fairseq-generate": "fairseq_cli.generate",
     "fairseq-interactive": "fairseq_cli.interactive",
+    "fairseq-eval-lm": "fairseq_cli.eval_lm",
     "fairseq-validate": "fairseq_cli.validate",
     "fairseq-hybrid": "fairseq_hybrid_attn",
 }

@@ -102,7 +102,7 @@ def build(arch: str, *, symbols: int = 12, **settings):
     """Build ``arch`` with shared dictionaries and the given settings, in evaluation mode."""
     config = MODEL_DATACLASS_REGISTRY[arch]
     known = {key: value for key, value in settings.items() if key in config.__dataclass_fields__}
-    unknown = set(settings) - set(known) - set(TINY)
+    unknown = set(settings) - set(known) - set(TINY) - set(TINY_LM)
     if unknown:
         raise TypeError(f"{arch} has no {unknown}")
     cfg = OmegaConf.structured(config(**known))
@@ -120,9 +120,7 @@ def build_tiny(name: str, **settings):
 def build_language_model(arch: str, **settings):
     """Build a language model, ours or fairseq's, at a tiny size and in evaluation mode."""
     torch.manual_seed(0)
-    cfg = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch](**{**TINY_LM, **settings}))
-    cfg._name = arch
-    return build_model(cfg, task_of()).eval()
+    return build(arch, **{**TINY_LM, **settings})
 
 
 def build_stock(**settings):

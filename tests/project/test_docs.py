@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from models import ARCHITECTURES, TINY, build, build_tiny
+from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from models import ARCHITECTURES, LANGUAGE_MODELS, TINY, build, build_tiny
 
 from fairseq_hybrid_attn import patterns, record_attention
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
@@ -18,10 +19,14 @@ MODELS = (ROOT / "docs/models.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "configs/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
+def snippets(page: str) -> list[str]:
+    """The blocks of Python on a page."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
 def snippet(page: str, first_line: str) -> str:
     """The only block of code on a page that begins like this."""
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-    (code,) = [block for block in blocks if block.startswith(first_line)]
+    (code,) = [block for block in snippets(page) if block.startswith(first_line)]
     return code
 
 
@@ -79,9 +84,23 @@ def test_the_snippet_on_recording(monkeypatch):
     assert scope["record"].weights.shape == (4, 1, 4, 3, 3)
 
 
+def test_the_page_on_the_attention_module_is_a_program():
+    """Its model learns, and its record has the shapes that it names."""
+    scope = {}
+    for code in snippets("docs/attention_module.md"):
+        exec(code, scope)
+    assert scope["loss"] < 0.1
+    record = scope["record"]
+    assert record.weights.shape == (4, 16, 4, 12, 12)
+    assert record.branches.shape == record.gates.shape == (4, 12, 16, 32)
+
+
 def test_every_flag_of_ours_is_described():
-    stock = FlatTransformerConfig.__dataclass_fields__
-    for arch in ARCHITECTURES:
+    stock = {
+        **FlatTransformerConfig.__dataclass_fields__,
+        **TransformerLanguageModelConfig.__dataclass_fields__,
+    }
+    for arch in ARCHITECTURES + LANGUAGE_MODELS:
         for name in MODEL_DATACLASS_REGISTRY[arch].__dataclass_fields__:
             assert name in stock or f"`--{name.replace('_', '-')}`" in MODELS, name
 

@@ -10,6 +10,7 @@ import torch
 from models import (
     ARCHITECTURES,
     CONFIGURATIONS,
+    LANGUAGE_MODELS,
     PAD,
     PREFIXES,
     SENTENCES,
@@ -271,15 +272,16 @@ def documented_sizes():
 
 
 def test_sizes_and_parameters_of_every_architecture_are_the_documented_ones():
-    limits, counts = {"max_source_positions": 64, "max_target_positions": 64}, {}
+    names = ("max_source_positions", "max_target_positions", "tokens_per_sample")
+    limits, counts = {**dict.fromkeys(names, 64), "add_bos_token": False, "tpu": False}, {}
     sizes = documented_sizes()
-    assert sorted(sizes) == ARCHITECTURES
+    assert sorted(sizes) == sorted(ARCHITECTURES + LANGUAGE_MODELS)
     for arch, (layers, width, ffn, heads) in sizes.items():
         dropout, others = DROPOUT.get(arch, (0.1, 0.0))
         with torch.device("meta"):
             model = build(arch, **limits)
         counts[arch] = parameters(model)
-        for side in (model.encoder, model.decoder):
+        for side in (model.encoder, model.decoder) if arch in ARCHITECTURES else (model.decoder,):
             assert len(side.layers) == layers, arch
             for layer in side.layers:
                 attention = layer.self_attn

@@ -1,0 +1,236 @@
+"""``transformer_lm_hysan`` and ``transformer_lm_mma``: fairseq's commands, fairseq's model."""
+
+import copy
+import math
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+from cli import TRAINING_FLAGS, USER_DIR, run, write_corpus
+from fairseq import checkpoint_utils
+from models import (
+    LANGUAGE_MODELS,
+    PREFIXES,
+    assert_all_close,
+    build_language_model,
+    gradients,
+    pad,
+)
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.models import MMA
+from fairseq_hybrid_attn.patterns import PAST, local_past
+
+#: Settings with which a model is fairseq's ``transformer_lm``.
+GLOBAL = {
+    "transformer_lm_hysan": {"decoder_branches": "fw"},
+    "transformer_lm_mma": {"head_patterns": "backward"},
+}
+TASK = ("--task", "language_modeling", "--sample-break-mode", "eos")
+SIZE = (
+    "--decoder-embed-dim 16 --decoder-ffn-embed-dim 32 --decoder-attention-heads 4 "
+    "--decoder-layers 2 --tokens-per-sample 40"
+).split()
+FLAGS = {
+    "transformer_lm_hysan": ["--decoder-branches", "l2,fw", "--squeeze-ratio", "4"],
+    "transformer_lm_mma": ["--head-patterns", "local,backward", "--local-window", "2"],
+}
+PATTERNS = {
+    "transformer_lm_hysan": ((local_past(2),), (PAST,)),
+    "transformer_lm_mma": ((local_past(2), local_past(2), PAST, PAST),),
+}
+
+
+def common(folder):
+    return ("--user-dir", USER_DIR, "--cpu", "--path", folder / "checkpoint_last.pt")
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    """Sequences of letters, binarised for language modelling."""
+    folder = tmp_path_factory.mktemp("text")
+    write_corpus(folder, hard_cases=False)
+    splits = [
+        f"{option}={split}.de"
+        for option, split in (
+            ("--trainpref", "train"),
+            ("--validpref", "valid"),
+            ("--testpref", "test"),
+        )
+    ]
+    run("fairseq-preprocess", "--only-source", *splits, "--destdir", "bin", cwd=folder)
+    return folder
+
+
+@pytest.fixture(
+    scope="module",
+    params=["transformer_lm_hysan", pytest.param("transformer_lm_mma", marks=pytest.mark.slow)],
+)
+def trained(request, text, tmp_path_factory):
+    """A model of few updates, in another folder than that of its training."""
+    arch, folder = request.param, tmp_path_factory.mktemp("trained")
+    flags = [*TASK, *SIZE, *TRAINING_FLAGS, *FLAGS[arch], "--max-update", 30, "--lr", 0.02]
+    flags += ["--arch", arch, "--no-epoch-checkpoints", "--share-decoder-input-output-embed"]
+    run(
+        "fairseq-train",
+        text / "bin",
+        "--user-dir",
+        USER_DIR,
+        "--save-dir",
+        "model",
+        *flags,
+        cwd=folder,
+    )
+    (folder / "model").rename(folder / "moved")
+    return SimpleNamespace(arch=arch, folder=folder / "moved")
+
+
+def perplexity(printed: str) -> float:
+    (found,) = re.findall(r"Perplexity: ([\d.]+)", printed)
+    return float(found)
+
+
+def surprise(model, words, line: str, *, step_by_step: bool) -> tuple[float, int]:
+    """Bits of a line, and how many predictions those are."""
+    target = [words.index(word) for word in line.split()] + [words.eos()]
+    previous, state = torch.tensor([[words.eos(), *target[:-1]]]), {}
+    if step_by_step:
+        steps = [
+            model.decoder(previous[:, :length], incremental_state=state)[0]
+            for length in range(1, len(target) + 1)
+        ]
+        logits = torch.cat(steps, dim=1)
+    else:
+        logits = model(previous)[0]
+    chosen = logits.log_softmax(-1)[0, range(len(target)), target]
+    return -chosen.sum().item() / math.log(2), len(target)
+
+
+def test_perplexity_is_that_of_the_words_one_by_one(trained, text, tmp_path):
+    """fairseq-eval-lm, from the checkpoint alone, against the model in Python, at once and by
+    steps; fairseq-validate reads the same checkpoint."""
+    flags = [*TASK, "--gen-subset", "test", "--max-tokens", 200]
+    done = run("fairseq-eval-lm", text / "bin", *common(trained.folder), *flags, cwd=tmp_path)
+    paths = [str(trained.folder / "checkpoint_last.pt")]
+    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task(
+        paths, {"data": str(text / "bin")}
+    )
+    branches = PATTERNS[trained.arch]
+    assert all(layer.self_attn.branches == branches for layer in model.eval().decoder.layers)
+    lines = (text / "test.de").read_text().splitlines()
+    for step_by_step in (False, True):
+        with torch.no_grad():
+            found = [
+                surprise(model, task.dictionary, line, step_by_step=step_by_step) for line in lines
+            ]
+        bits, count = map(sum, zip(*found, strict=True))
+        assert perplexity(done.stderr) == pytest.approx(2 ** (bits / count), abs=0.02)
+    flags = [*TASK, "--max-tokens", 200, "--valid-subset", "test"]
+    done = run("fairseq-validate", text / "bin", *common(trained.folder), *flags, cwd=tmp_path)
+    assert "valid on 'test' subset | loss" in done.stdout + done.stderr
+
+
+def test_prompts_are_continued(trained, text, tmp_path):
+    """By fairseq-interactive as by fairseq-generate, whose prompts are the first words of the
+    test set; also by two models together, and with sampling."""
+    lines = (text / "test.de").read_text().splitlines()[:4]
+    task, limits = TASK[:2], ["--beam", 3, "--max-len-b", 30]
+    done = run(
+        *("fairseq-interactive", text / "bin", *common(trained.folder), *task, *limits),
+        cwd=tmp_path,
+        stdin="".join(f"{line}\n" for line in lines),
+    )
+    hypotheses = re.findall(r"^H-\d+\t\S+\t(.*)$", done.stdout, re.MULTILINE)
+    assert len(hypotheses) == 4
+    assert all(found.startswith(line) for found, line in zip(hypotheses, lines, strict=True))
+    path = trained.folder / "checkpoint_last.pt"
+    both = [*common(trained.folder)[:-1], f"{path}:{path}"]
+    flags = [*TASK, *limits, "--max-tokens", 200, "--required-batch-size-multiple", 1]
+    again = run("fairseq-generate", text / "bin", *both, *flags, cwd=tmp_path)
+    found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", again.stdout, re.MULTILINE))
+    assert len(found) == 20 and [found[str(number)] for number in range(4)] == hypotheses
+
+
+def test_under_hydra(text, tmp_path):
+    (tmp_path / "lm.yaml").write_text(f"""
+common: {{user_dir: {USER_DIR}, cpu: true}}
+task: {{_name: language_modeling, data: {text}/bin, tokens_per_sample: 40}}
+model: {{_name: transformer_lm_mma, decoder_layers: 1, decoder_embed_dim: 16, local_window: 3}}
+criterion: {{_name: cross_entropy}}
+optimizer: {{_name: adam}}
+lr_scheduler: {{_name: fixed}}
+optimization: {{max_update: 1, lr: [0.001]}}
+dataset: {{max_tokens: 400, required_batch_size_multiple: 1}}
+checkpoint: {{save_dir: {tmp_path}/model}}
+""")
+    flags = ["--config-dir", tmp_path, "--config-name", "lm"]
+    run("fairseq-hydra-train", *flags, cwd=tmp_path)
+    path = str(tmp_path / "model/checkpoint_last.pt")
+    (model,), _, _ = checkpoint_utils.load_model_ensemble_and_task([path])
+    (layer,) = model.decoder.layers
+    assert layer.self_attn.branches == ((PAST,) * 4 + (local_past(3),) * 4,)
+    assert model.decoder.embed_tokens.embedding_dim == 16  # as the model's width
+    done = run("fairseq-hydra-train", *flags, "model.local_window=0", cwd=tmp_path, expect=1)
+    assert "--local-window 0: use 1 or more" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arch", LANGUAGE_MODELS)
+def test_the_past_alone_is_fairseqs_language_model(arch, double_softmax):
+    """Outputs and gradients with its weights, whatever its embeddings."""
+    cutoffs = {"adaptive_softmax_cutoff": "6,10", "adaptive_input_cutoff": "6,10"}
+    for settings in (
+        {},
+        {"decoder_normalize_before": True, "share_decoder_input_output_embed": True},
+        {"decoder_input_dim": 8, "decoder_learned_pos": True, "layernorm_embedding": True},
+        {"adaptive_input": True, "tie_adaptive_weights": True, **cutoffs},
+        {"character_embeddings": True, "no_token_positional_embeddings": True},
+        {"max_target_positions": None},
+    ):
+        stock = build_language_model("transformer_lm", **settings)
+        ours = build_language_model(arch, **settings, **GLOBAL[arch])
+        ours.load_state_dict(stock.state_dict())
+        results = []
+        for model in (stock.double(), ours.double()):
+            output = model.extract_features(pad(PREFIXES, 1, left=False), encoder_out=None)[0]
+            torch.tanh(output).pow(2).sum().backward()
+            results.append({"output": output, **gradients(model)})
+            assert model.max_positions() == 64
+        none = {name for name, gradient in results[0].items() if gradient is None}
+        assert none == {name for name, gradient in results[1].items() if gradient is None}
+        kept = [{k: v for k, v in result.items() if k not in none} for result in results]
+        assert_all_close(kept[1], kept[0], rtol=0, atol=1e-10)
+
+
+def test_pruned_layers_keep_their_weights():
+    whole = build_language_model("transformer_lm_hysan", decoder_layers=3)
+    pruned, again = (
+        build_language_model("transformer_lm_hysan", decoder_layers=3, decoder_layers_to_keep="0,2")
+        for _ in range(2)
+    )
+    pruned.load_state_dict(copy.deepcopy(whole.state_dict()))
+    again.load_state_dict(pruned.state_dict())
+    for old, new in zip((0, 2), again.decoder.layers, strict=True):
+        kept = whole.decoder.layers[old].state_dict()
+        assert_all_close(new.state_dict(), kept, rtol=0, atol=0)
+
+
+def test_wrong_settings_are_refused_by_name():
+    for arch, settings, said in (
+        ("transformer_lm_hysan", {"decoder_branches": "bw"}, "--decoder-branches bw: 'bw' is not"),
+        ("transformer_lm_hysan", {"decoder_branches": "fw,fw"}, "once"),
+        ("transformer_lm_hysan", {"squeeze_ratio": 3}, "divisor of --decoder-embed-dim 16"),
+        ("transformer_lm_mma", {"head_patterns": "forward"}, "use backward, local"),
+        ("transformer_lm_mma", {"head_patterns": "backward,local,local"}, "share 4 heads"),
+        ("transformer_lm_mma", {"local_window": 0}, "--local-window 0"),
+        ("transformer_lm_mma", {"decoder_layers": 0}, "--decoder-layers 0"),
+    ):
+        with pytest.raises(UserError, match=arch) as error:
+            build_language_model(arch, **settings)
+        assert said in str(error.value) and "encoder" not in str(error.value)
+
+
+def test_any_class_loads_it(trained, text):
+    loaded = MMA.from_pretrained(trained.folder, "checkpoint_last.pt", str(text / "bin"))
+    assert loaded.sample("a b c", max_len_b=20).startswith("a b c")
+    assert 1 < 2 ** -loaded.score("a b c")["positional_scores"].mean() < 10**6

@@ -17,16 +17,13 @@ Faster ways of computing a problem are *paths*; ``paths.py`` chooses one, in thi
 ====================  ===========================================================================
 ``step.py``           a decoding step: one query
 ``fused_cuda/``       all branches in one kernel on a GPU, in Triton
-``grouped.py``        a single branch, perhaps with a pattern for each head (MMA)
 ``regions.py``        long sentences: regions of the score matrix, each computed once;
                       ``region_layout.py`` cuts them, ``banded.py`` cuts local ones further,
                       ``flash.py`` calls PyTorch's kernel for them
-``blocks.py``         sentences of middle length: blocks of queries, zones and sides of keys;
-                      ``block_layout.py`` cuts them
 ``short.py``          everything else
 ====================  ===========================================================================
 
-``autograd.py`` has helpers for the gradients of paths.
+``autograd.py`` has helpers for the gradients of paths, ``dropout.py`` the dropout of all layers.
 """
 
 from .multihead import AttentionRecord, PatternedSelfAttention

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from . import blocks, fused_cuda, grouped, regions, short, step
+from . import fused_cuda, regions, short, step
 from .autograd import watched
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
@@ -43,9 +43,7 @@ class Path:
 PATHS: dict[str, Path] = {
     "step": Path(step.step, step.applies, step.able),
     "fused-cuda": Path(fused_cuda.fused_cuda, fused_cuda.applies, fused_cuda.able),
-    "grouped": Path(grouped.grouped, grouped.applies, grouped.able),
     "regions": Path(regions.regions, regions.applies, regions.able),
-    "blocks": Path(blocks.blocks, blocks.applies, blocks.able),
     "short": Path(short.short, short.applies, short.able),
     "reference": Path(reference, lambda problem: True, lambda problem: True),
 }

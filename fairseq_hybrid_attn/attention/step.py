@@ -1,7 +1,8 @@
 """A decoding step: one query, at the position of the last key (path ``step``).
 
 For this query, *past* means all keys, *future* its own key, and *local past* with k keys behind the
-last k + 1 keys.  Masks over all keys would mostly be wasted.
+last k + 1 keys.  Masks over all keys would mostly be wasted: translating to 200 tokens with HySAN
+e1 takes 6 % less time than by ``short``, to 25 tokens as much.
 
 Shape letters as in ``problem.py``; n = 1.
 """

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import combinations, product
 
 import pytest
 import torch
 
-from fairseq_hybrid_attn.attention import blocks, grouped, region_layout, regions, short, step
+from fairseq_hybrid_attn.attention import region_layout, short, step
 from fairseq_hybrid_attn.attention.paths import PATHS
 from fairseq_hybrid_attn.attention.problem import AttentionProblem
 from fairseq_hybrid_attn.attention.reference import allowed_keys
@@ -200,10 +199,9 @@ class Way:
 
     path: str
     settings: tuple[tuple, ...] = ()
-    also: Callable[[AttentionProblem], bool] = lambda problem: True
 
     def able(self, problem):
-        return PATHS[self.path].able(problem) and self.also(problem)
+        return PATHS[self.path].able(problem)
 
     @contextmanager
     def taken(self):
@@ -214,19 +212,6 @@ class Way:
             yield PATHS[self.path].compute
 
 
-def _grouped(way, also=lambda problem: True):
-    return Way("grouped", ((grouped, "_way", lambda problem: way),), also)
-
-
-def _lean(problem):
-    return problem.dropout == 0 and not problem.need_weights
-
-
-def _square(problem):
-    known = all(map(region_layout.known, problem.branches[0]))
-    return known and problem.q.size(2) == problem.k.size(2) >= regions.SHORTEST_ABLE
-
-
 HUGE = 2**40
 SQUARES = ((region_layout, "STEP", 16), (region_layout, "UNDIVIDED", HUGE))
 WAYS = {
@@ -235,17 +220,9 @@ WAYS = {
     "short, recomputed": Way("short", ((short, "SMALL", 0), (short, "CHUNK", HUGE))),
     "short, by heads": Way("short", ((short, "SMALL", 0), (short, "CHUNK", 1))),
     "short, by some heads": Way("short", ((short, "CHUNK", 2**12),)),
-    "blocks": Way("blocks"),
-    "blocks, recomputed": Way("blocks", ((blocks, "SMALL", 0),)),
-    "blocks, by heads": Way("blocks", ((blocks, "CHUNK", 1),)),
-    "blocks, by some heads": Way("blocks", ((blocks, "SMALL", 0), (blocks, "CHUNK", 2**14))),
     "regions": Way("regions"),
     "regions, squares": Way("regions", SQUARES),
     "regions, undivided": Way("regions", ((region_layout, "UNDIVIDED", 0),)),
-    "grouped": Way("grouped"),
-    "grouped, plain": _grouped(grouped._plain),
-    "grouped, in blocks": _grouped(grouped._in_blocks, _lean),
-    "grouped, by groups": _grouped(grouped._by_groups, lambda x: _lean(x) and _square(x)),
     "step": Way("step"),
     "step, by slices": Way("step", ((step, "SLICED_FROM", 0),)),
     "step, by rows": Way("step", ((step, "SLICED_FROM", HUGE),)),

@@ -59,11 +59,7 @@ def test_how_many_problems_each_way_solves():
     expected = {
         "reference": [246, 196, 179, 100, 27],
         "short": [246, 196, 179, 100, 27],
-        "blocks": [192, 82, 11, 59, 21],
-        "regions": [57, 0, 5, 37, 14],
-        "grouped": [74, 53, 10, 28, 8],
-        "grouped, in blocks": [74, 30, 3, 26, 8],
-        "grouped, by groups": [28, 0, 1, 19, 7],
+        "regions": [69, 0, 5, 46, 17],
         "step": [14, 104, 5, 0, 0],
     }
     assert counts == {name: expected.get(name, expected[name.split(",")[0]]) for name in WAYS}
@@ -114,8 +110,8 @@ def test_digits_are_kept_however_far_below_the_best_key():
         (5.0, 15.0, 17.0, 19.0, 21.0, 40.0, 90.0),
         (
             ("hysan", 12, -1, "short"),
-            *(("hysan", 80, best, "short", "blocks") for best in (-1, 0, 50)),
-            *(("heads", 80, best, "short", "grouped") for best in (-1, 0, 50)),
+            *(("hysan", 80, best, "short") for best in (-1, 0, 50)),
+            *(("heads", 80, best, "short") for best in (-1, 0, 50)),
         ),
     ):
         problem = make(name, n, batch=(3, 4), need_weights=n == 12)
@@ -204,8 +200,7 @@ def test_training_after_inference():
     for name, lengths in (("hysan", 61), ("heads", 61), ("heads", 130), ("decoder", (1, 37))):
         for padded in ("none", "right"):
             problem = make(name, lengths, padded=padded)
-            kept = (paths.blocks.layout, paths.short._masks, paths.grouped._kept_bias)
-            for cached in (*kept, paths.step._kept_bias):
+            for cached in (paths.short._masks, paths.step._kept_bias):
                 cached.cache_clear()
             for way in able(problem).values():
                 with torch.inference_mode(), way.taken() as path:
@@ -270,8 +265,7 @@ def test_a_second_derivative_is_right_or_refused():
                 except RuntimeError as fault:
                     assert "derivative" in str(fault)
                     refused.add((way.path, "no second derivative" in str(fault)))
-    ours = {("short", True), ("blocks", True), ("regions", True), ("grouped", True)}
-    assert refused == {*ours, ("grouped", False), ("step", False)}
+    assert refused == {("short", True), ("regions", True), ("step", False)}
 
 
 def test_the_choice():
@@ -286,33 +280,23 @@ def test_the_choice():
         ("short", "decoder", (1, 9), dropout),
         ("short", "decoder", (1, 9), {"bias": "b1nm"}),
         ("short", "beside", (1, 9), {}),
-        ("grouped", "heads", (1, 9), {}),
-        ("grouped", "heads", 128, weights),
-        ("short", "heads", 129, weights),
-        ("grouped", "heads", 129, weights | dropout),
-        ("grouped", "heads", 1030, {}),
-        ("grouped", "past", 20, {}),
-        ("short", "heads beside", 20, {}),
-        ("short", "hysan", 95, {}),
-        ("blocks", "hysan", 96, {}),
-        ("short", "hysan", 96, dropout),
-        ("short", "hysan", 96, weights),
-        ("short", "hysan", 383, {"mix": "bhn1"}),
-        ("blocks", "hysan", 384, {"mix": "bhn1"}),
-        ("blocks", "hysan", 1023, {}),
-        ("regions", "hysan", 1024, {}),
-        ("blocks", "hysan", (1024, 1025), {}),
-        ("blocks", "half bands", (1024), {"branches": ((GLOBAL,), (Band(behind=3),))}),
-        ("short", "hysan", 1024, dropout),
+        ("short", "heads", (1, 9), {}),
+        ("short", "heads beside", 300, {}),
+        ("short", "hysan", 255, {}),
+        ("regions", "hysan", 256, {}),
+        ("regions", "hysan", 256, {"mix": "bhn1"}),
+        ("regions", "heads", 256, {}),
+        ("regions", "past", 256, {}),
+        ("short", "hysan", (256, 257), {}),
+        ("short", "half bands", 256, {"branches": ((GLOBAL,), (Band(behind=3),))}),
+        ("short", "hysan", 256, dropout),
+        ("short", "heads", 256, weights),
         ("reference", "hysan", 20, {"batch": (0, 2)}),
         ("reference", "decoder", (1, 20), {"batch": (0, 2)}),
         ("reference", "hysan", 100, {"batch": (0, 2)}),
     ):
         problem = make(**{"branches": name, "lengths": lengths} | common | settings)
         assert choose(problem) == expected, f"{name} {lengths} {settings}"
-    with torch.no_grad():
-        assert choose(make("hysan", 511)) == "blocks"
-        assert choose(make("hysan", 512)) == "regions"
     assert not PATHS["regions"].able(make("hysan", 15)) and PATHS["regions"].able(make("hysan", 16))
 
 
@@ -366,7 +350,7 @@ def test_compilers_and_exporters_get_the_definition():
             assert torch.equal(traced(*given), reference(problem).outputs)
 
 
-FORCED = [("hysan-gated", "blocks"), ("hysan-gated", "regions"), ("gate-query", "blocks")]
+FORCED = [(name, "regions") for name in ("hysan-gated", "gate-query", "mma")]
 
 
 @pytest.mark.parametrize("name, forced", [(name, "") for name in CONFIGURATIONS] + FORCED)

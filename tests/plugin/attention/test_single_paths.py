@@ -1,21 +1,19 @@
 """What only one path can get wrong; test_paths.py holds all of them against the reference."""
 
 import dataclasses
-import logging
 from itertools import product
 
 import numpy
 import pytest
 import torch
-from attention_problems import BRANCHES, WAYS, check, make, solve, tensors
+from attention_problems import WAYS, make, solve, tensors
 from brute_force import KINDS
 from scipy.special import softmax
 
-from fairseq_hybrid_attn.attention import blocks, flash, grouped, regions, short
-from fairseq_hybrid_attn.attention.block_layout import layout
+from fairseq_hybrid_attn.attention import flash, regions, short
 from fairseq_hybrid_attn.attention.reference import masked_softmax, reference
 from fairseq_hybrid_attn.attention.region_layout import Layout
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, local
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -121,80 +119,6 @@ class TestShort:
             assert {x.size(2) for x in weights} == {branches}
 
 
-def panels(name, n, m):
-    """Of one of ``BRANCHES``, or of patterns."""
-    patterns = tuple(branch[0] for branch in BRANCHES[name]) if isinstance(name, str) else name
-    return patterns, layout(patterns, n, m, torch.float32, torch.device("cpu"))
-
-
-class TestBlocks:
-    def test_a_layout_covers_every_allowed_pair_once(self):
-        """Zone and sides together are each branch's mask; no branch sees the rest."""
-        odd = ("not a band", "only not a band", "beside", "far away", "a gap", "wide", "nobody")
-        lengths = ((100, 100), (300, 300), (60, 170), (40, 800))
-        for name, (n, m) in product(("hysan", *odd), lengths):
-            patterns, found = panels(name, n, m)
-            covered = torch.zeros(len(patterns), n, m)
-            for panel in found:
-                for block in panel.blocks:
-                    covered[:, block.rows, block.zone] += block.mask
-                    for side in block.sides:
-                        covered[side.branches, block.rows, side.keys] += 1
-            want = torch.stack([pattern.mask(n, m) for pattern in patterns]).float()
-            torch.testing.assert_close(covered, want, rtol=0, atol=0)
-
-    def test_little_is_computed_twice_or_wasted(self):
-        """Little is masked; far keys are multiplied once for all branches, future ones never."""
-        _, (panel,) = panels("hysan", 512, 512)
-        masked = sum(block.mask.numel() for block in panel.blocks)
-        sides = [side.keys for block in panel.blocks for side in block.sides]
-        assert masked < 0.6 * 512**2 and sum(x.stop - x.start for x in sides) * 64 < 512**2
-        counts = [len(panel.blocks) for m in (150, 512, 768) for panel in panels("hysan", m, m)[1]]
-        assert counts == [5, 8, 6]
-        for patterns, most in (((PAST, local(0)), 0.6), ((Band(40, 0),), 0.2)):
-            computed = sum(
-                (panel.rows.stop - panel.rows.start) * (panel.keys.stop - panel.keys.start)
-                for panel in panels(patterns, 1024, 1024)[1]
-            )
-            assert computed < most * 1024**2
-
-    def test_a_branch_without_a_share_is_left_to_another_path(self, monkeypatch, caplog):
-        """Scores so far below the highest that one softmax for all branches would lose them."""
-        blocks._tell_once.cache_clear()
-        calls = []
-        monkeypatch.setattr(blocks, "short", lambda p: calls.append(p) or short.short(p))
-        with caplog.at_level(logging.INFO, logger=blocks.__name__):
-            for padded, (gap, more) in product(("none", "left"), ((10.0, 0), (60.0, 1))):
-                given = make("hysan", 80, padded=padded)
-                with torch.no_grad():
-                    given.q[..., 0] = 1.0
-                    given.k[..., 0] = 0.0
-                    given.k[:, :, 40, 0] = gap  # one key above all others
-                before = len(calls)
-                check(given, ways={"blocks": WAYS["blocks"]})
-                assert len(calls) == before + more
-        said = "path blocks leaves problems with very small shares to path short"
-        assert caplog.messages == [said]
-
-    def test_it_solves_ordinary_problems_itself_and_heads_lie_side_by_side(self):
-        """Outputs lie in memory as the layer joins them: ``[l, b, n, h, d_k]``."""
-        for padded, name in product(
-            ("none", "left", "scattered"), ("hysan", "decoder", "beside", "empty")
-        ):
-            given = make(name, 150, padded=padded)
-            patterns = tuple(branch[0] for branch in given.branches)
-            found = blocks.solve(given.q, given.k, given.v, given.key_padding, patterns)
-            assert found is not None
-            assert blocks.blocks(given).outputs.transpose(2, 3).is_contiguous()
-
-    def test_scores_are_kept_for_the_gradient_only_if_they_are_few(self, monkeypatch):
-        given = make("hysan", 150)
-        for most, kept in ((blocks.SMALL, 1), (0, 0)):
-            monkeypatch.setattr(blocks, "SMALL", most)
-            saved = blocks.blocks(given).outputs.grad_fn.saved_tensors
-            assert sum(x is not None and x.shape == (8, 150, 150) for x in saved) == kept
-
-
 class TestRegions:
     """The kernel under the path, and when it is not used."""
 
@@ -215,9 +139,6 @@ class TestRegions:
         assert not flash.available(torch.zeros(1, device="meta"))
         monkeypatch.setattr(flash, "ENABLED", False)
         assert not regions.able(make("hysan", 1050, batch=(1, 1)))
-        problem = make("heads", 600, batch=(1, 2), width=4)
-        assert grouped.applies(problem) and grouped._way(problem) is grouped._in_blocks
-        check(problem, ways={"grouped": WAYS["grouped"]})
 
     def test_a_kernel_that_fails_is_not_used(self, monkeypatch, caplog):
         forward, backward = flash.forward, flash.backward
@@ -289,50 +210,3 @@ class TestRegions:
         ]
         for got, want in zip(*results, strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=1e-9)
-
-
-class TestGrouped:
-    def test_the_choice_of_a_way(self):
-        for way, name, lengths, settings in (
-            (grouped._plain, "heads", 128, {}),
-            (grouped._in_blocks, "heads", 129, {}),
-            (grouped._in_blocks, "heads", 399, {}),
-            (grouped._by_groups, "heads", 400, {}),
-            (grouped._plain, "heads", 400, {"dropout": 0.1}),
-            (grouped._in_blocks, "heads", (399, 400), {}),
-            (grouped._in_blocks, "half bands", 500, {}),
-            (grouped._by_groups, "heads", 400, {"dtype": torch.bfloat16}),
-        ):
-            problem = make(name, lengths, batch=(1, 2), **settings)
-            assert grouped._way(problem) is way, (name, lengths)
-
-    def test_padding_is_remembered_only_while_it_is_the_same(self):
-        first, padding = make("heads", 12), torch.zeros(4, 12, dtype=torch.bool)
-
-        def check_with(problem, padding):
-            given = dataclasses.replace(problem, key_padding=padding)
-            check(given, ways={"grouped": WAYS["grouped"]})
-
-        check_with(first, padding)
-        joined = grouped._last
-        check_with(first, padding)
-        assert grouped._last is joined
-        padding[1, 7:] = True  # the same tensor, changed
-        check_with(first, padding)
-        padding.data[:, :4] = True  # unnoticed by autograd
-        check_with(first, padding)
-        for _ in range(3):  # another tensor, perhaps at the same address
-            del padding
-            padding = torch.rand(4, 12) < 0.5
-            check_with(first, padding)
-        for problem in (
-            make("heads", (3, 12)),  # other heads' and queries' masks
-            make("local", 12),
-            make("heads", 12, dtype=torch.float64),
-            make(((PAST, PAST, local(2), GLOBAL),), 12),
-            first,
-        ):
-            check_with(problem, padding)
-        with torch.inference_mode():
-            given = dataclasses.replace(first, key_padding=torch.rand(4, 12) < 0.5)
-            torch.testing.assert_close(grouped.grouped(given).outputs, reference(given).outputs)

@@ -22,9 +22,9 @@ Lengths = Sequence[tuple[int, int]]  # the numbers of source and target words of
 #: The formats of gold files: a line for each sentence, or for each link.
 GOLD_FORMATS = ("lines", "naacl")
 
-_PHARAOH = re.compile(r"(\d+)-(\d+)", re.ASCII)
-_GOLD_LINK = re.compile(r"(\d+)([-:pP?])(\d+)(?:[-:/]?([SPsp])|[:/]([01]))?", re.ASCII)
-_NAACL = re.compile(r"(\d+) (\d+) (\d+)(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
+_PHARAOH = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+_GOLD_LINK = re.compile(r"(\d{1,9})([-:pP?])(\d{1,9})(?:[-:/]?([SPsp])|[:/]([01]))?", re.ASCII)
+_NAACL = re.compile(r"(\d{1,9}) (\d{1,9}) (\d{1,9})(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
 
 
 def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:

@@ -93,8 +93,11 @@ def read_lines(path: Path) -> list[str]:
 
 
 def count_lines(path: Path) -> int:
-    with open(path, "rb") as file:
-        return sum(1 for _ in file)
+    try:
+        with open(path, "rb") as file:
+            return sum(1 for _ in file)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:

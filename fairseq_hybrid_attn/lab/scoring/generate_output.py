@@ -15,8 +15,8 @@ from ..text.tokenisers import detokeniser
 _SHOWN = 5  # sentence ids that an error message names
 
 # Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
-_HYPOTHESIS = re.compile(r"H-(\d+)\t[^\t]*(?:\t(.*))?", re.DOTALL)
-_SOURCE = re.compile(r"S-(\d+)\t.*", re.DOTALL)
+_HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
+_SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
 
 
 def read_finished(path: Path, reference: Path, count: int) -> list[str]:

@@ -264,7 +264,10 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
 def runs_kept(path: Path) -> list[str]:
     """The names of the runs that a table was published with, by any version."""
     content = read_json(path)
-    return content.get("runs", []) if isinstance(content, dict) else []
+    runs = content.get("runs", []) if isinstance(content, dict) else []
+    if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
+        raise UserError(f"{path}: its runs are not names; it is damaged: delete it")
+    return runs
 
 
 def result_name(run: Run) -> str:

@@ -26,13 +26,15 @@ check_fairseq()
 
 from . import criterions, cross_entropy, models, tasks  # noqa: E402, F401
 from .attention import record_attention  # noqa: E402
+from .attention.fusion import register_fusion  # noqa: E402
 from .checkpoints import allow_fairseq_checkpoints, guard_fairseq  # noqa: E402
 from .errors import UserError  # noqa: E402
 from .fairseq_numpy import mend_fairseq  # noqa: E402
+from .patterns import register_pattern  # noqa: E402
 
 allow_fairseq_checkpoints()
 guard_fairseq()
 mend_fairseq()
 
 __version__ = "0.1.0"
-__all__ = ["UserError", "record_attention"]
+__all__ = ["UserError", "record_attention", "register_fusion", "register_pattern"]

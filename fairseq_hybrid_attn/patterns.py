@@ -5,8 +5,8 @@ position i.  Padding on the left, which shifts a sentence, therefore does not ch
 ``True`` means *may attend*, here and everywhere in this package.
 
 HySAN and MMA use *forward* and *backward* with opposite meanings.  This file says ``past`` and
-``future`` instead.  Only the vocabularies at its end translate the words of a paper; add the word
-for a new pattern there.
+``future`` instead.  Only the vocabularies at its end translate the words of a paper.  Your own
+patterns get their words by :func:`register_pattern`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .errors import Faults
+from .errors import Faults, UserError
 
 
 class Pattern(ABC):
@@ -166,6 +166,44 @@ def mma_causal_vocabulary(width: int) -> Vocabulary:
     return {"backward": PAST, "local": local_past(width)}
 
 
+_REGISTERED: dict[str, dict[str, Pattern | Callable[[int], Pattern]]] = {
+    "encoder": {},
+    "decoder": {},
+}
+
+
+def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pattern]) -> None:
+    """Add a word to all flags that take patterns of encoders, or of decoders.
+
+    Args:
+        side: ``encoder`` or ``decoder``.  The patterns of a decoder must not see the future.
+        word: as in a :data:`Vocabulary`.
+        pattern: a pattern; for a word that ends in ``K``, a function of the number in place of K,
+            such as the pattern's class.  It may refuse a number by a ValueError.
+
+    Raises:
+        UserError: if the word cannot be used, or is used already.
+    """
+    if side not in _REGISTERED:
+        raise UserError(f"register_pattern: {side!r} is not a side; use {' or '.join(_REGISTERED)}")
+    if not re.fullmatch(r"(?!K$)[^\W\d]([\w-]*[^\W\dK])?K?", word):
+        raise UserError(
+            f"register_pattern: {word!r} is not a word; use letters, with K at the end for a number"
+        )
+    for taken in (HYSAN_ENCODER, HYSAN_DECODER, mma_vocabulary(1), _REGISTERED[side]):
+        if word in taken:
+            raise UserError(f"register_pattern: {word!r} is a word for patterns already")
+    if not callable(pattern) if word.endswith("K") else not isinstance(pattern, Pattern):
+        kind = "a function of a number" if word.endswith("K") else "a pattern"
+        raise UserError(f"register_pattern: {word!r} must be {kind}, not {pattern!r}")
+    _REGISTERED[side][word] = pattern
+
+
+def words_for(side: str, own: Vocabulary) -> Vocabulary:
+    """Return a paper's own words together with those that are registered for a side."""
+    return {**own, **_REGISTERED[side]}
+
+
 def parse_patterns(
     flag: str,
     value: str,
@@ -199,12 +237,20 @@ def parse_patterns(
             if int(number) < 1:
                 faults.add(flag, value, f"{word!r} has width {number}; use 1 or more")
                 continue
-            pattern = vocabulary[f"{family}K"](int(number))
+            try:
+                pattern = vocabulary[f"{family}K"](int(number))
+            except ValueError as error:
+                faults.add(flag, value, f"{word!r}: {error}")
+                continue
         else:
             number_hint = " (K a whole number)" if "K" in choices else ""
             faults.add(
                 flag, value, f"{word!r} is not a pattern here; use {choices}{number_hint}{hint}"
             )
+            continue
+        if not isinstance(pattern, Pattern) or type(pattern).__hash__ is None:
+            kind = type(pattern).__name__
+            faults.add(flag, value, f"{kind} must be a Pattern that is a @dataclass(frozen=True)")
             continue
         if decoder and (ahead := nearest_later_key(pattern)):
             faults.add(

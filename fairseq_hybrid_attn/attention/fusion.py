@@ -1,15 +1,37 @@
 """Fusions: how the outputs of several branches become one.
 
-To add a fusion, subclass :class:`Fusion` and name it in the model file whose flag chooses it.
-Shape letters as in ``problem.py``.
+To add a fusion, subclass :class:`Fusion`, say what its gates are, and give it a word by
+:func:`register_fusion`.  Shape letters as in ``problem.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
+from ..errors import UserError
 from .autograd import first_order, watched
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateKind:
+    """What the gate values of a fusion are, for whatever shows them.
+
+    Attributes:
+        name: a word for them.
+        meaning: of their values, in a few words.
+        branch: None: every branch has gates, ``[l, n, b, w]``.  A number, from 0: only this branch
+            has, and its gates are shares between 0 and 1, ``[n, b, w]``.
+        of_heads: w is h, a gate of each head, or 1.  Otherwise, the mean over w is shown.
+    """
+
+    name: str
+    meaning: str
+    branch: int | None = None
+    of_heads: bool = False
 
 
 class Fusion(nn.Module):
@@ -17,7 +39,10 @@ class Fusion(nn.Module):
 
     Attributes:
         width: width of the fused output, the input of the output projection W^o.
+        gate_kind: what the gate values are; None if there are none.
     """
+
+    gate_kind: GateKind | None = None
 
     def __init__(self, embed_dim: int, num_heads: int, num_branches: int):
         super().__init__()
@@ -49,8 +74,7 @@ class Fusion(nn.Module):
             queries: the queries of all heads, scaled by d_k ** -0.5, ``[n, b, d]``.
 
         Returns:
-            the fused output ``[n, b, width]``, and the gate values or None (each class
-            documents their shape).
+            the fused output ``[n, b, width]``, and the gate values as in ``gate_kind``, or None.
         """
         raise TypeError(f"{type(self).__name__} does not define forward()")
 
@@ -91,6 +115,8 @@ class GatedSum(Fusion):
 
     Gate values: ``[l, n, b, d]``.
     """
+
+    gate_kind = GateKind(name="squeeze", meaning="mean over the numbers of a branch's output")
 
     def __init__(self, embed_dim, num_heads, num_branches, *, squeeze_ratio: int):
         super().__init__(embed_dim, num_heads, num_branches)
@@ -180,6 +206,15 @@ class _SqueezeGates(torch.autograd.Function):
         return grad_branches.view(l, n, b, d), grad_squeeze, grad_expand
 
 
+#: The gates of the hybrid gate, ``[n, b, 1]`` or ``[n, b, h]``.
+LOCAL_SHARE = GateKind(
+    name="share",
+    meaning="of the local branch, 0 = global attention only, 1 = local attention only",
+    branch=1,
+    of_heads=True,
+)
+
+
 class HiddenGate(Fusion):
     """A gating scalar between a global and a local branch (hybrid gate Eq. 4 and 5).
 
@@ -188,6 +223,8 @@ class HiddenGate(Fusion):
 
     Gate values: ``[n, b, 1]``, the share of the local branch.
     """
+
+    gate_kind = LOCAL_SHARE
 
     def __init__(self, embed_dim, num_heads, num_branches):
         super().__init__(embed_dim, num_heads, num_branches)
@@ -212,6 +249,8 @@ class QueryGate(Fusion):
     Gate values: ``[n, b, h]``, the share of the local branch.
     """
 
+    gate_kind = LOCAL_SHARE
+
     def __init__(self, embed_dim, num_heads, num_branches):
         super().__init__(embed_dim, num_heads, num_branches)
         self.head_dim = embed_dim // num_heads
@@ -230,3 +269,27 @@ class QueryGate(Fusion):
 def _interpolate(branches: Tensor, gates: Tensor) -> Tensor:
     global_output, local_output = branches
     return (1 - gates) * global_output + gates * local_output
+
+
+#: From a word of a paper to its fusion, built from (d, h, number of branches).
+Fusions = Mapping[str, Callable[[int, int, int], Fusion]]
+
+HYSAN_FUSIONS: Fusions = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
+HYBRID_GATE_FUSIONS: Fusions = {"gate": HiddenGate, "concat": Concat}
+_REGISTERED: dict[str, Callable[[int, int, int], Fusion]] = {}
+
+
+def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> None:
+    """Add a word to all flags that choose a fusion; ``fusion`` is its class.
+
+    Raises:
+        UserError: if the word is used already.
+    """
+    if word in {"local", *HYSAN_FUSIONS, *HYBRID_GATE_FUSIONS, *_REGISTERED}:
+        raise UserError(f"register_fusion: {word!r} is a word for a fusion already")
+    _REGISTERED[word] = fusion
+
+
+def fusions_for(own: Fusions) -> Fusions:
+    """Return a paper's own fusions together with those that are registered."""
+    return {**own, **_REGISTERED}

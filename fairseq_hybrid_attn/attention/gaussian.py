@@ -54,6 +54,13 @@ class GaussianBias(nn.Module):
         self.centre = Predictor(embed_dim) if predict_centre else None
         self.window = Predictor(embed_dim) if window is None else None
 
+    @property
+    def word(self) -> str:
+        """The paper's word for this bias."""
+        if self.centre is None:
+            return "neighbor"
+        return "local-h" if self.window is None else "local-s"
+
     def forward(self, queries: Tensor, key_padding: Tensor | None) -> Tensor:
         """Return the bias ``[b, 1, n, n]`` in at least single precision.
 

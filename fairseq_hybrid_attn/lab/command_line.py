@@ -8,6 +8,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from .arguments.user_dir import add_user_dir, import_user_dir
+
 #: The commands in groups: a command's name, its module in this package and what it does.
 #: A module has ``add_arguments(parser)`` and ``run(args)``; its docstring is the command's help.
 GROUPS = {
@@ -66,9 +68,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
+    add_user_dir(parser)
     args = parser.parse_intermixed_args(words[1:])  # rows may follow options
     args.command_line = ["fairseq-hybrid", *words]
     try:
+        import_user_dir(args)
         module.run(args)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None

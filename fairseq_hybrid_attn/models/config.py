@@ -62,8 +62,16 @@ FlatTransformerConfig = make_dataclass(
 )
 
 
+class WordsInHelp:
+    """The help of a flag ends with the words that it takes now, the user's included."""
+
+    def _get_help(self, name):
+        text, words = super()._get_help(name), self._get_meta(name, "words")
+        return f"{text}: {', '.join(words())}" if words else text
+
+
 @dataclass
-class PatternedTransformerConfig(FlatTransformerConfig):
+class PatternedTransformerConfig(WordsInHelp, FlatTransformerConfig):
     """The settings that all models of this package share."""
 
     no_encoder_positions: bool = field(

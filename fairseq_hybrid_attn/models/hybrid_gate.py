@@ -15,11 +15,12 @@ concatenation takes the place of W^o: +d^2 per layer, +524,288 for two layers of
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..attention import AttentionPlan
-from ..attention.fusion import Concat, HiddenGate, QueryGate
+from ..attention.fusion import HYBRID_GATE_FUSIONS, HiddenGate, QueryGate, fusions_for
 from ..errors import Faults
-from ..patterns import GLOBAL, local
+from ..patterns import GLOBAL, local, words_for
 from .layers import parse_layers
 from .transformer import (
     PatternedTransformer,
@@ -29,7 +30,7 @@ from .transformer import (
     register_size,
 )
 
-FUSIONS = ("gate", "concat", "local")
+hybrid_fusions = partial(fusions_for, HYBRID_GATE_FUSIONS)
 GATES = {"hidden": HiddenGate, "query": QueryGate}
 
 
@@ -45,7 +46,8 @@ class HybridGateConfig(PatternedTransformerConfig):
         metadata={"help": "hybrid encoder layers, from 1: e.g. 1,2 or 1-3 or all"},
     )
     hybrid_fusion: str = field(
-        default="gate", metadata={"help": "gate, concat, or local (the local pattern alone)"}
+        default="gate",
+        metadata={"help": "local (the local pattern alone), or a fusion", "words": hybrid_fusions},
     )
     gate_input: str = field(
         default="hidden",
@@ -65,8 +67,9 @@ class HybridGate(PatternedTransformer):
         """Give the chosen layers global and local branches, or the local one alone (Eq. 1-5)."""
         if cfg.local_window < 1:
             faults.add("--local-window", cfg.local_window, "use 1 or more")
-        if cfg.hybrid_fusion not in FUSIONS:
-            faults.add("--hybrid-fusion", cfg.hybrid_fusion, f"use one of {', '.join(FUSIONS)}")
+        fusions = {"local": None, **hybrid_fusions()}
+        if cfg.hybrid_fusion not in fusions:
+            faults.add("--hybrid-fusion", cfg.hybrid_fusion, f"use one of {', '.join(fusions)}")
         if cfg.gate_input not in GATES:
             faults.add("--gate-input", cfg.gate_input, f"use one of {', '.join(GATES)}")
         hybrid_layers = parse_layers(
@@ -77,8 +80,9 @@ class HybridGate(PatternedTransformer):
         if cfg.hybrid_fusion == "local":
             hybrid = AttentionPlan(branches=((near,),))
         else:
-            gate = GATES.get(cfg.gate_input, HiddenGate)
-            fusion = Concat if cfg.hybrid_fusion == "concat" else gate
+            fusion = fusions.get(cfg.hybrid_fusion, HiddenGate)
+            if fusion is HiddenGate:
+                fusion = GATES.get(cfg.gate_input, HiddenGate)
             hybrid = AttentionPlan.of_branches((GLOBAL, near), fusion)
         return Plans(
             encoder=tuple(
@@ -86,6 +90,11 @@ class HybridGate(PatternedTransformer):
                 for layer in range(cfg.encoder.layers)
             )
         )
+
+    @classmethod
+    def words(cls, cfg, side):
+        own = {"global": GLOBAL, "local": local(cfg.local_window)} if side == "encoder" else {}
+        return words_for(side, own)
 
 
 # "A dropout rate of 0.1 on all layers" (appendix A.1): of attention and activations too.

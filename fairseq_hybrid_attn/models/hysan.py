@@ -23,9 +23,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ..attention import AttentionPlan
-from ..attention.fusion import Concat, GatedSum, Sum
+from ..attention.fusion import HYSAN_FUSIONS, GatedSum, Sum, fusions_for
 from ..errors import Faults
-from ..patterns import HYSAN_DECODER, HYSAN_ENCODER, parse_patterns
+from ..patterns import HYSAN_DECODER, HYSAN_ENCODER, Vocabulary, parse_patterns, words_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -34,7 +34,12 @@ from .transformer import (
     register_size,
 )
 
-FUSIONS = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
+branch_fusions = partial(fusions_for, HYSAN_FUSIONS)
+
+
+def branch_words(side: str) -> Vocabulary:
+    """Return the words for branches of the ``encoder`` or the ``decoder``."""
+    return words_for(side, HYSAN_DECODER if side == "decoder" else HYSAN_ENCODER)
 
 
 @dataclass
@@ -43,14 +48,20 @@ class HySANConfig(PatternedTransformerConfig):
 
     encoder_branches: str = field(
         default="global,fw,bw,l5",
-        metadata={"help": "encoder self-attention branches: comma list of global, fw, bw, lK"},
+        metadata={
+            "help": "encoder self-attention branches, a comma list",
+            "words": partial(branch_words, "encoder"),
+        },
     )
     decoder_branches: str = field(
         default="fw,l5",
-        metadata={"help": "decoder self-attention branches: comma list of fw, lK"},
+        metadata={
+            "help": "decoder self-attention branches, a comma list",
+            "words": partial(branch_words, "decoder"),
+        },
     )
     branch_fusion: str = field(
-        default="gated-sum", metadata={"help": f"one of {', '.join(FUSIONS)}"}
+        default="gated-sum", metadata={"help": "how branches become one", "words": branch_fusions}
     )
     squeeze_ratio: int = field(
         default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
@@ -70,6 +81,10 @@ class HySAN(PatternedTransformer):
             decoder=branch_plans(cfg, "decoder", fusion, faults),
         )
 
+    @classmethod
+    def words(cls, cfg, side):
+        return branch_words(side)
+
 
 def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the branches of ``--encoder-branches`` or ``--decoder-branches`` for every layer."""
@@ -77,7 +92,7 @@ def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan,
     patterns = parse_patterns(
         flag,
         value,
-        HYSAN_DECODER if decoder else HYSAN_ENCODER,
+        branch_words(side),
         faults,
         hint="; a decoder must not see the future" if decoder else "",
         decoder=decoder,
@@ -89,10 +104,11 @@ def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan,
 
 def read_fusion(cfg, faults: Faults, sides: tuple[str, ...]):
     """Return the fusion of ``--branch-fusion`` for models with these sides."""
-    if cfg.branch_fusion not in FUSIONS:
-        faults.add("--branch-fusion", cfg.branch_fusion, f"use one of {', '.join(FUSIONS)}")
+    fusions = branch_fusions()
+    if cfg.branch_fusion not in fusions:
+        faults.add("--branch-fusion", cfg.branch_fusion, f"use one of {', '.join(fusions)}")
         return Sum
-    fusion = FUSIONS[cfg.branch_fusion]
+    fusion = fusions[cfg.branch_fusion]
     if fusion is not GatedSum:
         return fusion
     for side in sides:

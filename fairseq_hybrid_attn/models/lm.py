@@ -8,19 +8,21 @@ is ``transformer_lm``, whose weights load here.
 
 import copy
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Optional
 
 from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerLanguageModelConfig
 
 from ..errors import Faults
-from ..patterns import mma_causal_vocabulary
-from .hysan import FUSIONS, branch_plans, read_fusion
+from ..patterns import mma_causal_vocabulary, words_for
+from .config import WordsInHelp
+from .hysan import branch_fusions, branch_plans, branch_words, read_fusion
 from .mma import head_plans
 from .transformer import PatternedDecoder, PlannedModel, Plans, register
 
 
 @dataclass
-class PatternedLMConfig(TransformerLanguageModelConfig):
+class PatternedLMConfig(WordsInHelp, TransformerLanguageModelConfig):
     """fairseq's settings; widths that are not given follow the model's, as in translation."""
 
     decoder_input_dim: Optional[int] = field(
@@ -51,10 +53,14 @@ class HySANLMConfig(PatternedLMConfig):
     """Settings of ``transformer_lm_hysan``; the sizes of ``transformer_lm`` by default."""
 
     decoder_branches: str = field(
-        default="fw,l5", metadata={"help": "self-attention branches: comma list of fw, lK"}
+        default="fw,l5",
+        metadata={
+            "help": "self-attention branches, a comma list",
+            "words": partial(branch_words, "decoder"),
+        },
     )
     branch_fusion: str = field(
-        default="gated-sum", metadata={"help": f"one of {', '.join(FUSIONS)}"}
+        default="gated-sum", metadata={"help": "how branches become one", "words": branch_fusions}
     )
     squeeze_ratio: int = field(
         default=16, metadata={"help": "r: a squeeze gate has an inner width of width / r"}
@@ -79,8 +85,9 @@ class MMALMConfig(PatternedLMConfig):
     head_patterns: str = field(
         default="backward,local",
         metadata={
-            "help": "head patterns: comma list of backward (the past), local, each for an "
-            "equal share of the heads"
+            "help": "head patterns, a comma list, each for an equal share of the heads "
+            "(backward is the past)",
+            "words": partial(words_for, "decoder", mma_causal_vocabulary(1)),
         },
     )
     local_window: int = field(
@@ -95,5 +102,5 @@ class MMALanguageModel(PlannedModel, DecoderAlone):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each layer its pattern."""
-        vocabulary = mma_causal_vocabulary(cfg.local_window)
+        vocabulary = words_for("decoder", mma_causal_vocabulary(cfg.local_window))
         return Plans(decoder=head_plans(cfg, "decoder", vocabulary, faults))

@@ -7,10 +7,11 @@ is fairseq's own.
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..attention import AttentionPlan
 from ..errors import Faults
-from ..patterns import Vocabulary, mma_vocabulary, parse_patterns
+from ..patterns import Vocabulary, mma_vocabulary, parse_patterns, words_for
 from .transformer import (
     PatternedTransformer,
     PatternedTransformerConfig,
@@ -27,8 +28,9 @@ class MMAConfig(PatternedTransformerConfig):
     head_patterns: str = field(
         default="global,local,forward,backward",
         metadata={
-            "help": "encoder head patterns: comma list of global, local, forward (the "
-            "future), backward (the past), each for an equal share of the heads"
+            "help": "patterns of the encoder's heads, a comma list, each for an equal share of "
+            "them (forward is the future, backward the past)",
+            "words": partial(words_for, "encoder", mma_vocabulary(1)),
         },
     )
     local_window: int = field(
@@ -43,7 +45,11 @@ class MMA(PatternedTransformer):
     @classmethod
     def plan(cls, cfg, faults: Faults) -> Plans:
         """Give each head of each encoder layer its pattern (Eq. 7-11)."""
-        return Plans(encoder=head_plans(cfg, "encoder", mma_vocabulary(cfg.local_window), faults))
+        return Plans(encoder=head_plans(cfg, "encoder", cls.words(cfg, "encoder"), faults))
+
+    @classmethod
+    def words(cls, cfg, side):
+        return words_for(side, mma_vocabulary(cfg.local_window) if side == "encoder" else {})
 
 
 def head_plans(cfg, side: str, vocabulary: Vocabulary, faults: Faults) -> tuple[AttentionPlan, ...]:
@@ -59,6 +65,10 @@ def head_plans(cfg, side: str, vocabulary: Vocabulary, faults: Faults) -> tuple[
         faults.add(flag, value, f"{problem} (--{side}-attention-heads)")
         return ()
     return (AttentionPlan.of_heads(patterns, heads),) * getattr(cfg, side).layers
+
+    @classmethod
+    def words(cls, cfg, side):
+        return words_for(side, mma_vocabulary(cfg.local_window) if side == "encoder" else {})
 
 
 _IWSLT = {

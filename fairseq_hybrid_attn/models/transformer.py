@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 from dataclasses import dataclass
 
 from fairseq.distributed import fsdp_wrap
@@ -30,6 +31,7 @@ from torch import nn
 from ..attention import AttentionPlan, PatternedSelfAttention
 from ..attention.dropout import use_fast_dropout
 from ..errors import Faults, UserError
+from ..patterns import Vocabulary, words_for
 from .config import PatternedTransformerConfig, nested_config, with_defaults
 
 
@@ -56,6 +58,11 @@ class PlannedModel:
             faults: receives what is wrong with the settings.
         """
         raise TypeError(f"{cls.__name__} does not define plan()")
+
+    @classmethod
+    def words(cls, cfg: TransformerConfig, side: str) -> Vocabulary:
+        """Return the paper's words for patterns of the ``encoder`` or the ``decoder``."""
+        return words_for(side, {})
 
     @classmethod
     def build_model(cls, cfg, task):
@@ -305,7 +312,9 @@ def register_size(name: str, model: type, config: type, **defaults) -> None:
     class_name = "".join(part.capitalize() for part in name.split("_"))
     sized = with_defaults(config, f"{class_name}Config", **defaults)
     doc = f"{model.__name__} with other default settings: ``--arch {name}``."
-    register(name, sized)(type(class_name, (model,), {"__doc__": doc}))
+    # The file that sets its defaults, as for any other class; results depend on that file.
+    module = sys._getframe(1).f_globals["__name__"]
+    register(name, sized)(type(class_name, (model,), {"__doc__": doc, "__module__": module}))
 
 
 __all__ = [

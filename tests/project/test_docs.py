@@ -1,21 +1,26 @@
 """What the README and the documentation show is what the package does."""
 
+import dataclasses
 import re
 import runpy
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 
 import torch
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
-from models import ARCHITECTURES, LANGUAGE_MODELS, TINY, build, build_tiny
+from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build, build_tiny
 
 from fairseq_hybrid_attn import patterns, record_attention
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
+from fairseq_hybrid_attn.models.transformer import PatternedTransformer
 
 ROOT = Path(__file__).parents[2]
 MODELS = (ROOT / "docs/models.md").read_text()
+#: With the second name of a row, `…_base`, in full.
+SIZES = re.sub(r"`(\w+)`, `…(\w+)`", r"`\1`, `\1\2`", MODELS)
+TESTED = {arch for arch, _ in CONFIGURATIONS.values()}
 PAGES = [ROOT / "README.md", ROOT / "configs/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -56,11 +61,10 @@ def test_the_picture_is_of_the_patterns():
 
 
 def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
-    code = snippet("README.md", "@dataclass")
-    assert code == snippet("docs/extending.md", "@dataclass")
+    monkeypatch.setattr(patterns, "_REGISTERED", {"encoder": {}, "decoder": {}})
     scope = {"dataclass": dataclass, "Pattern": patterns.Pattern}
-    exec(code, scope)
-    monkeypatch.setitem(patterns.HYSAN_ENCODER, "sK", scope["Strided"])
+    scope["register_pattern"] = patterns.register_pattern
+    exec(snippet("README.md", "@dataclass"), scope)
     model = build("transformer_hysan", **{**TINY, "encoder_branches": "global,s2"})
     with record_attention(model) as records:
         model.encoder(torch.tensor([[5, 6, 7, 8, 9, 2]]))
@@ -95,14 +99,35 @@ def test_the_page_on_the_attention_module_is_a_program():
     assert record.branches.shape == record.gates.shape == (4, 12, 16, 32)
 
 
-def test_every_flag_of_ours_is_described():
+def forgotten(architectures: list[str]) -> list[str]:
+    """What is missing for architectures of this package, a sentence each."""
+    found = []
     stock = {
         **FlatTransformerConfig.__dataclass_fields__,
         **TransformerLanguageModelConfig.__dataclass_fields__,
     }
-    for arch in ARCHITECTURES + LANGUAGE_MODELS:
+    for arch in architectures:
+        if not re.search(rf"^\| .*`{arch}`.* \| \d+, \d+, \d+, \d+ \|", SIZES, re.MULTILINE):
+            found.append(f"docs/models.md: add the sizes of `{arch}` to its first table")
         for name in MODEL_DATACLASS_REGISTRY[arch].__dataclass_fields__:
-            assert name in stock or f"`--{name.replace('_', '-')}`" in MODELS, name
+            flag = f"--{name.replace('_', '-')}"
+            if name not in stock and f"`{flag}`" not in MODELS:
+                found.append(f"docs/models.md: describe {flag} of {arch}")
+        models = [MODEL_REGISTRY[name] for name in (*TESTED, *LANGUAGE_MODELS)]
+        if not any(issubclass(MODEL_REGISTRY[arch], model) for model in models):
+            found.append(f"tests/helpers/models.py: add {arch} to CONFIGURATIONS")
+    return found
+
+
+def test_nothing_is_forgotten_that_an_architecture_needs(monkeypatch):
+    assert not forgotten(ARCHITECTURES + LANGUAGE_MODELS)
+    field = {"metadata": {"help": "new"}, "default": 1}
+    config = make_dataclass("New", [("new_number", int, dataclasses.field(**field))])
+    monkeypatch.setitem(MODEL_DATACLASS_REGISTRY, "transformer_new", config)
+    monkeypatch.setitem(MODEL_REGISTRY, "transformer_new", PatternedTransformer)
+    sizes, flag, tests = forgotten(["transformer_new"])
+    assert "sizes of `transformer_new`" in sizes and "--new-number" in flag
+    assert "CONFIGURATIONS" in tests
 
 
 def test_install_names_what_the_package_needs():

@@ -169,7 +169,7 @@ def _state(path: Path) -> list[int]:
 def generate_command(args: argparse.Namespace, path: Path) -> list[str]:
     return [
         *("fairseq-generate", str(args.data.resolve())),
-        *flags(user_dir=USER_DIR, path=path.resolve(), gen_subset=args.gen_subset),
+        *flags(user_dir=args.user_dir or USER_DIR, path=path.resolve(), gen_subset=args.gen_subset),
         *flags(WHOLE_SET, max_tokens=GENERATE_TOKENS["cpu" if args.cpu else "cuda"]),
         *flags(cpu=args.cpu),
         *args.generate,

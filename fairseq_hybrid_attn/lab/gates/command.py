@@ -9,7 +9,8 @@
 The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
 1 = only local attention).  Its mean is shown for each layer (Fig. 3 of that paper) and, for several
 models, against their windows (Fig. 2).  For transformer_hysan with gated sum, the command shows the
-mean of each branch's squeeze gate, in encoder and decoder.
+mean of each branch's squeeze gate, in encoder and decoder.  A fusion of your own says itself what
+its gates are.
 
 By part of speech (Fig. 4), a word of several subwords counts as their mean.  Tags of the source's
 words come from a file in any tagset, with one line per sentence and one tag per word; or from a
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         print(model.name)
         print(grid_of_gates(model).terminal())
         if model.share is not None:
-            print(f"all layers: {model.share:.3f}, window {model.window}")
+            print(f"all layers: {model.share:.3f}, {window_of(model)}")
         if model.tag_rows:
             print(f"\n{grid_of_tags(model).terminal()}")
         print()
@@ -131,11 +132,16 @@ def measure(
     if not gates.layers:
         raise UserError(
             f"--path {loaded.path} ({loaded.description}) has no gates; transformer_hybrid_gate "
-            "has them, and transformer_hysan with --branch-fusion gated-sum"
+            "has them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own "
+            "if it has a gate_kind"
         )
     use = gates.use(loaded.sentences, args.subwords, known)
     model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
     return gates
+
+
+def window_of(model: ModelGates) -> str:
+    return "no window" if model.window is None else f"window {model.window}"
 
 
 def grid_of_gates(model: ModelGates) -> Grid:

@@ -1,9 +1,10 @@
 """Measure gates: how much of each branch goes into the output of an attention.
 
-The hybrid gate (Xu et al. 2019, Eq. 4, 5) is the share of the local branch: one number for each
-position or, in the authors' published code, for each position and head.  HySAN's squeeze gate
-(Song et al. 2018, Eq. 14) has a number for each branch, position and dimension of the branch's
-output; here its mean over the dimensions is taken.
+A fusion says what its gates are (:class:`~...attention.fusion.GateKind`).  The hybrid gate (Xu et
+al. 2019, Eq. 4, 5) is the share of the local branch: one number for each position or, in the
+authors' published code, for each position and head.  HySAN's squeeze gate (Song et al. 2018,
+Eq. 14) has a number for each branch, position and dimension of the branch's output; here its mean
+over the dimensions is taken.
 
 Means over a layer are over all positions that the model reads, subwords and end symbol.  Means over
 parts of speech (hybrid gate, Fig. 4) are over words; a word counts as the mean of its subwords.
@@ -13,12 +14,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ...patterns import Band
-from ..inference.attentions import ENCODER, SHARE, Layer, Observed, Seen
+from ..inference.attentions import ENCODER, Layer, Observed, Seen
 from ..inference.means import RunningMean
 from ..inference.sentences import Sentences
 from ..text.words import Words, words_of
@@ -30,6 +31,7 @@ class ModelGates:
 
     ``rows`` are for each gate and head, ``tag_rows`` also for each part of speech.  ``share`` is
     the mean share of the local branch (Fig. 2), and ``window`` what it sees, 2m + 1, or None.
+    ``meanings`` says what each gate's values are.
     """
 
     name: str
@@ -38,18 +40,19 @@ class ModelGates:
     share: float | None
     window: int | None
     bleu: float | None = None
+    meanings: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a gate, ``SHARE`` or ``SQUEEZE``, is; layers and heads count from 1.
+    """Where a gate is; layers and heads count from 1.
 
     Without a head, it is the gate of all heads, or their mean.
     """
 
     kind: str
     layer: int
-    gate: str
+    gate: str  # its fusion's word for it
     branch: str
     head: int | None = None
 
@@ -60,16 +63,15 @@ class Place:
 
 def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
     """The values of a layer's gates in a sentence, each ``[n]``."""
-    values = seen.gates.double().numpy()
-    here = (layer.kind, layer.number, layer.gate)
-    if layer.gate != SHARE:  # [l, n, d]
-        of_branches = values.mean(-1)
-        return {Place(*here, branch): of_branches[n] for n, branch in enumerate(layer.branches)}
-    local = layer.branches[1]  # the branches are global, local
-    found = {Place(*here, local): values.mean(-1)}  # [n, 1 or h]
-    if values.shape[-1] > 1:
-        for head in range(values.shape[-1]):
-            found[Place(*here, local, head + 1)] = values[:, head]
+    values, branches = seen.gates.double().numpy(), layer.branches  # values [l, n, w] or [n, w]
+    if layer.gate.branch is not None:
+        values, branches = values[None], (branches[layer.gate.branch],)
+    found = {}
+    for branch, numbers in zip(branches, values, strict=True):
+        here = (layer.kind, layer.number, layer.gate.name, branch)
+        found[Place(*here)] = numbers.mean(-1)
+        if layer.gate.of_heads and numbers.shape[-1] > 1:
+            found |= {Place(*here, head): of for head, of in enumerate(numbers.T, start=1)}
     return found
 
 
@@ -81,6 +83,9 @@ class Gates:
         self.layers = {
             kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
         }
+        kinds = {layer.gate for gated in self.layers.values() for layer in gated}
+        self.meanings = {kind.name: kind.meaning for kind in kinds}
+        self.shares = {kind.name for kind in kinds if kind.branch is not None}
         self.places: dict[Place, RunningMean] = defaultdict(RunningMean)
         self.tags: dict[tuple[Place, str], RunningMean] = defaultdict(RunningMean)
 
@@ -111,18 +116,17 @@ class Gates:
         """The mean share of the local branch over all layers that have one; else None."""
         whole = RunningMean()
         for place, one in self.places.items():
-            if place.gate == SHARE and place.head is None:
+            if place.gate in self.shares and place.head is None:
                 whole.count += one.count
                 whole.total += one.total
         return whole.mean
 
     def window(self) -> int | None:
         """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
-        for layers in self.layers.values():
-            for layer in layers:
-                pattern = layer.patterns[-1][0]
-                if layer.gate == SHARE and isinstance(pattern, Band):
-                    return pattern.behind + pattern.ahead + 1
+        for layer in (layer for layers in self.layers.values() for layer in layers):
+            match layer.gate.branch is not None and layer.patterns[layer.gate.branch][0]:
+                case Band(behind=int(behind), ahead=int(ahead)):
+                    return behind + ahead + 1
         return None
 
     def of_model(self, name: str, bleu: float | None = None) -> ModelGates:
@@ -137,7 +141,8 @@ class Gates:
             )
             if place.head is None
         ]
-        return ModelGates(name, rows, tag_rows, self.share(), self.window(), bleu)
+        found = (rows, tag_rows, self.share(), self.window())
+        return ModelGates(name, *found, bleu, self.meanings)
 
 
 def _row(place: Place, one: RunningMean, **about) -> dict:

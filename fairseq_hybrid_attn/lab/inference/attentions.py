@@ -17,7 +17,7 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from ...attention.fusion import GatedSum, HiddenGate, QueryGate
+from ...attention.fusion import GateKind
 from ...attention.recording import record_modules
 from ...errors import UserError
 from ...patterns import GLOBAL, Pattern
@@ -26,10 +26,6 @@ from .sentences import Sentences, in_batches
 
 #: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
 ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
-
-#: Gates of HySAN, one for each branch, position and dimension; and of the hybrid gate, the share
-#: of the local branch.
-SQUEEZE, SHARE = "squeeze", "share"
 
 _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"}
 
@@ -40,7 +36,7 @@ class Layer:
     number: int  # 1 = the lowest
     heads: tuple[tuple[str, ...], ...]  # the paper's word for each head's pattern, [l][h]
     patterns: tuple[tuple[Pattern, ...], ...]  # the patterns themselves, [l][h]
-    gate: str | None  # SQUEEZE, SHARE or None
+    gate: GateKind | None  # what its fusion says that its gates are
 
     @property
     def branches(self) -> tuple[str, ...]:
@@ -65,8 +61,7 @@ class Seen:
     """What an attention did with a sentence; in single precision, on the CPU, without padding."""
 
     weights: Tensor  # [l, h, n, m]; a row sums to 1, or is 0 where no key is allowed
-    # Of SQUEEZE [l, n, d]; of SHARE [n, 1] or, where each head has a gate, [n, h].
-    gates: Tensor | None = None
+    gates: Tensor | None = None  # [l, n, w] if each branch has gates, or else [n, w]
 
 
 #: What each layer did with a sentence, the lowest first, by kind.  Queries and keys are the
@@ -101,7 +96,7 @@ class Attentions:
                     number=number,
                     heads=_tuples(pattern_names.head_words(self.model, kind, module)),
                     patterns=_tuples(pattern_names.patterns(kind, module)),
-                    gate=_gate(module),
+                    gate=getattr(getattr(module, "fusion", None), "gate_kind", None),
                 )
                 for number, module in enumerate(modules, start=1)
             ]
@@ -172,13 +167,6 @@ def _modules(model: nn.Module, kind: str) -> list[MultiheadAttention]:
     return [module for module in modules if isinstance(module, MultiheadAttention)]
 
 
-def _gate(module: MultiheadAttention) -> str | None:
-    fusion = getattr(module, "fusion", None)
-    if isinstance(fusion, GatedSum):
-        return SQUEEZE
-    return SHARE if isinstance(fusion, (HiddenGate, QueryGate)) else None
-
-
 def _tuples(lists: list[list]) -> tuple[tuple, ...]:
     return tuple(map(tuple, lists))
 
@@ -198,15 +186,29 @@ def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer:
         raise UserError(
             "the attention that this model returns does not add up to 1 over the sentence"
         )
-    gates = batch.gates
-    if gates is not None:  # [l, n, b, d] or [n, b, 1 or h]
-        gates = gates.select(-2, number)[..., rows, :]
+    gates = None
+    if layer.gate:
+        _check_gates(batch, layer)
+        gates = batch.gates.select(-2, number)[..., rows, :]
         if not gates.isfinite().all():
             raise UserError(
                 "gates of this model are not finite: it has diverged, or half precision is too "
                 "narrow for it"
             )
     return Seen(weights=weights, gates=gates)
+
+
+def _check_gates(batch: Seen, layer: Layer) -> None:
+    """Refuse gates that are not of the shape that their fusion says."""
+    l, b, h, n, _ = batch.weights.shape  # noqa: E741
+    kind, found = layer.gate, None if batch.gates is None else list(batch.gates.shape)
+    wanted = [l, n, b] if kind.branch is None else [n, b]
+    if found is None or found[:-1] != wanted or (kind.of_heads and found[-1] not in (1, h)):
+        last = f"1 or {h}" if kind.of_heads else "any"
+        raise UserError(
+            f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, so that "
+            f"forward() must return gates of shape {[*wanted, last]}, not {found}"
+        )
 
 
 def _decode(model, previous: Tensor, encoder_out, full_context: bool):

@@ -49,6 +49,13 @@ def load_model(path: Path, data: Path, **overrides: str | None) -> tuple[nn.Modu
     return models[0].eval(), task
 
 
+def _trained_with(settings: object) -> str:
+    """Say which folder of code a model was trained with, which is not imported for that."""
+    common = setting(settings, "common") if isinstance(settings, dict) else settings
+    folder = setting(common, "user_dir")
+    return f" (it was trained with {str(folder)!r})" if folder else ""
+
+
 def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | None:
     """What is wrong with a checkpoint or its data; None if it is nothing known here."""
     if not data.is_dir():
@@ -63,8 +70,8 @@ def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | No
     arch = architecture(state)
     if arch not in ARCH_MODEL_REGISTRY and arch not in MODEL_REGISTRY:
         return (
-            f"its architecture {arch} is registered neither by fairseq nor by this package, so it "
-            "cannot be built"
+            f"its architecture {arch} is registered neither by fairseq nor by this package; give "
+            "--user-dir DIR, the folder that registers it" + _trained_with(settings)
         )
     task = setting(settings, "task") if isinstance(settings, dict) else settings
     inferred = infer_language_pair(str(data))  # as fairseq does, if no flag has named them

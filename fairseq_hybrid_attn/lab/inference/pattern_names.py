@@ -6,22 +6,8 @@ from fairseq.modules import MultiheadAttention
 from torch import nn
 
 from ...attention import PatternedSelfAttention
-from ...models.hybrid_gate import HybridGate
-from ...models.hysan import HySAN
-from ...models.localness import Localness
-from ...models.mma import MMA
-from ...patterns import (
-    FUTURE,
-    GLOBAL,
-    HYSAN_DECODER,
-    HYSAN_ENCODER,
-    PAST,
-    Pattern,
-    Vocabulary,
-    local,
-    local_past,
-    mma_vocabulary,
-)
+from ...models.transformer import PatternedTransformer
+from ...patterns import FUTURE, GLOBAL, PAST, Pattern, Vocabulary, local, local_past
 
 #: For attention that no paper here names.
 PLAIN: Vocabulary = {
@@ -39,9 +25,7 @@ def head_words(model: nn.Module, kind: str, attention: MultiheadAttention) -> li
     ``kind`` is ``encoder``, ``decoder`` or ``cross``; ``attention`` is a module of the model.
     """
     if isinstance(attention, PatternedSelfAttention) and attention.bias is not None:
-        # A Gaussian bias over all keys, which a setting of the model names.
-        word = model.cfg.localness if isinstance(model, Localness) else "biased"
-        return [[word] * attention.num_heads]
+        return [[getattr(attention.bias, "word", "biased")] * attention.num_heads]
     words = vocabulary(model, kind)
     return [[word_of(pattern, words) for pattern in heads] for heads in patterns(kind, attention)]
 
@@ -55,13 +39,10 @@ def patterns(kind: str, attention: MultiheadAttention) -> list[list[Pattern]]:
 
 
 def vocabulary(model: nn.Module, kind: str) -> Vocabulary:
-    if isinstance(model, HySAN) and kind != "cross":
-        return HYSAN_ENCODER if kind == "encoder" else HYSAN_DECODER
-    if isinstance(model, MMA) and kind == "encoder":
-        return mma_vocabulary(model.cfg.local_window)
-    if isinstance(model, HybridGate) and kind == "encoder":
-        return {"global": GLOBAL, "local": local(model.cfg.local_window)}
-    return PLAIN
+    if not isinstance(model, PatternedTransformer) or kind == "cross":
+        return PLAIN
+    words = model.words(model.cfg, kind)
+    return {**words, **{word: PLAIN[word] for word in PLAIN if word not in words}}
 
 
 def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:

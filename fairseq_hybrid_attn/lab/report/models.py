@@ -71,7 +71,7 @@ def patterns_of(layers: list[Layer]) -> list[str]:
         first, last = alike[0].number, alike[-1].number
         where = str(first) if first == last else f"{first}-{last}"
         branches = " | ".join(map(_words, heads[0]))
-        what = f" ({heads[1]} gates)" if heads[1] else ""
+        what = f" ({heads[1].name} gates)" if heads[1] else ""
         lines.append(f"{alike[0].kind} {where}: {branches}{what}")
     return lines
 

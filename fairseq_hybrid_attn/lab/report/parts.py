@@ -97,10 +97,10 @@ def gates_part(found: Findings) -> Iterator[Item]:
         if found.tags:
             yield f"So parts of speech were not used ({found.tags})."
         return
+    meanings = {name: text for model in gated for name, text in model.meanings.items()}
     yield (
-        "Share: of the local branch, 0 = global attention only, 1 = local attention only. "
-        "Squeeze: mean over the numbers of a branch's output. Means are over all positions, "
-        f"including the end symbol, of {_sentences(found)}."
+        "".join(f"{name.capitalize()}: {text}. " for name, text in sorted(meanings.items()))
+        + f"Means are over all positions, including the end symbol, of {_sentences(found)}."
     )
     if found.tags:
         yield f"Means by part of speech are over words. Tags: {found.tags}."
@@ -108,7 +108,7 @@ def gates_part(found: Findings) -> Iterator[Item]:
     for model in gated:
         yield PageTable(gates.grid_of_gates(model), model.name)
         if model.share is not None:
-            yield f"All layers: {model.share:.3f}, window {model.window}."
+            yield f"All layers: {model.share:.3f}, {gates.window_of(model)}."
         if model.tag_rows:
             yield PageTable(gates.grid_of_tags(model), f"{model.name}, by part of speech")
 

@@ -108,6 +108,7 @@ class RunCommands:
     corpus: PreparedCorpus
     folder: RunFolder
     devices: Devices
+    user_dir: Path | None = None  # a folder of the user's, which imports this package
 
     def train(self, seed: int) -> list[str]:
         """fairseq-train; a second run resumes from its last checkpoint."""
@@ -115,7 +116,7 @@ class RunCommands:
         max_tokens, update_freq = share_out(settings.batch, self.devices.world)
         return [
             *("fairseq-train", str(corpus.aligned if settings.needs_alignments else corpus.binary)),
-            *flags(user_dir=USER_DIR, task="translation_resumable"),
+            *flags(user_dir=self.user_dir or USER_DIR, task="translation_resumable"),
             *flags(source_lang=corpus.source, target_lang=corpus.target),
             *flags(settings.train),
             *(_evaluation_of_bleu(corpus) if "eval-bleu" in settings.train else ()),
@@ -144,7 +145,7 @@ class RunCommands:
         gnmt = {"task": "translation_gnmt"} if "gnmt-lenpen" in self.settings.generate else {}
         return [
             *("fairseq-generate", str(self.corpus.binary)),
-            *flags(user_dir=USER_DIR),
+            *flags(user_dir=self.user_dir or USER_DIR),
             *flags(source_lang=self.corpus.source, target_lang=self.corpus.target),
             *flags(path=self.folder.model, gen_subset=subset),
             *flags({**gnmt, **self.settings.generate}),
@@ -170,7 +171,7 @@ class RunCommands:
         """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
         corpus, folder = self.corpus, self.folder
         return [
-            *("fairseq-hybrid", "align", str(corpus.binary)),
+            *("fairseq-hybrid", "align", str(corpus.binary), *flags(user_dir=self.user_dir)),
             *flags(path=folder.model, source=corpus.gold_file(f"subwords.{corpus.source}")),
             *flags(target=corpus.gold_file(f"subwords.{corpus.target}")),
             *flags(subwords=corpus.subwords),
@@ -188,7 +189,7 @@ class RunCommands:
             source = base_language(corpus.source)
             asked["tagger"] = source if source in TAGGERS else None
         return [
-            *("fairseq-hybrid", "gates", str(corpus.binary)),
+            *("fairseq-hybrid", "gates", str(corpus.binary), *flags(user_dir=self.user_dir)),
             *flags(path=self.folder.model, subwords=corpus.subwords),
             *flags(asked),
             *flags(json=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),

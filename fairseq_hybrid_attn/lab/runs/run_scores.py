@@ -20,14 +20,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...attention.fusion import LOCAL_SHARE
 from ..alignment.error_rate import Counts
 from ..files.json_files import read_json
-from ..inference.attentions import SHARE
 from ..text.training_log import read_log
 from .fairseq_commands import RunFolder
 
 AER = "aer"
 GATE = "gate"
+SHARE = LOCAL_SHARE.name
 VALID_LOSS = "valid_loss"
 
 

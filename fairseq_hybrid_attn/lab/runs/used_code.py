@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
+from ...attention.fusion import fusions_for
+from ...patterns import words_for
 from ..configuration.settings import Settings
 from ..engine.provenance import PACKAGE, used_digest
 
@@ -23,6 +28,7 @@ def modules_of(settings: Settings) -> list[str]:
         CRITERION_REGISTRY.get(train.get("criterion")),
         TASK_REGISTRY["translation_resumable"],
         TASK_REGISTRY["translation_gnmt"] if "gnmt-lenpen" in settings.generate else None,
+        *_of_words(train),
     ]
     commands = ["averaging.command", "scoring.command"]
     if settings.aligner:
@@ -37,6 +43,14 @@ def modules_of(settings: Settings) -> list[str]:
         *sorted(name for name in ours if name.partition(".")[0] != "fairseq"),
         *(f"{LAB}.{command}" for command in ("runs.running", *commands)),
     ]
+
+
+def _of_words(train: dict) -> Iterator[object]:
+    """The patterns and fusions of a user (``--user-dir``) that flags name by their words."""
+    words = {word.strip() for value in train.values() for word in str(value).split(",")}
+    words |= {re.sub(r"\d+$", "K", word) for word in words}
+    for registered in (words_for("encoder", {}), words_for("decoder", {}), fusions_for({})):
+        yield from (registered[word] for word in sorted(words & registered.keys()))
 
 
 def digest_of(settings: Settings) -> str:

@@ -32,6 +32,7 @@ class Workspace:
     configs: Path
     profile: Profile
     own: OwnText | None = None
+    user_dir: Path | None = None  # a folder of the user's code, if it is needed
 
     def as_record(self) -> dict:
         """What :meth:`of_record` needs, as plain data."""
@@ -135,7 +136,8 @@ class Run:
 
     def commands(self, devices: Devices, folder: RunFolder | None = None) -> RunCommands:
         """Its command lines, or those for a checkpoint in another folder."""
-        return RunCommands(self.settings, self.prepared_corpus, folder or self.folder, devices)
+        where = folder or self.folder, devices, self.workspace.user_dir
+        return RunCommands(self.settings, self.prepared_corpus, *where)
 
 
 def corpus_folder(root: Path, label: str, name: str) -> Path:

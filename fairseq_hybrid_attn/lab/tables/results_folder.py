@@ -151,6 +151,7 @@ def _asked(plan: Plan) -> dict:
         "text": own and own.folder.resolve().name,
         "source_lang": own and own.source_lang,
         "target_lang": own and own.target_lang,
+        **({"user_dir": plan.workspace.user_dir.name} if plan.workspace.user_dir else {}),
     }
 
 
@@ -160,7 +161,8 @@ def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
     own = None
     if asked["text"]:
         own = OwnText(folder / asked["text"], asked["source_lang"], asked["target_lang"])
-    place = Workspace(folder, configs, profile, own)
+    user_dir = folder / asked["user_dir"] if "user_dir" in asked else None
+    place = Workspace(folder, configs, profile, own, user_dir)
     table = load_table(asked["table"], configs)
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
 
@@ -300,6 +302,7 @@ def command_of(plan: Plan) -> list[str]:
         "--data": asked["text"],
         "--source-lang": asked["source_lang"],
         "--target-lang": asked["target_lang"],
+        "--user-dir": asked.get("user_dir"),
     }
     rows = [] if len(asked["rows"]) == len(plan.table.rows) else asked["rows"]
     given = [word for flag, value in flags.items() if value for word in (flag, value)]

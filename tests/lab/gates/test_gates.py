@@ -11,16 +11,11 @@ from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
 
 from fairseq_hybrid_attn import UserError, record_attention
-from fairseq_hybrid_attn.attention import PatternedSelfAttention
+from fairseq_hybrid_attn.attention import PatternedSelfAttention, fusion
+from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
 from fairseq_hybrid_attn.lab.gates import figure, tags
 from fairseq_hybrid_attn.lab.gates.measure import Gates, ModelGates, Place
-from fairseq_hybrid_attn.lab.inference.attentions import (
-    DECODER,
-    ENCODER,
-    SHARE,
-    SQUEEZE,
-    Attentions,
-)
+from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.inference.means import RunningMean
 
 #: Models with gates, and the number of rows of their results.
@@ -113,7 +108,7 @@ def test_means_are_those_of_the_modules_gates(name):
     for row in rows:
         values = np.array(expected[row["kind"], row["layer"], row["branch"], row["head"]])
         assert row["positions"] == len(values)
-        assert row["gate"] == (SHARE if name.startswith("gate") else SQUEEZE)
+        assert row["gate"] == ("share" if name.startswith("gate") else "squeeze")
         np.testing.assert_allclose(row["mean"], values.mean(), atol=1e-6)
         np.testing.assert_allclose(row["deviation"], values.std(), atol=1e-5)
     order = [(row["kind"] != ENCODER, row["layer"], row["head"] or 0) for row in rows]
@@ -296,3 +291,47 @@ def test_tagger_writes_what_it_says(in_data, look):
     lines = (in_data / "own.tags").read_text().split("\n")
     assert [len(line.split()) for line in lines] == [2, 1, 0, 3, 0]
     look("gates", "--path", "gate1.pt", "--tags", "own.tags")
+
+
+class OfHeads(Fusion):
+    """A gate of each branch and head: the number of the branch plus a tenth of the head."""
+
+    gate_kind = GateKind(name="mine", meaning="made up", of_heads=True)
+
+    def forward(self, branches, hidden, queries):
+        l, n, b, _ = branches.shape  # noqa: E741
+        gates = torch.arange(l).view(l, 1, 1, 1) + torch.arange(4) / 10
+        return branches.sum(0), gates.expand(l, n, b, 4)
+
+
+class OfPast(HiddenGate):
+    """Shares of a branch that has no window."""
+
+
+class Forgetful(OfHeads):
+    def forward(self, branches, hidden, queries):
+        return branches.sum(0), branches[0]
+
+
+def test_a_fusion_says_itself_what_its_gates_are(monkeypatch):
+    monkeypatch.setattr(fusion, "_REGISTERED", {"mine": OfHeads, "past": OfPast, "no": Forgetful})
+    gates = observed(build_tiny("hysan-gated", branch_fusion="mine")).of_model("m")
+    assert gates.meanings == {"mine": "made up"} and gates.share is None
+    of = {
+        (row["kind"], row["layer"], row["branch"], row["head"]): row["mean"] for row in gates.rows
+    }
+    assert len(of) == (3 * 4 + 2 * 2) * 5
+    for branch, word in enumerate(("global", "fw", "bw", "l5")):
+        assert of["encoder", 2, word, None] == pytest.approx(branch + 0.15)
+        for head in range(4):
+            assert of["encoder", 2, word, head + 1] == pytest.approx(branch + head / 10)
+
+    settings = {"encoder_branches": "global,fw", "decoder_branches": "fw", "branch_fusion": "past"}
+    gates = observed(build_tiny("hysan-gated", **settings)).of_model("m")
+    assert {row["branch"] for row in gates.rows} == {"fw"} and gates.window is None
+    assert 0 < gates.share < 1
+
+    with pytest.raises(
+        UserError, match=r"encoder layer 1: .*mine.*\[4, 9, 4, '1 or 4'\], not \[9,"
+    ):
+        observed(build_tiny("hysan-gated", branch_fusion="no"))

@@ -42,6 +42,13 @@ def train(devices=CPU, corpus=CORPUS, **changed):
     return " ".join(commands(devices, corpus, **changed).train(seed=7))
 
 
+def test_a_users_folder_takes_the_place_of_ours():
+    made = replace(commands(gates={"gen-subset": "valid"}), user_dir=Path("/home/mine"))
+    for command in (made.train(seed=1), made.generate(), made.gates(), made.align()):
+        assert command[command.index("--user-dir") + 1] == "/home/mine"
+    assert "--user-dir" not in commands().gates() + commands().align() + made.average()
+
+
 def test_train():
     assert train() == (
         f"fairseq-train /corpus/bin --user-dir {USER_DIR} --task translation_resumable "

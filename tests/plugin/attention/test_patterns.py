@@ -1,8 +1,11 @@
 """Patterns against the definitions of the papers, position by position, and the papers' words."""
 
+from dataclasses import dataclass
+
 import pytest
 from brute_force import KINDS
 
+from fairseq_hybrid_attn import patterns as module
 from fairseq_hybrid_attn.errors import Faults, UserError
 from fairseq_hybrid_attn.patterns import (
     FUTURE,
@@ -10,10 +13,13 @@ from fairseq_hybrid_attn.patterns import (
     HYSAN_DECODER,
     HYSAN_ENCODER,
     PAST,
+    Pattern,
     local,
     local_past,
     mma_vocabulary,
     parse_patterns,
+    register_pattern,
+    words_for,
 )
 
 
@@ -65,3 +71,70 @@ def test_wrong_words_are_named():
         with pytest.raises(UserError, match="--flag") as error:
             parsed(value, HYSAN_ENCODER)
         assert all(words in str(error.value) for words in said), value
+
+
+@dataclass(frozen=True)
+class Every(Pattern):
+    step: int
+
+    def __post_init__(self):
+        if self.step > 9:
+            raise ValueError("use 9 or less")
+
+    def allows(self, offset):
+        return offset % self.step == 0
+
+
+@dataclass
+class Changeable(Pattern):
+    step: int
+
+    def allows(self, offset):
+        return offset == self.step
+
+
+@pytest.fixture
+def registry(monkeypatch):
+    monkeypatch.setattr(module, "_REGISTERED", {"encoder": {}, "decoder": {}})
+
+
+def test_registered_words_are_added_to_those_of_a_side(registry):
+    register_pattern("encoder", "everyK", Every)
+    register_pattern("encoder", "odd-or-even", Every(2))
+    register_pattern("decoder", "everyK", local_past)
+    vocabulary = words_for("encoder", HYSAN_ENCODER)
+    assert parsed("every3,odd-or-even,fw,every2", vocabulary) == (
+        Every(3),
+        Every(2),
+        PAST,
+        Every(2),
+    )
+    assert parsed("every3", words_for("decoder", HYSAN_DECODER)) == (local_past(3),)
+    for value, said in (
+        ("every0", "width 0"),
+        ("every10", "'every10': use 9 or less"),
+        ("each2", "use global, fw, bw, lK, everyK, odd-or-even"),
+    ):
+        with pytest.raises(UserError, match=said):
+            parsed(value, vocabulary)
+    register_pattern("encoder", "changeableK", Changeable)
+    register_pattern("encoder", "nothingK", lambda number: None)
+    vocabulary = words_for("encoder", {})
+    for value, kind in (("changeable2", "Changeable"), ("nothing2", "NoneType")):
+        with pytest.raises(UserError, match=rf"{kind} must be .*@dataclass\(frozen=True\)"):
+            parsed(value, vocabulary)
+
+
+def test_words_that_cannot_be_registered(registry):
+    register_pattern("encoder", "everyK", Every)
+    for side, word, pattern, said in (
+        ("cross", "every", PAST, "'cross' is not a side; use encoder or decoder"),
+        ("encoder", "everyK", Every, "'everyK' is a word for patterns already"),
+        ("decoder", "lK", Every, "'lK' is a word"),
+        ("encoder", "forward", PAST, "'forward' is a word"),
+        *(("encoder", word, PAST, "is not a word") for word in ("", "a,b", "a b", "l5", "K", "2K")),
+        ("encoder", "every", Every, "'every' must be a pattern"),
+        ("encoder", "soK", PAST, "'soK' must be a function of a number"),
+    ):
+        with pytest.raises(UserError, match=said):
+            register_pattern(side, word, pattern)

@@ -1,9 +1,15 @@
 """Wrong settings are refused when the model is built, all at once, with a remedy."""
 
+from argparse import ArgumentParser
+
 import pytest
+from fairseq.models import MODEL_REGISTRY
 from models import TINY, build
 
+from fairseq_hybrid_attn import patterns, register_fusion, register_pattern
+from fairseq_hybrid_attn.attention import fusion
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.patterns import local
 
 # For each architecture: a setting, and what the message says.
 WRONG = {
@@ -101,3 +107,29 @@ def test_heads_share_patterns_in_order():
     model = build("transformer_mma", **{**TINY, **settings})
     (heads,) = model.encoder.layers[0].self_attn.branches
     assert [head.ahead for head in heads] == [0] * 4 + [None] * 4
+
+
+def test_registered_words_are_known_to_every_model_and_its_help(monkeypatch):
+    monkeypatch.setattr(patterns, "_REGISTERED", {"encoder": {}, "decoder": {}})
+    monkeypatch.setattr(fusion, "_REGISTERED", {})
+    register_pattern("encoder", "nearK", local)
+    register_pattern("decoder", "ownK", patterns.local_past)
+    register_fusion("total", fusion.Sum)
+    for word in ("total", "sum", "gate", "local"):
+        with pytest.raises(UserError, match=f"{word!r} is a word for a fusion already"):
+            register_fusion(word, fusion.Sum)
+    for arch, word, settings in (
+        ("transformer_hysan", "near", {"encoder_branches": "near2,fw", "branch_fusion": "total"}),
+        ("transformer_mma", "near", {"head_patterns": "near2,global"}),
+        ("transformer_hysan", "own", {"decoder_branches": "own2", "branch_fusion": "total"}),
+        ("transformer_hybrid_gate", "total", {"hybrid_fusion": "total"}),
+    ):
+        model = build(arch, **{**TINY, **settings})
+        attention = (model.decoder if word == "own" else model.encoder).layers[0].self_attn
+        if word == "near":
+            assert attention.branches[0][0] == local(2)
+        parser = ArgumentParser()
+        MODEL_REGISTRY[arch].add_args(parser)
+        assert word in parser.format_help()
+        flag = next(iter(settings))
+        assert word in refusal(arch, **{**settings, flag: "unknown"})

@@ -7,8 +7,8 @@ r"""Extract word alignments from a model's cross-attention, by forced decoding o
 
 The sentences are a binarised split in the data folder, or two text files in the model's subwords;
 either way, the folder's dictionaries are used.  The model is any fairseq encoder-decoder whose
-decoder has cross-attention, such as fairseq's transformer and lstm and those of this package.  No
---user-dir is needed.
+decoder has cross-attention: fairseq's transformer and lstm, those of this package and, with
+--user-dir, yours.
 
 Each target word is linked to the source word that it attends to most: by the attention of a layer
 (1 is the lowest) and a head (1 is the first), or by the mean of all.  Attention is summed over the

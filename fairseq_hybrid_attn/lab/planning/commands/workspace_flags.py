@@ -62,6 +62,7 @@ def workspace(args: argparse.Namespace) -> Workspace:
         configs=args.configs.absolute(),
         profile=load_profile(args.profile, args.configs),
         own=own,
+        user_dir=args.user_dir,
     )
 
 

@@ -1,0 +1,40 @@
+"""``--user-dir``: a folder of your own that adds architectures, patterns or fusions.
+
+Only what the user types is imported.  A checkpoint may name a folder as well, but it is data, and
+must not decide which code runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from fairseq.utils import import_user_module
+
+from ...errors import UserError
+
+
+def add_user_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--user-dir",
+        type=Path,
+        metavar="DIR",
+        help="your own folder to import, as for fairseq's commands (see docs/extending.md)",
+    )
+
+
+def import_user_dir(args: argparse.Namespace) -> None:
+    """Import the folder of ``--user-dir`` if there is one, and make its path absolute."""
+    if args.user_dir is None:
+        return
+    folder = args.user_dir = Path(os.path.abspath(args.user_dir))  # without .., as fairseq has it
+    if not folder.is_dir():
+        raise UserError(f"--user-dir {folder}: there is no such folder")
+    loaded = sys.modules.get(folder.name)
+    if loaded is not None and str(folder) not in getattr(loaded, "__path__", ()):
+        raise UserError(
+            f"--user-dir {folder}: Python has already imported another {folder.name}; rename it"
+        )
+    import_user_module(argparse.Namespace(user_dir=str(folder)))

@@ -20,6 +20,8 @@ from corpora_made import skip_preprocess
 from made_runs import REFERENCES, MadeWorkspace, worse, write_lines
 from workspaces import FILES, write_yaml
 
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.json_files import parse_json, read_json
 from fairseq_hybrid_attn.lab.tables.commands import reproduce
 
 hypothesis = pytest.importorskip("hypothesis")
@@ -263,3 +265,12 @@ def test_output_of_fairseq_generate(around, examples):
 
     strategy = st.tuples(files, sets, kinds, st.sampled_from(["empty", "error"]))
     check(examples, strategy, lambda one: run(*one))
+
+
+def test_json_of_thousands_of_digits_or_brackets(tmp_path):
+    path = tmp_path / "x.json"
+    for content in ("9" * 5000, "[" * 200_000):
+        path.write_text(content)
+        for read in (read_json, parse_json):
+            with pytest.raises(UserError, match="x.json cannot be read"):
+                read(path)

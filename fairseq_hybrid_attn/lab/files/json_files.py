@@ -22,7 +22,12 @@ def read_json(path: Path) -> dict | None:
 
 def parse_json(path: Path) -> object:
     """Read a file that the user names, which must exist; a JSONDecodeError if it is not JSON."""
-    return json.loads("\n".join(read_lines(path)))
+    try:
+        return json.loads("\n".join(read_lines(path)))
+    except json.JSONDecodeError:
+        raise
+    except (ValueError, RecursionError) as error:  # thousands of digits, or of brackets
+        raise UserError(f"{path} cannot be read ({error})") from None
 
 
 def write_json(path: Path, content: object, sort_keys: bool = False) -> None:

@@ -2,11 +2,11 @@
 
     python tests/helpers/compile_kernels.py CAPABILITY CASE...
 
-A case is TYPE-BRANCHES-WIDTH-LENGTH with ``-mixed`` and ``-dropout`` where they apply, as in
-``bf16-4-64-30``.  The kernels are those that the path would launch for the case.  For each, this
-prints a line of JSON: how many registers it takes of a thread, the bytes that do not fit into them,
-its shared memory, and the seconds it took to compile.  Triton keeps what it has compiled in
-``TRITON_CACHE_DIR``.
+A case is TYPE-BRANCHES-WIDTH-LENGTH with ``-mixed``, ``-dropout`` and ``-padded`` where they apply,
+as in ``bf16-4-64-30``.  The kernels are those that the path would launch for the case.  For each,
+this prints a line of JSON: how many registers it takes of a thread, the bytes that do not fit into
+them, its shared memory, a hash of what was compiled, and the seconds it took.  Triton keeps what it
+has compiled in ``TRITON_CACHE_DIR``.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ def problem(case: str) -> AttentionProblem:
         v=v,
         branches=tuple((x,) for x in (GLOBAL, PAST, FUTURE, local(1), local(2), local(5))[:l]),
         mix=torch.zeros(l, 2, 4, n, 1, dtype=TYPES[dtype]) if "mixed" in flags else None,
+        key_padding=torch.zeros(2, n, dtype=torch.bool) if "padded" in flags else None,
         dropout=0.1 if "dropout" in flags else 0.0,
     )
 
@@ -100,7 +101,8 @@ def main(capability: str, *cases: str) -> None:
 
     def report(case, kernel, seconds):
         told = {"triton": triton.__version__, "capability": int(capability), "case": case}
-        told |= {"kernel": kernel.metadata.name, **usage(kernel), "seconds": round(seconds, 2)}
+        told |= {"kernel": kernel.metadata.name, **usage(kernel), "hash": kernel.hash[:8]}
+        told["seconds"] = round(seconds, 2)
         print(json.dumps(told), flush=True)
 
     for case in cases:

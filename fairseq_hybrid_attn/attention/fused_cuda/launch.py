@@ -44,8 +44,8 @@ from .philox import DropoutDraw
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 
-#: Wider heads would not fit into registers: in general, and in long sentences in single precision.
-WIDEST_HEAD = (128, 64)
+#: Wider heads would not fit into registers.
+WIDEST_HEAD = 128
 
 #: As many bits as the kernels have for the dropout of a weight.
 MOST_BRANCHES = 31
@@ -87,7 +87,7 @@ def supports(problem: AttentionProblem) -> bool:
     return (
         q.dtype in DTYPES
         and q.dtype == k.dtype == v.dtype
-        and q.size(-1) == v.size(-1) <= WIDEST_HEAD[not _is_whole(q, k) and _is_single(q)]
+        and q.size(-1) == v.size(-1) <= WIDEST_HEAD
         and q.numel() > 0
         and k.size(2) < OPEN
         and len(problem.branches) <= MOST_BRANCHES

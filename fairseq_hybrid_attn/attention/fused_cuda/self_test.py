@@ -41,10 +41,21 @@ def works(device: torch.device, variant: Variant) -> bool:
     return not fault
 
 
+def find_fault(device: torch.device, variant: Variant) -> str | None:
+    """Return what is wrong with outputs and gradients, or None."""
+    for name, error in errors(device, variant).items():
+        if not error <= TOLERANCE[variant.dtype]:  # also catches NaN
+            return f"{name} of the self-test is off by {error:.1e} of the largest"
+    return None
+
+
 @torch.inference_mode(False)
 @torch.enable_grad()
-def find_fault(device: torch.device, variant: Variant) -> str | None:
-    """Return what is wrong with outputs and gradients, or None; branches and heads differ."""
+def errors(device: torch.device, variant: Variant) -> dict[str, float]:
+    """Return the largest error of outputs and gradients, as a share of the largest number.
+
+    Branches, heads and padding differ.
+    """
     generator = torch.Generator().manual_seed(0)
     some = (GLOBAL, PAST, FUTURE, local(5), local(1))
     n, m, d_k = variant.n, variant.m, variant.d_k
@@ -78,11 +89,10 @@ def find_fault(device: torch.device, variant: Variant) -> str | None:
                 untrained = compute(replace(problem, **leaves), dropout)
             results.append([outputs, untrained, *gradients])
     names = ("output", "output without gradient", *(f"gradient of {name}" for name in given))
-    for name, want, got in zip(names, *results, strict=True):
-        worst = ((got - want).abs().max() / want.abs().max()).item()
-        if not worst <= TOLERANCE[variant.dtype]:  # also catches NaN
-            return f"{name} of the self-test is off by {worst:.1e} of the largest"
-    return None
+    return {
+        name: ((got - want).abs().max() / want.abs().max()).item()
+        for name, want, got in zip(names, *results, strict=True)
+    }
 
 
 def _definition(problem: AttentionProblem, dropout: DropoutDraw | None) -> Tensor:

@@ -224,6 +224,18 @@ class TestKernels:
         for plain, recomputed in zip(*results, strict=True):
             assert plain.equal(recomputed)
 
+    def test_the_self_test_runs_the_kernels_of_training_and_of_inference(self, monkeypatch):
+        launch, seen = path._launch, []
+
+        def seeing(kernel, programs, *given, **sizes):
+            seen.append((kernel.__name__, sizes.get("ROUNDED")))
+            launch(kernel, programs, *given, **sizes)
+
+        monkeypatch.setattr(path, "_launch", seeing)
+        variant = path.Variant(torch.float16, 1, 16, 66, 66, False, False)
+        assert self_test.find_fault(torch.device(DEVICE), variant) is None
+        assert {("forward_kernel", True), ("forward_kernel", False)} <= set(seen)
+
     def test_the_self_test_passes_and_notices(self, monkeypatch):
         variants = [(4, 16, 35, 35, False, False), (2, 20, 13, 29, True, True)]
         variants.append((1, 16, 33, 33, True, False))

@@ -27,12 +27,14 @@ MOST_SPILLED = {"fp16": 512, "bf16": 256, "fp32": 256}
 MOST_SHARED = 99 * 1024
 
 
-def cases():
-    """Every type at every length, with one shape after the other, as (capability, case)."""
+def cases(release, capability):
+    """Every type at every length; each time another shape, and so with each Triton and GPU."""
     shapes = cycle(SHAPES)
-    for capability, dtype, length in product((80, 90), ("fp16", "bf16", "fp32"), (30, 50, 1030)):
+    factors = (RELEASES, (80, 90), ("fp16", "bf16", "fp32"), (30, 50, 1030))
+    for *where, dtype, length in product(*factors):
         branches, width, *flags = next(shapes).split("-")
-        yield capability, "-".join([dtype, branches, width, str(length), *flags])
+        if where == [release, capability]:
+            yield "-".join([dtype, branches, width, str(length), *flags])
 
 
 def check(capability, some, triton=None):
@@ -47,14 +49,17 @@ def check(capability, some, triton=None):
     for kernel in told:
         assert kernel["spilled"] <= MOST_SPILLED[kernel["case"][:4]], kernel
         assert kernel["registers"] <= 255 and kernel["shared"] <= MOST_SHARED, kernel
-    return {kernel["kernel"] for kernel in told}, {kernel["triton"] for kernel in told}
+    return told
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="Triton is missing: pip install triton")
 def test_with_the_triton_at_hand():
-    kernels, _ = check(90, ["bf16-2-64-50-mixed-dropout", "bf16-1-64-70"])
+    """And the same kernels serve all lengths of their size, with padding and without."""
+    some = ["bf16-2-64-50-mixed-dropout", "bf16-2-64-64-mixed-dropout-padded"]
+    told = check(90, [*some, "bf16-1-64-70", "bf16-1-64-160-padded"])
     names = "forward rows query_gradient key_gradient whole_forward whole_backward"
-    assert kernels == {f"{name}_kernel" for name in names.split()}
+    assert {kernel["kernel"] for kernel in told} == {f"{name}_kernel" for name in names.split()}
+    assert len(told) == 12 and len({kernel["hash"] for kernel in told}) == 6
 
 
 @pytest.mark.slow
@@ -64,8 +69,5 @@ def test_with_the_tritons_of_pytorch(release, capability):
     folder = ROOT / "build/triton" / release
     if not folder.exists():
         pytest.skip(f"Triton {release} is missing: scripts/test.sh --all gets it")
-    # Another shape for each type and length with the other Triton and capability.
-    some = list(cases())
-    skipped = len(some) // 2 * (capability == 90)
-    _, tritons = check(capability, [case for _, case in some[skipped:][: len(some) // 2]], folder)
-    assert tritons == {release}
+    told = check(capability, list(cases(release, capability)), folder)
+    assert {kernel["triton"] for kernel in told} == {release}

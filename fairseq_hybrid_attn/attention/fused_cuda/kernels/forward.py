@@ -121,7 +121,7 @@ def forward_kernel(
         new_tops, new_totals, new_accs = (), (), ()
         for branch in tl.static_range(L):
             top, total, acc = tops[branch], totals[branch], accs[branch]
-            if touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
+            if L == 1 or touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
                 allowed = seen(BOUNDS, branch, real, key, row + M - N)
                 masked = tl.where(allowed, scores, -INFINITY)
                 top, total, acc = _gather(masked, v, top, total, acc, bits, branch, SCALE, DROPOUT)

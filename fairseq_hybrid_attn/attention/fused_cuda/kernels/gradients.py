@@ -172,7 +172,7 @@ def query_gradient_kernel(
         bits = kept(SEED, THRESHOLD, bh, row, key, L) if DROPOUT else row
         dscores = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
         for branch in tl.range(0, L, num_stages=1):
-            if touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
+            if L == 1 or touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
                 lse, delta = _row_numbers(LSE, DELTA, branch, bh, BH, row, N)
                 upstream = load(UPSTREAM, branch, start_q, N, bh, BH, DK, D, BLOCK_Q)
                 allowed = seen(BOUNDS, branch, real, key, row + M - N)
@@ -264,7 +264,7 @@ def key_gradient_kernel(
         last_query = tl.minimum(start_q + BLOCK_Q, N) - 1 + M - N
         dscores = tl.zeros([BLOCK_Q, BLOCK_K], tl.float32)
         for branch in tl.range(0, L, num_stages=1):
-            if touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
+            if L == 1 or touches(BOUNDS, branch, first_query, last_query, start, BLOCK_K):
                 lse, delta = _row_numbers(LSE, DELTA, branch, bh, BH, row, N)
                 upstream = load(UPSTREAM, branch, start_q, N, bh, BH, DK, D, BLOCK_Q)
                 allowed = seen(BOUNDS, branch, real, key, row + M - N)

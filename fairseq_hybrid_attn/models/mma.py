@@ -66,10 +66,6 @@ def head_plans(cfg, side: str, vocabulary: Vocabulary, faults: Faults) -> tuple[
         return ()
     return (AttentionPlan.of_heads(patterns, heads),) * getattr(cfg, side).layers
 
-    @classmethod
-    def words(cls, cfg, side):
-        return words_for(side, mma_vocabulary(cfg.local_window) if side == "encoder" else {})
-
 
 _IWSLT = {
     "encoder_ffn_embed_dim": 1024,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -59,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     exit with 2.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):  # a terminal may know ASCII alone
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     name = _parser().parse_args(words[:1]).command
     module = importlib.import_module(f".{COMMANDS[name]}", __package__)
     parser = argparse.ArgumentParser(

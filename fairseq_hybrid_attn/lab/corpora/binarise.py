@@ -24,6 +24,8 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
 
     Return the number of entries in each ``dictionary``, without fairseq's own four.
     """
+    # Absolute, since a relative path that begins with a hyphen would be taken for a flag.
+    subwords, output = subwords.absolute(), output.absolute()
     command = ["fairseq-preprocess", "--source-lang", corpus.source, "--target-lang", corpus.target]
     for part in PARTS:
         command += [f"--{part}pref", str(subwords / part)]
@@ -47,7 +49,7 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
 
     load_eflomal()  # raises before the work if it is not installed
     # The command writes beside the text that it reads.
-    text = output.parent / "text"
+    text = output.parent.absolute() / "text"
     text.mkdir()
     for language in corpus.languages:
         name = f"train.{language}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import pytest
+from cli import run
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.names import Name, PathWithin
@@ -99,3 +100,8 @@ def test_names_cannot_leave_their_folder_on_any_system():
     for path in ("a//b", "/a", "a/", "a/../b", "./a", "../a"):
         with pytest.raises(UserError, match="^x: "):
             read(PathWithin, path, "x")
+
+
+def test_a_terminal_of_ascii_shows_what_it_can():
+    done = run("fairseq-hybrid", "--help", cwd=".", PYTHONIOENCODING="ascii")
+    assert r"fairseq-hybrid COMMAND \u2026" in done.stdout

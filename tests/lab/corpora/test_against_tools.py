@@ -119,6 +119,10 @@ def test_recipes_are_as_by_the_programs(tmp_path, monkeypatch):
         if path.stem in COVERED:
             continue
         corpus, written = load_corpus(path.stem, CONFIGS), yaml.safe_load(path.read_text())
+        if "extends" in written:
+            other = yaml.safe_load(path.with_name(written["extends"] + ".yaml").read_text())
+            own_subwords = other["subwords"] | written.get("subwords", {})
+            written = other | written | {"subwords": own_subwords}
         about, clean = written["subwords"], written["clean"]
         languages = written["source"], written["target"]
         kinds = {language: written["tokenizer"][language] for language in languages}

@@ -73,7 +73,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     module.add_arguments(parser)
     add_user_dir(parser)
-    args = parser.parse_intermixed_args(words[1:])  # rows may follow options
+    ours, others = words[1:], []
+    if "--" in ours and parser.get_default("others") is not None:  # another program's flags follow
+        at = ours.index("--")
+        ours, others = ours[:at], ours[at + 1 :]
+    args = parser.parse_intermixed_args(ours)  # rows may follow options
+    args.others = others
     args.command_line = ["fairseq-hybrid", *words]
     try:
         import_user_dir(args)

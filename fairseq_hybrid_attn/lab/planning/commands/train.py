@@ -1,9 +1,12 @@
-"""Train one run of a table, as a process of torchrun or SLURM or on its own.
+"""Train one run, as a process of torchrun or SLURM or on its own: a row of a table, or your own.
 
-This is for runs on several nodes; on one node, use "reproduce".  Afterwards, "reproduce" averages,
-translates and scores the trained model.  The batch of an update keeps its configured size, however
-many devices share it.
+Without a row, --data names your text, and fairseq-train's flags follow after --; those that are
+not given are the papers'.  This becomes a table of one row, OUTPUT/configs/own/NAME.yaml.
 
+The batch of an update keeps its size, however many devices share it.  Run again, the training
+resumes.  Afterwards, "reproduce" averages, translates and scores the trained model.
+
+  fairseq-hybrid train --data my-text/ --gpus 4 --precision fp16 -- --arch transformer_hysan
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
 """
@@ -12,8 +15,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import yaml
 
 from ....errors import UserError
 from ...arguments.flags import positive
@@ -21,16 +28,44 @@ from ...configuration.paper_tables import load_table
 from ...corpora import read_manifest
 from ...engine.console import Console
 from ...engine.processes import stop_at_signals
+from ...files.writing import atomic_write
+from ...files.yaml_files import CONFIGS
 from ...runs.devices import Devices, of_environment, slots
+from ...runs.fairseq_commands import flags
 from ...runs.run_folders import begin, check_begun
 from ...runs.running import RunInProgress
 from ...runs.workspace import Run
 from ..plan import make_plan
+from ..preparing import prepare_corpora
 from .workspace_flags import add_devices, add_workspace, workspace
+
+#: A table of one row, but for what the user gives; its flags are those that the papers share.
+OWN = {
+    "title": "Your own training",
+    "extends": "transformer",
+    "corpus": "own",
+    "generate": {"beam": 4, "lenpen": 0.6},
+    "columns": {"bleu": {"title": "BLEU"}},
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_row(parser)
+    add_row(parser, nargs="?")
+    group = parser.add_argument_group("without a row, besides fairseq-train's flags after --")
+    group.add_argument("--name", metavar="NAME", help="of the run (default: its --arch)")
+    for flag, default, told in (
+        ("--tokens", 25000, "of an update, over all devices"),
+        ("--tokens-per-device", 8192, "at once, at most, as a device's memory allows"),
+        ("--save-every", 1000, "updates between checkpoints, and validations"),
+        ("--average", 5, "of the last checkpoints"),
+    ):
+        group.add_argument(
+            flag, type=positive, default=default, metavar="N", help=f"{told} (default: {default})"
+        )
+    parser.add_argument(
+        "--gpus", type=positive, default=1, metavar="N", help="GPUs of this machine (default: 1)"
+    )
+    parser.set_defaults(others=[])  # what follows --
     add_workspace(parser)
     add_devices(parser)
     parser.add_argument(
@@ -38,27 +73,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_row(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("row", metavar="PAPER/TABLE/ROW")
+def add_row(parser: argparse.ArgumentParser, **how: object) -> None:
+    parser.add_argument("row", metavar="PAPER/TABLE/ROW", **how)
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
     parser.add_argument("--seed", type=positive, default=1, metavar="N")
 
 
 def run(args: argparse.Namespace) -> None:
     """Train to the end; run again, resume from the last checkpoint."""
+    if args.row is None:
+        write_row(args)
+    elif args.others:
+        raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
     found = the_run(args)
     # All processes check before any of them starts: if one alone stopped here, the others
     # would wait for it.
     if found.settings.aligner:
         raise UserError(f'{found.name} does not train a model; use "fairseq-hybrid reproduce"')
+    devices = of_environment(os.environ, args.device, args.precision)
+    if devices is None and found.workspace.own is not None:
+        _, problems = prepare_corpora([found], found.workspace, None)
+        if problems:
+            raise UserError(problems[0].strip())
     manifest = read_manifest(found.corpus_folder)
     if manifest is None or (found.settings.needs_alignments and manifest.alignments is None):
         raise UserError(
-            f"its corpus is not prepared in {found.corpus_folder}; on one node, run "
-            '"fairseq-hybrid reproduce" with --prepare-only for this row'
+            f"its corpus is not prepared in {found.corpus_folder}; on one node, first run: "
+            f"{reproducing(args, found)} --prepare-only"
         )
-    devices = of_environment(os.environ, args.device, args.precision)
-    devices = devices or slots(args.device, 1, 1, 1, args.precision)[0]
+    devices = devices or slots(args.device, args.gpus, 1, 1, args.precision)[0]
     check_begun(found, devices.world)
     if found.folder.trained.exists():
         print(f"{found.name} is already trained")
@@ -75,6 +118,60 @@ def run(args: argparse.Namespace) -> None:
     with work.locked() as work.lock:
         begin(found, devices.world, work.devices.precision)
         work.train()
+    print(f"Now average, translate and score it:\n  {reproducing(args, found)}")
+
+
+def write_row(args: argparse.Namespace) -> None:
+    """Make a table of one row of what the user gives, and take it as the row."""
+    train = flags_of(args.others)
+    if args.data is None or "arch" not in train:
+        raise UserError("name a row of a table, or text and model: --data DIR -- --arch NAME")
+    name = args.name or train["arch"]
+    if {"max-update", "max-epoch"}.isdisjoint(train):
+        train["max-update"] = 100_000
+    table = {
+        **OWN,
+        "train": train,
+        "batch": {"tokens": args.tokens, "per-device": args.tokens_per_device},
+        "checkpoints": {"unit": "update", "every": args.save_every, "average": args.average},
+        "rows": {name: {"system": name}},
+    }
+    own = args.output.absolute() / "configs"
+    with atomic_write(make_parents(own / "own" / f"{name}.yaml")) as file:
+        file.write(yaml.safe_dump(table, sort_keys=False, allow_unicode=True).encode())
+    args.configs, args.row = own, f"own/{name}/{name}"
+
+
+def make_parents(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def flags_of(words: Sequence[str]) -> dict[str, object]:
+    """The flags of a command line: ``--dropout 0.3 --share-all-embeddings``."""
+    found: dict[str, object] = {}
+    for word in words:
+        if word.startswith("--"):
+            last, _, value = word[2:].partition("=")
+            found[last] = value or True
+        elif not found or found[last] is not True:
+            raise UserError(f"{word}: use --FLAG VALUE, with quotes around a value with spaces")
+        else:
+            found[last] = word
+    return found
+
+
+def reproducing(args: argparse.Namespace, run: Run) -> str:
+    """The command that prepares the corpus of a run, or measures its model."""
+    table, _, row = args.row.rpartition("/")
+    place = run.workspace
+    words = ["fairseq-hybrid", "reproduce", table, row, "--columns", run.cell.column.name]
+    words += flags(seeds=f"{run.seed},", output=args.output, data=args.data)
+    words += flags(source_lang=args.source_lang, target_lang=args.target_lang)
+    words += flags(configs=None if place.configs == CONFIGS else place.configs)
+    words += flags(profile=None if args.profile == "full" else args.profile)
+    words += flags(gpus_per_run=None if args.gpus == 1 else args.gpus)
+    return shlex.join(words)
 
 
 def the_run(args: argparse.Namespace) -> Run:

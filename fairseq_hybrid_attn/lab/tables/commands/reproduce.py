@@ -19,12 +19,12 @@ from pathlib import Path
 
 from ....errors import UserError
 from ...arguments.flags import positive
-from ...corpora import prepare
 from ...engine.console import Console
-from ...engine.processes import default_workers, stop_at_signals
+from ...engine.processes import stop_at_signals
 from ...planning.checking import check_runs
 from ...planning.commands.workspace_flags import add_devices, add_workspace
 from ...planning.dry_run import describe
+from ...planning.preparing import prepare_corpora
 from ...planning.status import StaleRuns, State, status
 from ...runs.devices import Devices, slots
 from ...runs.results import accept
@@ -34,6 +34,7 @@ from ...runs.workspace import Run, Workspace
 from ..measuring import measure
 from ..printing import as_terminal
 from ..run_results import RunResults
+from . import cluster_jobs
 from .table_arguments import add_cells, plans
 
 
@@ -65,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder of archives; those in it are not downloaded (default: OUTPUT/downloads)",
     )
+    cluster_jobs.add_arguments(parser)
     add_workspace(parser)
     add_devices(parser)
     for flag, default, help_text in (
@@ -77,8 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     asked = plans(args)
+    if args.slurm:
+        cluster_jobs.check(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
-    where = slots(*how, pretend=args.dry_run)
+    where = slots(*how, pretend=args.dry_run or args.slurm)
     stale = StaleRuns(args.redo_stale, args.accept_stale)
     checked = [check_runs(plan) for plan in asked]
     shown = zip(asked, checked, strict=True)
@@ -108,8 +112,11 @@ def do(
     runs: list[Run], place: Workspace, where: list[Devices], args: argparse.Namespace
 ) -> list[str]:
     """Do runs, after their corpora; return what went wrong, for display."""
-    ready, problems = prepare_corpora(runs, place, args.downloads)
-    if args.prepare_only:
+    if args.slurm:
+        ready, problems = runs, []
+    else:
+        ready, problems = prepare_corpora(runs, place, args.downloads)
+    if args.prepare_only and not args.slurm:
         return problems
     for run in list(ready):
         try:
@@ -118,6 +125,9 @@ def do(
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)
+    if args.slurm:
+        print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
+        return problems + cluster_jobs.submit(ready, place, args)
     if ready:
         print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
     outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
@@ -136,40 +146,3 @@ def wanted(asked: list[Run], stale: StaleRuns) -> tuple[list[Run], list[str]]:
         elif stale.leaves(found):
             left.append(f"  {run.name}: {found}")
     return runs, left
-
-
-def prepare_corpora(
-    runs: list[Run], place: Workspace, downloads: Path | None
-) -> tuple[list[Run], list[str]]:
-    """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
-    failed: set[Path] = set()
-    said: set[str] = set()
-    for folder in dict.fromkeys(run.corpus_folder for run in runs):
-        users = [run for run in runs if run.corpus_folder == folder]
-        run = users[0]
-        print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
-        try:
-            if run.recipe.lacks_text:
-                raise UserError("this recipe is for your own text; name its folder: --data DIR")
-            other = next((user for user in users if user.recipe.digest != run.recipe.digest), None)
-            if other is not None:
-                raise UserError(
-                    f"{run.name} and {other.name} want this corpus with different pairs or "
-                    "subword-size; put each into its own profile"
-                )
-            prepare(
-                run.recipe,
-                folder,
-                downloads=downloads or place.root / "downloads",
-                workers=default_workers(),
-                alignments=any(user.settings.needs_alignments for user in users),
-                inside=place.root / "corpora",
-            )
-        except UserError as error:
-            failed.add(folder)
-            # Corpora of one licence have the same message; print it once.
-            licence = run.recipe.licence or str(error)
-            print(f"   {error}" if licence not in said else "   as above", flush=True)
-            said.add(licence)
-    ready = [run for run in runs if run.corpus_folder not in failed]
-    return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]

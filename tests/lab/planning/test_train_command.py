@@ -1,6 +1,7 @@
 """One run: what is reported beforehand, and that several processes train what one does."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -120,3 +121,43 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
         assert told in capsys.readouterr().out, words
+
+
+@pytest.mark.slow
+def test_your_own_text_and_flags(place):
+    """No row: a table of one is made, which the command that is printed then measures."""
+    folder, _ = place
+    where = ("--data", "text", "--output", "mine", "--device", "cpu")
+    sizes = ("--tokens", 300, "--save-every", 5, "--average", 2, "--name", "tiny")
+    flags = "--arch transformer_hysan --max-update 20 --encoder-layers 1 --decoder-layers 1 "
+    flags += "--encoder-embed-dim=32 --lr 5e-4 --dropout 0.3 --share-all-embeddings"
+    done = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
+    made = folder / "mine/runs/full@text/own/tiny/tiny/bleu/seed1"
+    saved = read_checkpoint(made / "checkpoints/checkpoint_last.pt")
+    assert updates(saved) == 20
+    wanted = {"encoder_embed_dim": 32, "lr": [5e-4], "dropout": 0.3, "max_update": 20}
+    model, optimization = saved["cfg"]["model"], saved["cfg"]["optimization"]
+    assert {k: getattr(model, k) for k in wanted} == wanted
+    assert optimization["update_freq"] == [1] and saved["cfg"]["task"]["_name"].endswith("able")
+    # Again, it is trained; the command that is printed averages, translates and scores it.
+    again = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
+    assert "is already trained" in again.stdout
+    measure = done.stdout.strip().rpartition("\n")[2].split()
+    printed = run(*measure, "--device", "cpu", cwd=folder).stdout
+    assert "train: done" not in printed and "score: done" in printed
+    shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
+    assert re.search("own/tiny/tiny/bleu/seed1 .* done", shown)
+
+
+def test_a_row_or_text_and_flags(place, monkeypatch):
+    folder, where = place
+    monkeypatch.chdir(folder)
+    check_command_refusals(
+        [
+            ("", "text and model: --data DIR -- --arch NAME"),
+            ("--data text", "text and model: --data DIR -- --arch NAME"),
+            ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
+            (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
+        ],
+        "train",
+    )

@@ -58,7 +58,7 @@ def test_a_preempted_job_is_requeued_and_resumes(tmp_path):
     resumed = int(re.search(r"Loaded checkpoint .* @ (\d+) updates", training)[1])
     assert 0 < resumed < 2 * UPDATES
     printed = (place / "log").read_text()
-    assert re.search(r"^plain +Transformer +30\.00 +\d+\.\d\d", printed, re.M)  # the table
+    assert re.search(r"^plain .*\d\.\d\d ±", printed, re.M)  # the table
     assert MadeWorkspace(place).plan("toy/table1", (1,)).runs[0].folder.result.exists()
     # Run again, it finds nothing to do.
     done = run("fairseq-hybrid", *words, cwd=place)

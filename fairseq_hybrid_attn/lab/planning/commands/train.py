@@ -153,12 +153,21 @@ def flags_of(words: Sequence[str]) -> dict[str, object]:
     for word in words:
         if word.startswith("--"):
             last, _, value = word[2:].partition("=")
-            found[last] = value or True
+            found[last] = _plain(value) if value else True
         elif not found or found[last] is not True:
             raise UserError(f"{word}: use --FLAG VALUE, with quotes around a value with spaces")
         else:
-            found[last] = word
+            found[last] = _plain(word)
     return found
+
+
+def _plain(word: str) -> object:
+    """A value as a file of settings would have it: a number, or text."""
+    try:
+        value = yaml.safe_load(word)
+    except yaml.YAMLError:
+        return word
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else word
 
 
 def reproducing(args: argparse.Namespace, run: Run) -> str:

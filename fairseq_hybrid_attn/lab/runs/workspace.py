@@ -42,14 +42,20 @@ class Workspace:
             "configs": str(self.configs),
             "profile": file and str(file.absolute()),
             "own": texts,
+            "user_dir": self.user_dir and str(self.user_dir),
         }
 
     @classmethod
     def of_record(cls, root: Path, record: dict) -> Workspace:
-        """The workspace at ``root`` with the configurations and the text that a run had."""
+        """The workspace at ``root`` with the configurations and the text that a run had.
+
+        The user's code must be loaded already: a record that names code does not run it.
+        """
         configs, own = Path(record["configs"]), record["own"]
         own = own and OwnText(**{**own, "folder": Path(own["folder"])})
-        return cls(root, configs, load_profile(str(record["profile"]), configs), own)
+        user_dir = record.get("user_dir") and Path(record["user_dir"])
+        profile = load_profile(str(record["profile"]), configs)
+        return cls(root, configs, profile, own, user_dir)
 
     @property
     def label(self) -> str:

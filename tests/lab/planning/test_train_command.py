@@ -137,7 +137,7 @@ def test_your_own_text_and_flags(place):
     assert updates(saved) == 20
     wanted = {"encoder_embed_dim": 32, "lr": [5e-4], "dropout": 0.3, "max_update": 20}
     model, optimization = saved["cfg"]["model"], saved["cfg"]["optimization"]
-    assert {k: getattr(model, k) for k in wanted} == wanted
+    assert {k: model[k] for k in wanted} == wanted
     assert optimization["update_freq"] == [1] and saved["cfg"]["task"]["_name"].endswith("able")
     # Again, it is trained; the command that is printed averages, translates and scores it.
     again = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)

@@ -63,7 +63,10 @@ def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
             if record is None:
                 done = (path / "result.json").exists()
                 return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
-            place = Workspace.of_record(place.root, record)
+            needed = Workspace.of_record(place.root, record)
+            if needed.user_dir not in (None, place.user_dir):
+                return f"not checked (name --user-dir {needed.user_dir})"
+            place = needed
         found = load_table(f"{paper}/{table}", place.configs)
         cell = Cell(found, found.row(row), found.column(column))
     except (UserError, ValueError):  # ValueError: a copied folder, such as seed1.old

@@ -177,6 +177,7 @@ def reproducing(args: argparse.Namespace, run: Run) -> str:
     words = ["fairseq-hybrid", "reproduce", table, row, "--columns", run.cell.column.name]
     words += flags(seeds=f"{run.seed},", output=args.output, data=args.data)
     words += flags(source_lang=args.source_lang, target_lang=args.target_lang)
+    words += flags(user_dir=args.user_dir)
     words += flags(configs=None if place.configs == CONFIGS else place.configs)
     words += flags(profile=None if args.profile == "full" else args.profile)
     words += flags(gpus_per_run=None if args.gpus == 1 else args.gpus)

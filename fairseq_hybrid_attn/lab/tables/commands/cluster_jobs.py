@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ....errors import UserError
 from ...arguments.flags import positive
+from ...arguments.user_dir import import_user_dir
 from ...engine.console import Console
 from ...files.json_files import read_json, write_json
 from ...planning.preparing import prepare_corpora
@@ -102,6 +103,7 @@ class RunJob:
     keep_checkpoints: bool
 
     def __call__(self) -> None:
+        import_user_dir(argparse.Namespace(user_dir=self.run.workspace.user_dir))
         on = slots(*self.devices)[0]
         work = RunInProgress(self.run, on, Console(), threading.Event(), self.keep_checkpoints)
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from fairseq_hybrid_attn.attention.paths import PATHS
 from fairseq_hybrid_attn.lab.engine import provenance
 
-from . import operator, systems, tables
+from . import launches, operator, systems, tables
 from .common import CHOSEN, DTYPES, Settings, machine, prepare, versions
 
 #: The layout of result files; raised when it changes.
@@ -24,6 +24,7 @@ BENCHMARKS = {
     "operator": operator.run,
     "step": systems.run_training,
     "generation": systems.run_generation,
+    "launches": launches.run,
 }
 
 
@@ -38,6 +39,9 @@ def main() -> None:
             f"{', '.join(sorted(unknown))}: use {', '.join(BENCHMARKS)}, or table --json FILE"
         )
     settings = _settings(arguments)
+    wanted = arguments.benchmarks or list(BENCHMARKS)
+    if settings.device == "cpu" and settings.dtype == "fp16" and wanted != ["launches"]:
+        raise SystemExit("--dtype fp16 is for --device cuda, or to count launches")
     prepare(settings)
     document = {
         "format": FORMAT,
@@ -50,7 +54,7 @@ def main() -> None:
         "results": [],
     }
     begin = time.monotonic()
-    for name in arguments.benchmarks or list(BENCHMARKS):
+    for name in wanted:
         lengths = [arguments.lengths] if name == "generation" and arguments.lengths else []
         for result in BENCHMARKS[name](settings, *lengths):
             document["results"].append(result)
@@ -71,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "benchmarks",
         nargs="*",
-        metavar="{operator,step,generation}",
+        metavar="{operator,step,generation,launches}",
         help="which benchmarks (all); or: table, to print the results in --json again",
     )
     add("--device", choices=["cpu", "cuda"], default="cpu")
@@ -110,10 +114,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--tokens", type=int, help="positions in a batch of the operator (1024; CUDA 16384)")
     add("--no-memory", action="store_true", help="do not measure peak memory")
-    add("--sentences", type=int, help="of step and generation (40; CUDA 160)")
+    add("--sentences", type=int, help="of whole systems (40; CUDA 160)")
     for name in ("length", "vocabulary", "width", "ffn", "heads", "layers"):
         default = getattr(Settings, name)
-        add(f"--{name}", type=int, default=default, help=f"of step and generation ({default})")
+        add(f"--{name}", type=int, default=default, help=f"of whole systems ({default})")
     return parser
 
 

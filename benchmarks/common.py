@@ -62,8 +62,6 @@ def prepare(settings: Settings) -> None:
     """Set threads and seed, or exit if the settings contradict each other or the machine."""
     if settings.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("--device cuda: torch sees no CUDA device here")
-    if settings.device == "cpu" and settings.dtype == "fp16":
-        raise SystemExit("--dtype fp16 is for --device cuda; a CPU has fp32 and bf16")
     if settings.clock == "cpu" and (settings.device != "cpu" or settings.threads != 1):
         raise SystemExit("--clock cpu is for one thread of a CPU")
     torch.set_num_threads(settings.threads)
@@ -140,10 +138,10 @@ def synchronise(device: str) -> None:
 
 @contextmanager
 def forced(path: str) -> Iterator[None]:
-    """Make every attention take ``path`` where it can; ``chosen`` forces nothing."""
+    """Make every attention take ``path`` where it can; ``chosen`` and ``vanilla`` force nothing."""
     before = os.environ.pop(paths.PATH_VARIABLE, None)
     try:
-        if path != CHOSEN:
+        if path not in (CHOSEN, VANILLA):
             os.environ[paths.PATH_VARIABLE] = path
         yield
     finally:

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.models.config import nested_config
 
-from .common import CHOSEN, NULL, VANILLA, Settings, compare, forced, paths_taken
+from .common import NULL, VANILLA, Settings, compare, forced, paths_taken
 
 #: From a system's name to its title in tables, its architecture and settings.
 SYSTEMS = {
@@ -27,6 +27,11 @@ SYSTEMS = {
     "hysan-e1-concat": ("HySAN e1, concat", "transformer_hysan", {"branch_fusion": "concat"}),
     "mma": ("MMA", "transformer_mma", {}),
     "hybrid-gate": ("hybrid gate", "transformer_hybrid_gate", {}),
+    "hybrid-gate-dropout": (
+        "hybrid gate, attention dropout 0.1",
+        "transformer_hybrid_gate",
+        {"attention_dropout": 0.1, "activation_dropout": 0.1},
+    ),
     "hybrid-gate-query": (
         "hybrid gate, from the queries",
         "transformer_hybrid_gate",
@@ -69,14 +74,14 @@ def _timed(
 ) -> Iterator[tuple[dict, list[float], list[float]]]:
     """Time every wanted system by every path, in separate rounds.
 
-    ``make`` takes a system (None: stock), a path, a dictionary and settings.
+    ``make`` takes a system, a path (``VANILLA``: stock), a dictionary and settings.
 
     Yields:
         a result, the seconds of its rounds, and those of vanilla.
     """
     words = dictionary(settings)
     for system in filter(settings.wants, SYSTEMS):
-        calls = {name: make(None, CHOSEN, words, settings) for name in (VANILLA, NULL)}
+        calls = {name: make(system, VANILLA, words, settings) for name in (VANILLA, NULL)}
         taken: dict[str, list[str]] = {NULL: []}
         for path in settings.paths:
             call = make(system, path, words, settings)
@@ -98,19 +103,16 @@ def _timed(
             yield result, seconds[candidate], seconds[VANILLA]
 
 
-def _step(system: str | None, path: str, words, settings: Settings) -> Callable[[], None]:
+def _step(system: str, path: str, words, settings: Settings) -> Callable[[], None]:
     """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
 
     In half precision the parameters are halved too, for all systems alike.
     """
-    model = build(system, words, settings).train()
+    model = build(system, words, settings, stock=path == VANILLA).train()
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=settings.device == "cuda"
     )
-    source = sentences(words, settings, seed=1)
-    lengths = source.ne(words.pad()).sum(dim=1)
-    target = sentences(words, settings, seed=2).flip(1)  # targets are padded on the right
-    previous = torch.cat([torch.full_like(target[:, :1], words.eos()), target[:, :-1]], dim=1)
+    source, lengths, previous, target = batch(words, settings)
 
     def step() -> None:
         with forced(path):
@@ -129,9 +131,9 @@ def _step(system: str | None, path: str, words, settings: Settings) -> Callable[
     return step
 
 
-def _translate(system: str | None, path: str, words, settings: Settings) -> Callable[[], object]:
+def _translate(system: str, path: str, words, settings: Settings) -> Callable[[], object]:
     """A batch through fairseq's beam search."""
-    model = build(system, words, settings).eval()
+    model = build(system, words, settings, stock=path == VANILLA).eval()
     model.make_generation_fast_(beamable_mm_beam_size=BEAM, need_attn=False)
     length = settings.length
     generator = SequenceGenerator([model], words, BEAM, max_len_b=length, min_len=length)
@@ -154,8 +156,8 @@ def dictionary(settings: Settings) -> Dictionary:
     return words
 
 
-def build(system: str | None, words: Dictionary, settings: Settings):
-    """Build a system, or with None fairseq's own transformer of the same size."""
+def build(system: str, words: Dictionary, settings: Settings, *, stock: bool = False):
+    """Build a system, or fairseq's own transformer of its size and dropout."""
     torch.manual_seed(0)
     size = {
         "encoder_embed_dim": settings.width,
@@ -170,14 +172,23 @@ def build(system: str | None, words: Dictionary, settings: Settings):
         "max_target_positions": 1024,
     }
     task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    _, arch, own = SYSTEMS[system] if system else ("", "transformer_mma", {})
+    _, arch, own = SYSTEMS[system]
     cfg = OmegaConf.structured(MODEL_DATACLASS_REGISTRY[arch](**size, **own))
-    if system is None:  # our settings contain all of fairseq's
+    if stock:  # our settings contain all of fairseq's
         model = TransformerModelBase.build_model(nested_config(cfg), task)
     else:
         cfg._name = arch
         model = build_model(cfg, task)
     return model.to(**settings.like)
+
+
+def batch(words: Dictionary, settings: Settings) -> tuple[torch.Tensor, ...]:
+    """Make source, its lengths, the decoder's input, and the target, padded on the right."""
+    source = sentences(words, settings, seed=1)
+    lengths = source.ne(words.pad()).sum(dim=1)
+    target = sentences(words, settings, seed=2).flip(1)
+    previous = torch.cat([torch.full_like(target[:, :1], words.eos()), target[:, :-1]], dim=1)
+    return source, lengths, previous, target
 
 
 def sentences(words: Dictionary, settings: Settings, *, seed: int) -> torch.Tensor:

@@ -22,6 +22,9 @@ def markdown(document: dict) -> str:
         rows = [r for r in document["results"] if r["benchmark"] == benchmark]
         if rows:
             parts += _systems(title, rows)
+    rows = [r for r in document["results"] if r["benchmark"] == "launches"]
+    if rows:
+        parts += _launches(rows)
     return "\n\n".join(parts) + "\n"
 
 
@@ -78,6 +81,23 @@ def _systems(title: str, results: list[dict]) -> list[str]:
     unit = ", sentences a second" if speeds else ""
     text = f"{title}: time over that of fairseq's stock transformer, median (least–most){unit}"
     headings = ["system", "path", "length", "ratio", *extra]
+    return [text, Grid(headings, rows, left=len(headings)).markdown()]
+
+
+def _launches(results: list[dict]) -> list[str]:
+    rows = [
+        [
+            SYSTEMS[one["case"]][0],
+            ", ".join(one["paths"]),
+            one["queries"],
+            f"{one['ratio']['median']:.3f}",
+            f"{one['launches']} (stock {one['vanilla_launches']})",
+            f"{one['waits']} (stock {one['vanilla_waits']})",
+        ]
+        for one in results
+    ]
+    headings = ["system", "path", "length", "ratio", "launches", "the host waits"]
+    text = "Training step: launches on a GPU over those of fairseq's stock transformer"
     return [text, Grid(headings, rows, left=len(headings)).markdown()]
 
 

@@ -136,19 +136,20 @@ class GatedSum(Fusion):
 def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     """Whether :class:`_SqueezeGates` can be used.
 
-    It converts no types, compilers and exporters cannot trace it, and it uses only the weights of
+    It is made for the caches of a CPU, and launches twice as many kernels on a GPU.  It converts no
+    types, compilers and exporters cannot trace it, and it uses only the weights of
     the layers, which must do nothing else.  In half precision, its sum of the branches would be
     rounded after each branch.
     """
-    if watched() or torch.is_autocast_enabled(branches.device.type):
+    if branches.is_cuda or watched() or torch.is_autocast_enabled(branches.device.type):
         return False
-    if not all(_is_just_its_weights(layer) for layer in layers):
+    if not all(map(just_its_weights, layers)):
         return False
     dtypes = {branches.dtype, *(layer.weight.dtype for layer in layers)}
     return dtypes in ({torch.float32}, {torch.float64})
 
 
-def _is_just_its_weights(layer: nn.Module) -> bool:
+def just_its_weights(layer: nn.Module) -> bool:
     """Whether a layer was neither replaced (quantised, adapted) nor hooked."""
     hooks = (
         layer._forward_hooks,

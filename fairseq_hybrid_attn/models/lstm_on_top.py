@@ -193,11 +193,11 @@ class LSTMTop(nn.Module):
         # The cache has the batch first; an LSTM needs [layers, batch, width].
         before = saved and tuple(saved[k].transpose(0, 1).contiguous() for k in ("h", "c"))
         output, after = self.lstm(x, before)
-        if padding.any():  # keep the earlier state
-            before = before or tuple(map(torch.zeros_like, after))
-            skip = padding.view(1, -1, 1)
-            after = tuple(map(partial(torch.where, skip), before, after))
-            output = output.masked_fill(skip, 0)
+        # Padding keeps the earlier state; without any, asking would make a GPU wait at each word.
+        before = before or tuple(map(torch.zeros_like, after))
+        skip = padding.view(1, -1, 1)
+        after = tuple(map(partial(torch.where, skip), before, after))
+        output = output.masked_fill(skip, 0)
         h, c = (state.transpose(0, 1) for state in after)
         self.set_incremental_state(incremental_state, "lstm", {"h": h, "c": c})
         return output

@@ -11,6 +11,7 @@ import re
 import sys
 from dataclasses import dataclass
 
+import torch
 from fairseq.distributed import fsdp_wrap
 from fairseq.models import register_model
 from fairseq.models.transformer import (
@@ -164,6 +165,37 @@ class PatternedEncoder(TransformerEncoderBase):
 
     def build_encoder_layer(self, cfg):
         return wrapped(PatternedEncoderLayer(cfg, next(self._plans), self.return_fc), cfg)
+
+    def forward_scriptable(
+        self, src_tokens, src_lengths=None, return_all_hiddens=False, token_embeddings=None
+    ):
+        """Return fairseq's output.
+
+        fairseq tests for padding again in each layer, and a GPU waits for each answer.
+        """
+        padding = src_tokens.eq(self.padding_idx)
+        padded = bool(padding.any())
+        x, embedded = self.forward_embedding(src_tokens, token_embeddings)
+        if padded:
+            x = x.masked_fill(padding.unsqueeze(-1), 0)
+        x = x.transpose(0, 1)  # [n, b, d]
+        states, fc_results = [x], []
+        for layer in self.layers:
+            x = layer(x, encoder_padding_mask=padding if padded else None)
+            x, fc_result = x if isinstance(x, tuple) else (x, None)
+            states.append(x)
+            fc_results.append(fc_result)
+        if self.layer_norm is not None:
+            x = self.layer_norm(x)
+        return {
+            "encoder_out": [x],
+            "encoder_padding_mask": [padding],
+            "encoder_embedding": [embedded],
+            "encoder_states": states if return_all_hiddens else [],
+            "fc_results": fc_results if return_all_hiddens else [],
+            "src_tokens": [],
+            "src_lengths": [padding.logical_not().sum(dim=1, keepdim=True, dtype=torch.int32)],
+        }
 
 
 class PatternedEncoderLayer(TransformerEncoderLayerBase):

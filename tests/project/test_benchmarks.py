@@ -70,4 +70,4 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
 def test_wrong_names_are_refused():
     done = run("operators")
     assert done.returncode == 1
-    assert "operators: use operator, step, generation" in done.stderr
+    assert "operators: use operator, step, generation, launches" in done.stderr

@@ -22,6 +22,7 @@ import torch
 import torch.nn.functional as F
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.modules import FairseqDropout
 from fairseq.optim import build_optimizer
 from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.dynamic_loss_scaler import DynamicLossScaler
@@ -30,6 +31,9 @@ from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hybrid_attn.attention import fused_cuda, paths
+from fairseq_hybrid_attn.attention.dropout import Dropout
+from fairseq_hybrid_attn.attention.fused_cuda.philox import DropoutDraw
+from fairseq_hybrid_attn.attention.paths import Path
 
 from .common import CHOSEN, Settings
 from .systems import SYSTEMS, batch, build, dictionary
@@ -108,13 +112,16 @@ def as_on_cuda(found: Launches) -> Iterator[None]:
             mask = F.pad(mask, (0, -mask.size(-1) % 16))[..., : mask.size(-1)]
         return attention(q, k, v, mask, 0.0, *rest, **options)  # dropout is within the kernel
 
-    on_cuda = {name: paths.PATHS[name] for name in ("step", "fused-cuda", "short", "reference")}
+    fused = Path(fused_cuda.fused_cuda, fused_cuda.launch.supports, fused_cuda.launch.supports)
+    on_cuda = paths.PATHS | {"fused-cuda": fused}
+    on_cuda = {name: on_cuda[name] for name in ("step", "fused-cuda", "short", "reference")}
     with (
         patch.object(JITFunction, "run", launch),
-        patch.object(fused_cuda.launch, "_works", lambda *shape: True),
+        patch.object(DropoutDraw, "drawn", lambda share: DropoutDraw(0, 0, 1.0)),  # by the host
         patch.object(torch.Tensor, "is_cuda", True),
         patch.object(paths, "PATHS", on_cuda),
         patch.object(DynamicLossScaler, "check_overflow", lambda scaler, norm: float(norm)),
+        patch.object(Dropout, "forward", FairseqDropout.forward),
         patch.object(F, "dropout", dropout),
         patch.object(F, "scaled_dot_product_attention", attend),
     ):

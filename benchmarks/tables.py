@@ -18,14 +18,18 @@ def markdown(document: dict) -> str:
         rows = [r for r in document["results"] if r["measure"] == measure]
         if rows:
             parts += _operator(measure, rows)
+    return "\n\n".join(parts + of_systems(document["results"])) + "\n"
+
+
+def of_systems(results: list[dict]) -> list[str]:
+    """Write the tables of whole systems: texts and tables in turn."""
+    parts = []
     for benchmark, title in (("step", "Training step"), ("generation", "Generation")):
-        rows = [r for r in document["results"] if r["benchmark"] == benchmark]
+        rows = [r for r in results if r["benchmark"] == benchmark]
         if rows:
             parts += _systems(title, rows)
-    rows = [r for r in document["results"] if r["benchmark"] == "launches"]
-    if rows:
-        parts += _launches(rows)
-    return "\n\n".join(parts) + "\n"
+    rows = [r for r in results if r["benchmark"] == "launches"]
+    return parts + (_launches(rows) if rows else [])
 
 
 def _heading(document: dict) -> str:

@@ -205,9 +205,7 @@ class PatternedSelfAttention(MultiheadAttention):
         bias = None
         if self.bias is not None:
             bias = self.bias(unscaled.transpose(0, 1), key_padding)
-        # On a GPU the kernel returns every branch, and adding them up then launches less.
-        apart = need_branches or hidden.is_cuda
-        mix = None if apart else self.fusion.mixture(hidden, queries)
+        mix = None if need_branches else self.fusion.mixture(hidden, queries)
         result = compute(
             AttentionProblem(
                 q=self._split_heads(queries),

@@ -1,13 +1,11 @@
 """The shell scripts on what can be tested without installing and training for minutes."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -56,34 +54,11 @@ def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-def test_a_gpu_is_checked(tmp_path):
-    """On a CPU: all parts run, within the time, and write both files when they are over."""
-    here = {"VIRTUAL_ENV": sys.prefix}
-    for arguments, said in (
-        ("", "--cpu tries the check"),
-        ("--cpu --output nowhere", "--output nowhere: there is no such folder"),
-        ("--cpu --seconds 481", "--seconds 481: use 1 to 480"),
-        ("--cpus", "unrecognized arguments: --cpus"),
-    ):
-        if not (torch.cuda.is_available() and not arguments):
-            done = run("check_gpu.sh", *arguments.split(), cwd=tmp_path, **here)
-            assert done.returncode in (1, 2) and said in done.stderr, (arguments, done.stderr)
-            assert "Traceback" not in done.stderr and not list(tmp_path.iterdir())
-
-    done = run("check_gpu.sh", "--cpu", cwd=tmp_path, **here)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert {path.name for path in tmp_path.iterdir()} == {"gpu-check.md", "gpu-check.json"}
-    assert (tmp_path / "gpu-check.md").read_text() == done.stdout
-    found = json.loads((tmp_path / "gpu-check.json").read_text())
-    assert found["faults"] == found["left_out"] == [] and found["seconds"] < 60
-    assert {one["benchmark"] for one in found["results"]} == {"step", "generation", "launches"}
-    assert {one["what"].split(":")[0] for one in found["accuracy"]} == {"attention", "gradients"}
-    assert all(0 <= one["error"] <= one["bound"] for one in found["accuracy"])
-
-    done = run("check_gpu.sh", "--cpu", "--seconds", "1", cwd=tmp_path, **here)
-    again = json.loads((tmp_path / "gpu-check.json").read_text())
-    assert done.returncode == 0 and "generation" in again["left_out"], done.stderr[-3000:]
-    assert "Out of time before:" in done.stdout
+def test_a_gpu_is_checked_in_the_active_environment(tmp_path):
+    arguments = ("--cpu", "--output", "nowhere")
+    done = run("check_gpu.sh", *arguments, cwd=tmp_path, VIRTUAL_ENV=sys.prefix)
+    assert done.returncode == 1 and not list(tmp_path.iterdir())
+    assert done.stderr.splitlines()[-1] == "--output nowhere: there is no such folder"
 
 
 ALL = sorted([*SCRIPTS.rglob("*.sh"), *SCRIPTS.rglob("*.sbatch")])

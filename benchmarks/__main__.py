@@ -39,7 +39,7 @@ def main() -> None:
             f"{', '.join(sorted(unknown))}: use {', '.join(BENCHMARKS)}, or table --json FILE"
         )
     settings = _settings(arguments)
-    wanted = arguments.benchmarks or list(BENCHMARKS)
+    wanted = arguments.benchmarks or [name for name in BENCHMARKS if name != "launches"]
     if settings.device == "cpu" and settings.dtype == "fp16" and wanted != ["launches"]:
         raise SystemExit("--dtype fp16 is for --device cuda, or to count launches")
     prepare(settings)
@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "benchmarks",
         nargs="*",
         metavar="{operator,step,generation,launches}",
-        help="which benchmarks (all); or: table, to print the results in --json again",
+        help="which benchmarks (all that are timed); or: table, to print the results in --json again",
     )
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--dtype", choices=list(DTYPES), default="fp32")

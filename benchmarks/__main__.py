@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
         "benchmarks",
         nargs="*",
         metavar="{operator,step,generation,launches}",
-        help="which benchmarks (all that are timed); or: table, to print the results in --json again",
+        help="which benchmarks (all but launches); or: table, to print the results in --json again",
     )
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--dtype", choices=list(DTYPES), default="fp32")

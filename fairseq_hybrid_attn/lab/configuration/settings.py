@@ -30,6 +30,12 @@ DERIVED = {
 }
 
 
+def fault_of_flags(flags: dict) -> str | None:
+    if "user-dir" in flags:
+        return "user-dir runs a program: type --user-dir on the command line instead"
+    return None
+
+
 def fault_of_training(flags: dict) -> str | None:
     for flag, instead in DERIVED.items():
         if flag in flags:
@@ -38,11 +44,12 @@ def fault_of_training(flags: dict) -> str | None:
         length = flags.get(flag)
         if length not in (None, False) and (type(length) is not int or length < 1):
             return f"{flag}: {length}: use a whole number from 1"
-    return None
+    return fault_of_flags(flags)
 
 
-Flags = dict[str, str | int | float | bool | None]
-TrainingFlags = Annotated[Flags, fault_of_training]
+_Flags = dict[str, str | int | float | bool | None]
+Flags = Annotated[_Flags, fault_of_flags]
+TrainingFlags = Annotated[_Flags, fault_of_training]
 
 
 @dataclass(frozen=True)

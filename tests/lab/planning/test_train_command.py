@@ -135,10 +135,10 @@ def test_your_own_text_and_flags(place):
     made = folder / "mine/runs/full@text/own/tiny/tiny/bleu/seed1"
     saved = read_checkpoint(made / "checkpoints/checkpoint_last.pt")
     assert updates(saved) == 20
-    wanted = {"encoder_embed_dim": 32, "lr": [5e-4], "dropout": 0.3, "max_update": 20}
+    wanted = {"encoder_embed_dim": 32, "dropout": 0.3}
     model, optimization = saved["cfg"]["model"], saved["cfg"]["optimization"]
     assert {k: model[k] for k in wanted} == wanted
-    assert optimization["update_freq"] == [1] and saved["cfg"]["task"]["_name"].endswith("able")
+    assert optimization["lr"] == [5e-4] and saved["cfg"]["task"]["_name"].endswith("able")
     # Again, it is trained; the command that is printed averages, translates and scores it.
     again = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
     assert "is already trained" in again.stdout

@@ -23,6 +23,8 @@ DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 CHOSEN = "chosen"
 #: What everything is compared with, and the same again, whose ratio should be 1.
 VANILLA, NULL = "vanilla", "null"
+#: On a CPU in bfloat16: vanilla in bfloat16, too.
+VANILLA_BF16 = "vanilla in bf16"
 
 
 @dataclass(frozen=True)

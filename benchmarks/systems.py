@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.data import Dictionary
 from fairseq.models import MODEL_DATACLASS_REGISTRY, build_model
 from fairseq.models.transformer import TransformerModelBase
@@ -16,9 +16,10 @@ from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
 import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
 from fairseq_hybrid_attn.models.config import nested_config
 
-from .common import NULL, VANILLA, Settings, compare, forced, paths_taken
+from .common import NULL, VANILLA, VANILLA_BF16, Settings, compare, forced, paths_taken
 
 #: From a system's name to its title in tables, its architecture and settings.
 SYSTEMS = {
@@ -83,6 +84,9 @@ def _timed(
     for system in filter(settings.wants, SYSTEMS):
         calls = {name: make(system, VANILLA, words, settings) for name in (VANILLA, NULL)}
         taken: dict[str, list[str]] = {NULL: []}
+        if benchmark == "step" and (settings.device, settings.dtype) == ("cpu", "bf16"):
+            calls[VANILLA_BF16] = make(system, VANILLA_BF16, words, settings)
+            taken[VANILLA_BF16] = [VANILLA_BF16]  # unlike any system's
         for path in settings.paths:
             call = make(system, path, words, settings)
             paths = paths_taken(call)
@@ -106,27 +110,31 @@ def _timed(
 def _step(system: str, path: str, words, settings: Settings) -> Callable[[], None]:
     """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
 
-    In half precision the parameters are halved too, for all systems alike.
+    Ours have the fused loss.  On a GPU, half precision halves the parameters too, for all systems
+    alike.  On a CPU, bfloat16 is ``--cpu-bf16``, and vanilla stays in single precision.
     """
-    model = build(system, words, settings, stock=path == VANILLA).train()
+    stock, on_cpu = path in (VANILLA, VANILLA_BF16), settings.device == "cpu"
+    bfloat16 = on_cpu and settings.dtype == "bf16" and path != VANILLA
+    size = replace(settings, dtype="fp32") if on_cpu else settings
+    model = build(system, words, size, stock=stock).train()
     optimizer = torch.optim.Adam(
         model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=settings.device == "cuda"
     )
+    task = SimpleNamespace(target_dictionary=words)
+    if stock:
+        criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
+    else:
+        criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1, cpu_bf16=bfloat16)
     source, lengths, previous, target = batch(words, settings)
+    inputs = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": previous}
+    sample = {"net_input": inputs, "target": target, "ntokens": target.ne(words.pad()).sum()}
 
     def step() -> None:
-        with forced(path):
-            logits = model(source, lengths, previous)
-            log_probabilities = model.get_normalized_probs(logits, log_probs=True)
-            loss, _ = label_smoothed_nll_loss(
-                log_probabilities.view(-1, len(words)),
-                target.reshape(-1),
-                0.1,
-                ignore_index=words.pad(),
-            )
-            (loss / target.numel()).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+        with forced(path), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16 and stock):
+            loss, tokens, _ = criterion(model, sample)
+        (loss / tokens).backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
     return step
 

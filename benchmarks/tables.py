@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 
-from .common import CHOSEN, NULL
+from .common import CHOSEN, NULL, VANILLA_BF16
 from .operator import CASES
 from .systems import SYSTEMS
 
@@ -74,6 +74,8 @@ def _systems(title: str, results: list[dict]) -> list[str]:
         system, path = SYSTEMS[one["case"]][0], one["candidate"]
         if path == NULL:
             system, path = "*stock again*", ""
+        elif path == VANILLA_BF16:
+            system, path = "*stock in bfloat16*", ""
         elif path == CHOSEN:
             path += f": {', '.join(one['paths'])}"
         row = [system, path, one["queries"], _spread(one["ratio"])]

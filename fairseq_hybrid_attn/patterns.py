@@ -52,7 +52,11 @@ class Pattern(ABC):
         """
         i = torch.arange(keys - queries, keys, device=device).unsqueeze(1)
         j = torch.arange(keys, device=device).unsqueeze(0)
-        return self.allows(j - i)
+        allowed = self.allows(j - i)
+        if allowed.dtype != torch.bool or allowed.shape != (queries, keys):
+            found = f"{allowed.dtype} {list(allowed.shape)}"
+            raise UserError(f"{self}: allows() returned {found}, not a bool for each offset")
+        return allowed
 
 
 #: Longer than any sentence, and still a 64-bit number.

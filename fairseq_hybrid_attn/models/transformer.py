@@ -220,12 +220,12 @@ class PatternedDecoder(TransformerDecoderBase):
         self._plans = iter(cfg.plans.decoder)
         super().__init__(cfg, dictionary, embed_tokens, **kwargs)
         planned = 0
-        for number, layer in enumerate(self.layers, 1):
-            for module in layer.modules():
+        for number in range(len(self.layers)):  # with layer dropout, iteration leaves some out
+            for module in self.layers[number].modules():
                 if isinstance(module, PatternedSelfAttention):
                     planned += 1
                     if fault := module.sees_future():
-                        raise ValueError(f"decoder layer {number}, {fault}; a decoder must not")
+                        raise ValueError(f"decoder layer {number + 1}, {fault}; a decoder must not")
         self._all_causal = planned == len(self.layers)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):

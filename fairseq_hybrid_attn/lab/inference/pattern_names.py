@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from fairseq.modules import MultiheadAttention
 from torch import nn
 
@@ -55,6 +57,7 @@ def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:
             continue
         # The family may have been called with one of the whole numbers in the pattern.
         for number in vars(pattern).values():
-            if isinstance(number, int) and family(number) == pattern:
-                return word.removesuffix("K") + str(number)
+            with suppress(ValueError):  # not a number of this family
+                if isinstance(number, int) and family(number) == pattern:
+                    return word.removesuffix("K") + str(number)
     return repr(pattern)

@@ -1,5 +1,7 @@
 """What a model's attention does, seen from outside: against its modules' own numbers."""
 
+from dataclasses import dataclass
+
 import brute_force
 import pytest
 import torch
@@ -18,7 +20,9 @@ from fairseq_hybrid_attn.lab.inference.attentions import (
     Attentions,
     watch,
 )
+from fairseq_hybrid_attn.lab.inference.pattern_names import word_of
 from fairseq_hybrid_attn.lab.inference.sentences import Sentences
+from fairseq_hybrid_attn.patterns import Pattern, local
 
 #: Every model of this package, and fairseq's own with attention throughout.
 NAMES = [*CONFIGURATIONS, "stock", "stock-prenorm", "stock-checkpointed"]
@@ -275,3 +279,19 @@ def test_nothing_is_left_when_the_model_fails(monkeypatch):
         with pytest.raises(TypeError):
             observe(model)
         assert hooks_of(model) == hooks
+
+
+def test_words_of_families_that_refuse_some_numbers():
+    @dataclass(frozen=True)
+    class Every(Pattern):
+        step: int
+
+        def __post_init__(self):
+            if self.step < 2:
+                raise ValueError("use 2 or more")
+
+        def allows(self, offset):
+            return offset % self.step == 0
+
+    words = {"everyK": Every, "lK": local}
+    assert [word_of(pattern, words) for pattern in (local(1), Every(2))] == ["l1", "every2"]

@@ -33,6 +33,16 @@ def test_mask_is_the_definition():
     assert local(10**30).mask(4, 4).all()
 
 
+@pytest.mark.parametrize("returned", [lambda offset: offset % 3, lambda offset: offset[:1] > 0])
+def test_a_rule_that_gives_no_bool_for_each_offset_is_refused(returned):
+    class Wrong(Pattern):
+        def allows(self, offset):
+            return returned(offset)
+
+    with pytest.raises(UserError, match=r"allows\(\) returned .*, not a bool for each offset"):
+        Wrong().mask(4, 4)
+
+
 def parsed(value, vocabulary):
     faults = Faults("test")
     patterns = parse_patterns("--flag", value, vocabulary, faults, hint="; see the paper")

@@ -131,6 +131,12 @@ def test_a_plan_that_sees_the_future_is_refused_wherever_it_comes_from(name, mon
         assert f"decoder layer 2, {where}" in refusal(PatternedDecoder, *arguments)
 
 
+def test_layers_are_looked_at_in_spite_of_layer_dropout(monkeypatch):
+    assert build_tiny("hysan-gated", decoder_layerdrop=1.0).decoder._all_causal
+    monkeypatch.setattr(HySAN, "plan", lambda cfg, faults: Plans(decoder=(AttentionPlan(),) * 2))
+    assert "decoder layer 1, branch 1" in refusal(build_tiny, "hysan-gated", decoder_layerdrop=1.0)
+
+
 def test_a_bias_of_whole_sentences_is_refused_for_decoders(monkeypatch):
     bias = partial(GaussianBias, predict_centre=True, window=None)
     plan = AttentionPlan(branches=((PAST,),), bias=bias)

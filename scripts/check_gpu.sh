@@ -31,15 +31,11 @@ and those of pip; docs/install.md has more about installing torch.
 HELP
 }
 
-seconds=480
-previous=
 for argument in "$@"; do
     if [[ $argument == -h || $argument == --help ]]; then
         usage
         exit 0
     fi
-    [[ $previous != --seconds || ! $argument =~ ^[0-9]+$ ]] || seconds=$argument
-    previous=$argument
 done
 
 LOGS=$ROOT/build/logs
@@ -55,5 +51,10 @@ fi
 
 # The current folder need not be the checkout; results go there.
 export PYTHONPATH=$ROOT PYTHONWARNINGS=ignore
-# It stops by itself; a driver that hangs does not.
-exec timeout -k 10 $((seconds + 60)) "$VENV/bin/python" -m benchmarks.check_gpu "$@"
+# It stops by itself; a driver that hangs does not. In the foreground, Ctrl-C reaches it.
+status=0
+timeout --foreground -k 10 540 "$VENV/bin/python" -m benchmarks.check_gpu "$@" || status=$?
+if [[ $status == 124 || $status == 137 ]]; then
+    die "The check was ended after nine minutes: the GPU or its driver hangs. Nothing was written."
+fi
+exit "$status"

@@ -157,7 +157,7 @@ def just_its_weights(layer: nn.Module) -> bool:
         layer._backward_hooks,
         layer._backward_pre_hooks,
     )
-    return type(layer) is nn.Linear and not any(hooks)
+    return type(layer) is nn.Linear and not any(hooks) and "forward" not in vars(layer)
 
 
 class _SqueezeGates(torch.autograd.Function):

@@ -237,7 +237,8 @@ class PatternedSelfAttention(MultiheadAttention):
         either way, a GPU launches fewer kernels.
         """
         layers = (self.q_proj, self.k_proj, self.v_proj)
-        if not (torch.is_grad_enabled() and all(map(just_its_weights, layers))):
+        plain = all(just_its_weights(layer) and layer.bias is not None for layer in layers)
+        if not (plain and torch.is_grad_enabled()):
             return [layer(hidden) for layer in layers]
         weight = torch.cat([layer.weight for layer in layers])
         bias = torch.cat([layer.bias for layer in layers])

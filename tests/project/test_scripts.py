@@ -1,8 +1,10 @@
 """The shell scripts on what can be tested without installing and training for minutes."""
 
 import os
+import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,23 @@ def test_a_gpu_is_checked_in_the_active_environment(tmp_path):
     done = run("check_gpu.sh", *arguments, cwd=tmp_path, VIRTUAL_ENV=sys.prefix)
     assert done.returncode == 1 and not list(tmp_path.iterdir())
     assert done.stderr.splitlines()[-1] == "--output nowhere: there is no such folder"
+
+
+def test_the_check_of_a_gpu_ends_at_ctrl_c(tmp_path):
+    """Also if another script runs it, which a terminal's processes tell by their group."""
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text("#!/bin/sh\n[ $1 = -c ] || { echo begun; sleep 30; }\n")
+    python.chmod(0o755)
+    process, terminal = pty.fork()
+    if not process:
+        os.environ["VIRTUAL_ENV"] = str(tmp_path)
+        os.execlp("bash", "bash", "-c", '"$0" --cpu; exit', SCRIPTS / "check_gpu.sh")
+    begin = time.monotonic()
+    assert b"begun" in os.read(terminal, 100)
+    os.write(terminal, b"\x03")
+    os.waitpid(process, 0)
+    assert time.monotonic() - begin < 20
 
 
 ALL = sorted([*SCRIPTS.rglob("*.sh"), *SCRIPTS.rglob("*.sbatch")])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 
 class DropoutDraw(NamedTuple):
@@ -26,8 +26,10 @@ class DropoutDraw(NamedTuple):
         """Draw a seed, for dropping ``share`` of the weights, from PyTorch's generator of the CPU.
 
         Reading one from a GPU would stall it.  Activation checkpointing restores this generator.
+        fairseq gives the generators of all processes the same seed, hence the rank.
         """
         seed = int(torch.randint(2**32, 2**62, (), device="cpu"))  # always a 64-bit argument
+        seed += distributed.get_rank() if distributed.is_initialized() else 0
         return cls(seed, min(round(share * 2**32), 2**32 - 1) - 2**31, 1 / (1 - share))
 
 

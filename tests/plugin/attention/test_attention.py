@@ -105,6 +105,35 @@ def test_every_parameter_learns_from_the_first_step(name):
             assert parameter.grad.abs().max() > 1e-8, parameter_name
 
 
+def test_projections_may_be_replaced():
+    """In training they are one product, unless one of them is no longer a plain layer."""
+
+    class Doubled(nn.Linear):
+        def forward(self, x):
+            return 2 * super().forward(x)
+
+    def by_method(module):
+        plain = module.v_proj.forward
+        module.v_proj.forward = lambda x: 2 * plain(x)
+
+    changes = (
+        lambda module: setattr(module, "q_proj", nn.Linear(D, D, bias=False, dtype=torch.float64)),
+        lambda module: setattr(module, "k_proj", Doubled(D, D, dtype=torch.float64)),
+        lambda module: nn.utils.parametrizations.weight_norm(module.q_proj),
+        lambda module: module.v_proj.register_forward_hook(lambda layer, given, y: 2 * y),
+        by_method,
+    )
+    x, padding = padded()
+    for change in changes:
+        module = attention(PLANS["gated"])
+        before = call(module, x, padding)
+        change(module)
+        with torch.no_grad():
+            alone = call(module, x, padding)
+        torch.testing.assert_close(call(module, x, padding), alone, rtol=0, atol=1e-12)
+        assert module.q_proj.bias is not None or not torch.allclose(alone, before)
+
+
 def test_attention_dropout_is_for_training():
     module, (x, _) = attention(PLANS["gated"], dropout=0.5), padded()
     assert call(module, x).equal(call(module, x))

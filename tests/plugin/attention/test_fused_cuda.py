@@ -28,6 +28,7 @@ from attention_problems import (
     solve,
     tensors,
 )
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
 from fairseq_hybrid_attn.attention.fused_cuda import able, self_test
@@ -245,13 +246,23 @@ class TestKernels:
             lambda problem, draw: solve(dataclasses.replace(problem, key_padding=None), draw),
             lambda problem, draw: solve(problem, draw._replace(seed=2**40)),
         ]
+        device, whole = torch.device(DEVICE), path.Variant(path.DTYPES[1], *variants[1])
         for dtype, of in zip(path.DTYPES, variants, strict=True):
-            given = (torch.device(DEVICE), path.Variant(dtype, *of))
-            assert self_test.find_fault(*given) is None
-            for fault in faults if given[1].dropout else faults[:2]:
-                with monkeypatch.context() as patched:
-                    patched.setattr(self_test, "solve", fault)
-                    assert "of the self-test is off" in self_test.find_fault(*given)
+            assert self_test.find_fault(device, path.Variant(dtype, *of)) is None
+        for fault in faults:
+            monkeypatch.setattr(self_test, "solve", fault)
+            assert "of the self-test is off" in self_test.find_fault(device, whole)
+
+
+def test_processes_with_the_same_seed_drop_other_weights():
+    seeds = set()
+    for rank in range(3):
+        store = FakeStore()
+        torch.distributed.init_process_group("fake", rank=rank, world_size=3, store=store)
+        torch.manual_seed(1)
+        seeds.add(DropoutDraw.drawn(0.1).seed)
+        torch.distributed.destroy_process_group()
+    assert len(seeds) == 3
 
 
 def test_the_self_test_is_of_the_kernels_at_hand():

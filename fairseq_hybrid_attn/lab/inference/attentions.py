@@ -202,6 +202,11 @@ def _check_gates(batch: Seen, layer: Layer) -> None:
     """Refuse gates that are not of the shape that their fusion says."""
     l, b, h, n, _ = batch.weights.shape  # noqa: E741
     kind, found = layer.gate, None if batch.gates is None else list(batch.gates.shape)
+    if kind.branch not in (None, *range(l)):
+        raise UserError(
+            f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, of branch "
+            f"{kind.branch}; this layer has the branches 0 to {l - 1}"
+        )
     wanted = [l, n, b] if kind.branch is None else [n, b]
     if found is None or found[:-1] != wanted or (kind.of_heads and found[-1] not in (1, h)):
         last = f"1 or {h}" if kind.of_heads else "any"

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -335,3 +336,6 @@ def test_a_fusion_says_itself_what_its_gates_are(monkeypatch):
         UserError, match=r"encoder layer 1: .*mine.*\[4, 9, 4, '1 or 4'\], not \[9,"
     ):
         observed(build_tiny("hysan-gated", branch_fusion="no"))
+    monkeypatch.setattr(OfPast, "gate_kind", replace(OfPast.gate_kind, branch=2))
+    with pytest.raises(UserError, match="encoder layer 1: .* of branch 2; .* branches 0 to 1"):
+        observed(build_tiny("hysan-gated", **settings))

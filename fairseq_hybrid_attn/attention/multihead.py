@@ -150,8 +150,12 @@ class PatternedSelfAttention(MultiheadAttention):
             raise ValueError(
                 f"query must have shape [n, b, {self.embed_dim}], not {list(query.shape)}"
             )
+        n, b, _ = query.shape
+        if key_padding_mask is not None and key_padding_mask.shape != (b, n):
+            found = list(key_padding_mask.shape)
+            raise ValueError(f"key_padding_mask must have shape [b, n] = {[b, n]}, not {found}")
         if attn_mask is not None and not is_causal:
-            is_causal = _forbids_the_future(attn_mask, query.size(0))
+            is_causal = _forbids_the_future(attn_mask, n)
         need_weights = need_weights or need_head_weights
         record = self.attend(
             query,
@@ -221,13 +225,13 @@ class PatternedSelfAttention(MultiheadAttention):
         )
         # [l or 1, b, h, n, d_k] -> [l or 1, n, b, h * d_k]
         branches = result.outputs.permute(0, 3, 1, 2, 4).reshape(-1, n, b, d)
-        if mix is not None:
-            return AttentionRecord(
-                weights=result.weights, branches=None, gates=None, output=self.out_proj(branches[0])
-            )
-        fused, gates = self.fusion(branches, hidden, queries)
+        if mix is None:
+            fused, gates = self.fusion(branches, hidden, queries)
+        else:
+            fused, gates, branches = branches[0], None, None
+        output = self.out_proj(fused)
         return AttentionRecord(
-            weights=result.weights, branches=branches, gates=gates, output=self.out_proj(fused)
+            weights=result.weights, branches=branches, gates=gates, output=output
         )
 
     def _projected(self, hidden: Tensor) -> Sequence[Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -31,8 +32,14 @@ DERIVED = {
 
 
 def fault_of_flags(flags: dict) -> str | None:
-    if "user-dir" in flags:
-        return "user-dir runs a program: type --user-dir on the command line instead"
+    for flag, value in flags.items():
+        if flag == "user-dir":
+            return "user-dir runs a program: type --user-dir on the command line instead"
+        # Else user-dir=DIR, and --user-dir=DIR as a value, would be flags of their own.
+        if not re.fullmatch(r"[a-zA-Z0-9][\w-]*", flag):
+            return f"{flag}: use the name of a flag without dashes before it, and the value apart"
+        if isinstance(value, str) and re.match(r"\s*-+[^\d.\s]", value):
+            return f"{flag}: {value} would be read as another flag; leave it out"
     return None
 
 

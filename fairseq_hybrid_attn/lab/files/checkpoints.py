@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 
 import torch
@@ -17,15 +18,23 @@ def read_checkpoint(path: Path) -> dict:
         with explained(path), open(path, "rb") as file:
             check_archive(path)
             state = torch.load(file, map_location="cpu", weights_only=True)
+            weights = state.get("model") if isinstance(state, dict) else None
+            if not isinstance(weights, dict) or not weights:
+                raise UserError(f"{path} is not a fairseq checkpoint: it holds no model")
+            if not all(map(_is_named_tensor, weights.items())):
+                told = "not all its weights are tensors with names"
+                raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+            check_contents(path, state)
+            # Errors if they are not a number and a mapping, as whoever reads them expects.
+            operator.index(updates(state))
+            dict(**(state.get("extra_state") or {}))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    weights = state.get("model") if isinstance(state, dict) else None
-    if not isinstance(weights, dict) or not weights:
-        raise UserError(f"{path} is not a fairseq checkpoint: it holds no model")
-    if not all(isinstance(weight, Tensor) for weight in weights.values()):
-        raise UserError(f"{path} is not a fairseq checkpoint: not all its weights are tensors")
-    check_contents(path, state)
     return state
+
+
+def _is_named_tensor(item: tuple[object, object]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], Tensor)
 
 
 def architecture(state: dict) -> str | None:

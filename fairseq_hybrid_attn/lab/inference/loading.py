@@ -68,7 +68,7 @@ def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | No
     if not (setting(settings, "model") or setting(settings, "arch")):
         return "it is not a fairseq checkpoint: it has weights, but no settings of its model"
     arch = architecture(state)
-    if arch not in ARCH_MODEL_REGISTRY and arch not in MODEL_REGISTRY:
+    if arch not in [*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY]:  # a list, since it may be anything
         return (
             f"its architecture {arch} is registered neither by fairseq nor by this package; give "
             "--user-dir DIR, the folder that registers it" + _trained_with(settings)

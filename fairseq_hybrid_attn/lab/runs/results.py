@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from ..files.typed import read
 from ..text.training_log import parameters
 from .devices import Devices
 from .fairseq_commands import RunFolder
-from .run_scores import scores_of
+from .run_scores import StoredScore, scores_of
 from .used_code import digest_of
 from .workspace import Run
 
@@ -133,12 +133,6 @@ def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
 
 
 @dataclass(frozen=True)
-class StoredScore:
-    value: float
-    signature: str
-
-
-@dataclass(frozen=True)
 class CurvePoint:
     updates: int
     scores: dict[str, StoredScore]
@@ -154,6 +148,7 @@ class StoredResult:
     updates: int
     parameters: int
     finished: str
+    commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     curve: tuple[CurvePoint, ...] = ()
 
 

@@ -15,14 +15,18 @@ A statistical aligner has aer only.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...attention.fusion import LOCAL_SHARE
+from ...errors import UserError
 from ..alignment.error_rate import Counts
 from ..files.json_files import read_json
+from ..files.typed import read
 from ..text.training_log import read_log
 from .fairseq_commands import RunFolder
 
@@ -32,15 +36,44 @@ SHARE = LOCAL_SHARE.name
 VALID_LOSS = "valid_loss"
 
 
+@dataclass(frozen=True)
+class StoredScore:
+    value: float
+    signature: str
+
+
+def _naming_its_file(read_file: Callable[[Path], dict]) -> Callable[[Path], dict]:
+    """Errors in a file that is not what our commands write are a sentence that names it."""
+
+    @functools.wraps(read_file)
+    def reading(path: Path) -> dict:
+        try:
+            return read_file(path)
+        except UserError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise UserError(f"{path} is not what a run writes ({error!r}); delete it") from None
+
+    return reading
+
+
 def scores_of(folder: RunFolder) -> dict:
     """``scores`` of a run, or of a checkpoint of its curve; ``sentences``: translated ones."""
-    score = read_json(folder.score) or {"scores": {}, "sentences": 0}
+    score = _read_scores(folder.score)
     rates = read_rates(folder.alignment_score)
     alignment = {
         name: {"value": rate.value, "signature": rate.signature} for name, rate in rates.items()
     }
     scores = {**score["scores"], **alignment, **read_gates(folder.gates)}
+    read(dict[str, StoredScore], scores, f"{folder.path}: its scores")
     return {"scores": scores, "sentences": score["sentences"]}
+
+
+@_naming_its_file
+def _read_scores(path: Path) -> dict:
+    """``scores`` and ``sentences`` of what ``score`` wrote with ``--json``."""
+    score = read_json(path) or {"scores": {}, "sentences": 0}
+    return {"scores": dict(score["scores"]), "sentences": score["sentences"]}
 
 
 def valid_losses(log: Path) -> dict[int, dict]:
@@ -61,6 +94,7 @@ class Rate:
     sentences: list[Counts] | None  # the counts of each sentence, if they were kept
 
 
+@_naming_its_file
 def read_rates(path: Path) -> dict[str, Rate]:
     """The defined error rates in what ``align`` or ``aer`` wrote with ``--json``, by name."""
     report = read_json(path)
@@ -95,13 +129,16 @@ def _entries(report: dict) -> Iterator[tuple[str, dict, dict]]:
 def _counts(entry: dict) -> list[Counts] | None:
     """The counts of each sentence, in either command's form."""
     if "by_sentence" in entry:
-        return [Counts(*one) for one in entry["by_sentence"]]
+        return [Counts(*map(operator.index, one)) for one in entry["by_sentence"]]
     if isinstance(entry.get("sentences"), list):
         names = ("links", "sure", "possible", "sure_found", "possible_found")
-        return [Counts(*(one[name] for name in names)) for one in entry["sentences"]]
+        return [
+            Counts(*(operator.index(one[name]) for name in names)) for one in entry["sentences"]
+        ]
     return None
 
 
+@_naming_its_file
 def read_gates(path: Path) -> dict[str, dict]:
     """The means in what ``gates`` wrote with ``--json``, by name, except those of single heads."""
     report = read_json(path)

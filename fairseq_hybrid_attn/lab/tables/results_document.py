@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from ...errors import UserError
 from ..planning.status import State
 from .printing import as_markdown
 from .results_folder import KeptTable, read_tables
@@ -41,15 +42,30 @@ def write_up(folder: Path, name: str, configs: Path) -> str:
 
 def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
     """The command that repeats a table, and what its runs took, unless already stated."""
-    results = list(one.results.values())
+    for name, result in one.results.items():
+        check_facts(result, f"the result of {name}")
+    told = _told(list(one.results.values()), written)
+    command = f"```sh\n{shlex.join(one.command)}\n```\n"
+    return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
+
+
+def check_facts(result: dict, where: str) -> None:
+    """Check that a result has what the document says of it."""
+    try:
+        _told([result], set())
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UserError(
+            f"{where} is not one of this package ({error!r}); delete it, and `reproduce` makes it "
+            "again"
+        ) from None
+
+
+def _told(results: Sequence[dict], written: set[tuple[str, str]]) -> list[str]:
     tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
     count = f"{len(results)} run" + ("s" if len(results) > 1 else "")
     if written.issuperset(tables):
-        told = [f"{count} of {', '.join(table for table, _ in tables)}: see there"]
-    else:
-        told = [f"{count}, {_time(results)}", *(_by_row(fact, results) for fact in FACTS)]
-    command = f"```sh\n{shlex.join(one.command)}\n```\n"
-    return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
+        return [f"{count} of {', '.join(table for table, _ in tables)}: see there"]
+    return [f"{count}, {_time(results)}", *(_by_row(fact, results) for fact in FACTS)]
 
 
 def _time(results: Sequence[dict]) -> str:

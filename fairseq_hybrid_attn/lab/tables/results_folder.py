@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from ...errors import UserError
@@ -314,8 +315,7 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
     # The plugin may have been taken from another clone.
     plugins = {str(USER_DIR)}
     for command in content.get("commands", {}).values():
-        if "--user-dir" in command:
-            plugins.add(command[command.index("--user-dir") + 1])
+        plugins |= {folder for flag, folder in pairwise(command) if flag == "--user-dir"}
     names = {
         str(workspace.root): "reproduction",
         **{str(Path(plugin).parent): "." for plugin in plugins},

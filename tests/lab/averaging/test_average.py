@@ -179,12 +179,25 @@ def test_files_that_cannot_be_averaged():
     save("arch.pt", weights, arch="transformer_mma")
     for name, cfg in {"nothing": {}, "word": "transformer"}.items():
         save(f"{name}.pt", weights, cfg=cfg)
+    circle = {}
+    circle["x"] = circle
+    odd = {
+        "circle": {"cfg": circle},
+        "history": {"optimizer_history": [5]},
+        "updates": {"optimizer_history": [{"num_updates": "many"}]},
+        "extra": {"extra_state": 5},
+        "sparse": {"model": {**weights, **count, "w1": torch.ones(2).to_sparse()}},
+    }
+    for name, change in odd.items():
+        save(f"{name}.pt", {**weights, **count}, **change)
+    save("names.pt", {**weights, **count, 5: torch.ones(2)})
     save("counts.pt", {**weights, "count": torch.tensor([2])})
     save("floats.pt", {**weights, "count": torch.tensor([1.0])})
     Path("old.pt").write_text("kept")
     check_command_refusals(
         [
-            *((f"{name}.pt", f"{name}.pt cannot be loaded as a checkpoint") for name in content),
+            *((f"{n}.pt", f"{n}.pt cannot be loaded as a checkpoint") for n in (*content, *odd)),
+            ("names.pt", "names.pt is not a fairseq checkpoint: .* tensors with names"),
             ("list.pt", "list.pt is not a fairseq checkpoint"),
             ("other.pt", "other.pt is not a fairseq checkpoint"),
             ("strings.pt", "not all its weights are tensors"),

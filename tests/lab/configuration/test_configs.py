@@ -400,6 +400,12 @@ WRONG = [
     (base(train={"max-tokens": 9}), "settings/toy.yaml: train", "max-tokens", "batch"),
     (base(train={"user-dir": "x"}), "settings/toy.yaml: train", "user-dir runs a program"),
     (base(generate={"user-dir": "x"}), "settings/toy.yaml: generate", "user-dir runs a program"),
+    (base(train={"user-dir=x": True}), "settings/toy.yaml: train", "user-dir=x: use the name of a"),
+    (
+        base(generate={"nbest": "--user-dir=x"}),
+        "toy.yaml: generate",
+        "would be read as another flag",
+    ),
     (rows(mixed="a text"), "toy/table1.yaml: rows: mixed", "a mapping from keys"),
     (rows(mixed={"train": None}), "rows: mixed: train", "a mapping from keys"),
     (rows(mixed={"batch": 5}), "rows: mixed: batch", "a mapping from keys"),

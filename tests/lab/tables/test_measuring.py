@@ -217,16 +217,17 @@ def test_a_result_that_its_translations_contradict_is_not_believed(shared, tmp_p
         "the result": lambda run: change(run.folder.result, value=99.9),
         "both": lambda run: [
             change(run.folder.result, value=99.9),
-            write_json(run.folder.score, {"scores": {"bleu": {"value": 99.9}}, "sentences": 60}),
+            write_json(run.folder.score, stored(99.9)),
         ],
-        "the score": lambda run: write_json(
-            run.folder.score, {"scores": {"bleu": {"value": 12.0}}, "sentences": 60}
-        ),
+        "the score": lambda run: write_json(run.folder.score, stored(12.0)),
         "the translations": lambda run: write_lines(run.folder.hypotheses, SOURCES),
         "some of them": lambda run: write_lines(
             run.folder.hypotheses, read_lines(run.folder.hypotheses)[:50]
         ),
     }
+
+    def stored(value):
+        return {"scores": {"bleu": {"value": value, "signature": ""}}, "sentences": 60}
 
     def change(path, value):
         result = json.loads(path.read_text())
@@ -253,3 +254,32 @@ def test_a_result_that_its_translations_contradict_is_not_believed(shared, tmp_p
     change(made.run("ours").folder.result, value=99.9)
     made.run("ours").folder.hypotheses.unlink()
     assert float(made.cells("toy/table1")["ours", "bleu"]["ours"]) == near(99.9)
+
+
+def test_a_file_of_a_run_that_is_not_what_our_commands_write_is_named(made):
+    folder = made.run("ours").folder
+    counts = {"by_sentence": [[1, 2, "3", 0, 0]], "layer": 1, "head": 1, "table": []}
+    counts |= {"aer": 1.0, "end_symbol": "x", "step": "x", "sentences": 1, "sure": 1, "possible": 1}
+    result = json.loads(folder.result.read_text())
+    before = folder.result.read_text()
+    for path, content in (
+        (folder.score, 5),
+        (folder.score, {"scores": {}}),
+        (folder.score, {"scores": {"bleu": {"value": "high", "signature": "s"}}, "sentences": 60}),
+        (folder.alignment_score, {"layer": 1}),
+        (folder.alignment_score, counts),
+        (folder.gates, {"models": []}),
+        (folder.gates, {"models": [{"share": 0.5, "rows": [{}]}]}),
+        (folder.result, {**result, "commands": {"train": [5]}}),
+        (folder.result, {name: result[name] for name in result if name != "devices"}),
+    ):
+        path.write_text(json.dumps(content))
+        wanted = "value: high: use a number" if "high" in str(content) else path.name
+        if path != folder.result:
+            cell = made.cells("toy/table1", "--no-significance")["ours", "bleu"]
+            assert cell["ours"] == "" and wanted in cell["state"], content
+        with pytest.raises(UserError, match=wanted):
+            made.hybrid("publish", "toy/table1", "--results", made.folder / "results")
+        assert not (made.folder / "results").exists(), content
+        path.unlink()
+        folder.result.write_text(before)

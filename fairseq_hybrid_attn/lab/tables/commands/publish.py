@@ -18,7 +18,8 @@ from ....errors import UserError
 from ...arguments.outputs import write_text
 from ...files.writing import check_outputs
 from ...planning.commands.workspace_flags import add_workspace
-from ..results_document import write_up
+from ...runs.results import read_result
+from ..results_document import check_facts, write_up
 from ..results_folder import check_can_be_published, publish
 from .table_arguments import add_cells, plans
 
@@ -48,6 +49,8 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--results {args.results} is a file; name a folder")
     chosen = plans(args)
     check_can_be_published(chosen, args.results)  # before the first is written
+    for run in (run for plan in chosen for run in plan.runs if run.folder.result.exists()):
+        check_facts(read_result(run.folder.result), str(run.folder.result))
     for plan in chosen:
         publish(plan, args.results)
         print(f"{plan.table.name} is in {args.results}")

@@ -6,6 +6,7 @@ import triton.language as tl
 from .memory import (
     HEADER,
     INFINITY,
+    NUMBERS,
     OPEN,
     dropped,
     end_of_left,
@@ -35,33 +36,13 @@ def _gather(scores, v, top, total, acc, bits, branch, SCALE, DROPOUT: tl.constex
     return new_top, total, acc
 
 
-@triton.jit(do_not_specialize=("PADDED", "BH", "H", "N", "M", "SEED", "THRESHOLD"))
+@triton.jit(do_not_specialize=NUMBERS)
 def forward_kernel(
-    Q,
-    K,
-    V,
-    PADDING,
-    BOUNDS,
-    OUT,
-    REST,
-    LSE,
-    PADDED,
-    BH,
-    H,
-    N,
-    M,
-    SEED,
-    THRESHOLD,
-    SCALE,
-    L: tl.constexpr,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    SHARED: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    ROUNDED: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    Q, K, V, PADDING, BOUNDS, OUT, REST, LSE,
+    PADDED, BH, H, N, M, SEED, THRESHOLD, SCALE,
+    L: tl.constexpr, DK: tl.constexpr, D: tl.constexpr, SHARED: tl.constexpr, DROPOUT: tl.constexpr,
+    ROUNDED: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """Compute outputs and log-sum-exps of all branches for a block of queries."""
     blocks = tl.cdiv(N, BLOCK_Q)
     start_q = (tl.program_id(0) % blocks) * BLOCK_Q

@@ -6,6 +6,7 @@ import triton.language as tl
 from .memory import (
     HEADER,
     INFINITY,
+    NUMBERS,
     OPEN,
     add_product,
     dropped,
@@ -22,23 +23,11 @@ from .memory import (
 
 @triton.jit(do_not_specialize=("BH", "H", "N"))
 def rows_kernel(
-    OUT,
-    REST,
-    UPSTREAM,
-    BOUNDS,
-    LSE,
-    DELTA,
-    SIDES,
-    BH,
-    H,
-    N,
-    L: tl.constexpr,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    SHARED: tl.constexpr,
-    ROUNDED: tl.constexpr,
+    OUT, REST, UPSTREAM, BOUNDS, LSE, DELTA, SIDES,
+    BH, H, N,
+    L: tl.constexpr, DK: tl.constexpr, D: tl.constexpr, SHARED: tl.constexpr, ROUNDED: tl.constexpr,
     BLOCK_Q: tl.constexpr,
-):
+):  # fmt: skip
     """Compute what the backward pass needs of each row.
 
     For each branch: delta_l = sum of dO_l * O_l.  For each side, over the branches that see it:
@@ -102,34 +91,13 @@ def _row_numbers(LSE, DELTA, entry, bh, BH, row, N):
     return lse, tl.load(DELTA + at, mask=row < N, other=0.0)
 
 
-@triton.jit(do_not_specialize=("PADDED", "BH", "H", "N", "M", "SEED", "THRESHOLD"))
+@triton.jit(do_not_specialize=NUMBERS)
 def query_gradient_kernel(
-    Q,
-    K,
-    V,
-    PADDING,
-    BOUNDS,
-    UPSTREAM,
-    SIDES,
-    LSE,
-    DELTA,
-    DQ,
-    PADDED,
-    BH,
-    H,
-    N,
-    M,
-    SEED,
-    THRESHOLD,
-    SCALE,
-    L: tl.constexpr,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    SHARED: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    Q, K, V, PADDING, BOUNDS, UPSTREAM, SIDES, LSE, DELTA, DQ,
+    PADDED, BH, H, N, M, SEED, THRESHOLD, SCALE,
+    L: tl.constexpr, DK: tl.constexpr, D: tl.constexpr, SHARED: tl.constexpr, DROPOUT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """Compute the gradient of a block of queries."""
     blocks = tl.cdiv(N, BLOCK_Q)
     start_q = (tl.program_id(0) % blocks) * BLOCK_Q
@@ -185,35 +153,13 @@ def query_gradient_kernel(
     store(DQ, dq, 0, start_q, N, bh, BH, DK, D, BLOCK_Q)
 
 
-@triton.jit(do_not_specialize=("PADDED", "BH", "H", "N", "M", "SEED", "THRESHOLD"))
+@triton.jit(do_not_specialize=NUMBERS)
 def key_gradient_kernel(
-    Q,
-    K,
-    V,
-    PADDING,
-    BOUNDS,
-    UPSTREAM,
-    SIDES,
-    LSE,
-    DELTA,
-    DKEY,
-    DVALUE,
-    PADDED,
-    BH,
-    H,
-    N,
-    M,
-    SEED,
-    THRESHOLD,
-    SCALE,
-    L: tl.constexpr,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    SHARED: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    Q, K, V, PADDING, BOUNDS, UPSTREAM, SIDES, LSE, DELTA, DKEY, DVALUE,
+    PADDED, BH, H, N, M, SEED, THRESHOLD, SCALE,
+    L: tl.constexpr, DK: tl.constexpr, D: tl.constexpr, SHARED: tl.constexpr, DROPOUT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """Compute the gradients of a block of keys and of its values."""
     blocks = tl.cdiv(M, BLOCK_K)
     start = (tl.program_id(0) % blocks) * BLOCK_K

@@ -10,6 +10,9 @@ HEADER = tl.constexpr(_HEADER)
 OPEN = tl.constexpr(_OPEN)
 INFINITY = tl.constexpr(float("inf"))
 
+#: Arguments whose values must not make Triton compile a kernel again.
+NUMBERS = ("PADDED", "BH", "H", "N", "M", "SEED", "THRESHOLD")
+
 
 @triton.jit
 def _rows_at(entry, start, rows, bh, BH, DK: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr):
@@ -31,17 +34,9 @@ def load(
 
 @triton.jit
 def store(
-    POINTER,
-    value,
-    entry,
-    start,
-    rows,
-    bh,
-    BH,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK: tl.constexpr,
-):
+    POINTER, value, entry, start, rows, bh, BH,
+    DK: tl.constexpr, D: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
     """Store ``[BLOCK, D]`` where :func:`load` reads it, in the type of the memory."""
     offsets, inside = _rows_at(entry, start, rows, bh, BH, DK, D, BLOCK)
     tl.store(POINTER + offsets, value.to(POINTER.dtype.element_ty), mask=inside)

@@ -3,7 +3,18 @@
 import triton
 import triton.language as tl
 
-from .memory import HEADER, INFINITY, add_product, dropped, kept, load, real_keys, seen, store
+from .memory import (
+    HEADER,
+    INFINITY,
+    NUMBERS,
+    add_product,
+    dropped,
+    kept,
+    load,
+    real_keys,
+    seen,
+    store,
+)
 
 
 @triton.jit
@@ -16,49 +27,13 @@ def _softmax(scores, allowed):
     return weights / tl.where(total > 0, total, 1.0)[:, None]
 
 
-@triton.jit(
-    do_not_specialize=(
-        "mix_l",
-        "mix_b",
-        "mix_h",
-        "mix_n",
-        "PADDED",
-        "BH",
-        "H",
-        "N",
-        "M",
-        "SEED",
-        "THRESHOLD",
-    )
-)
+@triton.jit(do_not_specialize=("mix_l", "mix_b", "mix_h", "mix_n", *NUMBERS))
 def whole_forward_kernel(
-    Q,
-    K,
-    V,
-    PADDING,
-    BOUNDS,
-    MIX,
-    OUT,
-    mix_l,
-    mix_b,
-    mix_h,
-    mix_n,
-    PADDED,
-    BH,
-    H,
-    N,
-    M,
-    SEED,
-    THRESHOLD,
-    SCALE,
-    L: tl.constexpr,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    MIXED: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    Q, K, V, PADDING, BOUNDS, MIX, OUT,
+    mix_l, mix_b, mix_h, mix_n, PADDED, BH, H, N, M, SEED, THRESHOLD, SCALE,
+    L: tl.constexpr, DK: tl.constexpr, D: tl.constexpr, MIXED: tl.constexpr, DROPOUT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """Compute the outputs of all branches, or with ``MIXED`` their weighted sum."""
     bh = tl.program_id(0).to(tl.int64)
     b, h = bh // H, bh % H
@@ -86,53 +61,13 @@ def whole_forward_kernel(
         store(OUT, out, 0, 0, N, bh, BH, DK, D, BLOCK_Q)
 
 
-@triton.jit(
-    do_not_specialize=(
-        "mix_l",
-        "mix_b",
-        "mix_h",
-        "mix_n",
-        "PADDED",
-        "BH",
-        "H",
-        "N",
-        "M",
-        "SEED",
-        "THRESHOLD",
-    )
-)
+@triton.jit(do_not_specialize=("mix_l", "mix_b", "mix_h", "mix_n", *NUMBERS))
 def whole_backward_kernel(
-    Q,
-    K,
-    V,
-    PADDING,
-    BOUNDS,
-    MIX,
-    UPSTREAM,
-    DQ,
-    DKEY,
-    DVALUE,
-    DMIX,
-    mix_l,
-    mix_b,
-    mix_h,
-    mix_n,
-    PADDED,
-    BH,
-    H,
-    N,
-    M,
-    SEED,
-    THRESHOLD,
-    SCALE,
-    L: tl.constexpr,
-    DK: tl.constexpr,
-    D: tl.constexpr,
-    MIXED: tl.constexpr,
-    DROPOUT: tl.constexpr,
-    BLOCK_Q: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-):
+    Q, K, V, PADDING, BOUNDS, MIX, UPSTREAM, DQ, DKEY, DVALUE, DMIX,
+    mix_l, mix_b, mix_h, mix_n, PADDED, BH, H, N, M, SEED, THRESHOLD, SCALE,
+    L: tl.constexpr, DK: tl.constexpr, D: tl.constexpr, MIXED: tl.constexpr, DROPOUT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
     """Compute all gradients; the weights are computed again, so nothing but q, k, v is kept."""
     bh = tl.program_id(0).to(tl.int64)
     b, h = bh // H, bh % H

@@ -117,7 +117,10 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         found = asdict(measure(KeptResults(plan, results)))
         _put(content["numbers"], _by_name(found, plan.table))
         numbers = rebuilt(TableNumbers, found)
-        others = [run.name for run in plan.runs if result_name(run) not in results]
+        # Not of plan.runs, which need the text.
+        cells = [cell for cell in plan.cells if cell.trainable and not cell.row.cited]
+        runs = [plan.workspace.run(cell, seed) for seed in plan.seeds for cell in cells]
+        others = [run.name for run in runs if result_name(run) not in results]
         unfinished = {name: content["begun"].get(name, State.NOT_BEGUN.value) for name in others}
         return KeptTable(numbers, command_of(plan), results, unfinished, content["figure"])
     except UserError as error:

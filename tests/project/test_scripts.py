@@ -63,6 +63,7 @@ def test_a_gpu_is_checked_in_the_active_environment(tmp_path):
     assert done.stderr.splitlines()[-1] == "--output nowhere: there is no such folder"
 
 
+@pytest.mark.slow
 def test_the_check_of_a_gpu_ends_at_ctrl_c(tmp_path):
     """Also if another script runs it, which a terminal's processes tell by their group."""
     python = tmp_path / "bin/python"

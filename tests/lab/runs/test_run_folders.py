@@ -106,7 +106,7 @@ def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     victim = tmp_path / "victim"
     (victim / "a").mkdir(parents=True)
     (victim / "a/b").write_text("precious")
-    odd = replace(run.cell.column, name="/".join([".."] * 9 + [*victim.parts[1:-1]]), run="x")
+    odd = replace(run.cell.column, name="/".join([".."] * 30 + [*victim.parts[1:-1]]), run="x")
     cell = replace(run.cell, column=replace(odd, run=odd.name))
     strange = Run(run.workspace, cell, 1)
     assert strange.folder.path.parent.resolve() == tmp_path

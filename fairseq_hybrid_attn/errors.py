@@ -19,6 +19,10 @@ class UserError(ValueError, SystemExit):
         self.code = message
 
 
+#: Ends a message about a word that a folder of the user may register.
+IF_REGISTERED = "; if a folder of yours registers it, give --user-dir FOLDER"
+
+
 class Faults:
     """Collect everything that is wrong with a configuration, to report it all at once."""
 

@@ -20,7 +20,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from .errors import Faults, UserError
+from .errors import IF_REGISTERED, Faults, UserError
 
 
 class Pattern(ABC):
@@ -214,7 +214,6 @@ def parse_patterns(
     vocabulary: Vocabulary,
     faults: Faults,
     *,
-    hint: str = "",
     decoder: bool = False,
 ) -> tuple[Pattern, ...]:
     """Read a comma list of a paper's words, for instance ``"global,fw,bw,l5"``.
@@ -222,7 +221,6 @@ def parse_patterns(
     Args:
         flag: the flag that the list comes from, for messages.
         faults: receives a message for every wrong word.
-        hint: added to the message about an unknown word.
         decoder: refuse words whose pattern sees a later key.
 
     Returns:
@@ -248,9 +246,9 @@ def parse_patterns(
                 continue
         else:
             number_hint = " (K a whole number)" if "K" in choices else ""
-            faults.add(
-                flag, value, f"{word!r} is not a pattern here; use {choices}{number_hint}{hint}"
-            )
+            hint = "; a decoder must not see the future" if decoder else ""
+            use = f"use {choices}{number_hint}{hint}{IF_REGISTERED}"
+            faults.add(flag, value, f"{word!r} is not a pattern here; {use}")
             continue
         if not isinstance(pattern, Pattern) or type(pattern).__hash__ is None:
             kind = type(pattern).__name__

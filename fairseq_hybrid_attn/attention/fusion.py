@@ -6,6 +6,7 @@ To add a fusion, subclass :class:`Fusion`, say what its gates are, and give it a
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -294,3 +295,29 @@ def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> Non
 def fusions_for(own: Fusions) -> Fusions:
     """Return a paper's own fusions together with those that are registered."""
     return {**own, **_REGISTERED}
+
+
+def mixes_positions(fusion: Fusion, embed_dim: int) -> bool:
+    """Whether a fusion of others depends on other positions, tried out on made-up numbers."""
+    if type(fusion).__module__ == __name__ or any(p.is_meta for p in fusion.parameters()):
+        return False
+    random, n = torch.Generator().manual_seed(1), 4
+
+    def results(*inputs: Tensor) -> Tensor:
+        """``[n, ...]``: the output and, if known before attention, the shares."""
+        fused, shares = fusion(*inputs)[0], fusion.mixture(*inputs[1:])
+        if shares is None:
+            return fused.flatten(1)
+        shares = shares.expand(-1, -1, -1, len(fused), -1).movedim(3, 0)
+        return torch.cat([fused.flatten(1), shares.flatten(1)], dim=1)
+
+    with torch.no_grad(), torch.device("cpu"):
+        fusion = copy.deepcopy(fusion).cpu().float().eval()
+        for parameter in fusion.parameters():  # a gate may begin at 0
+            parameter += torch.randn(parameter.shape, generator=random) / 10
+        made_up = torch.randn(fusion.num_branches + 2, n, 1, embed_dim, generator=random)
+        whole, *alone = [
+            results(numbers[2:], numbers[0], numbers[1])
+            for numbers in (made_up, *made_up.split(1, dim=1))
+        ]
+    return not torch.allclose(torch.cat(alone), whole, rtol=1e-3, atol=1e-3, equal_nan=True)

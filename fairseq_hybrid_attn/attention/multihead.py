@@ -13,7 +13,7 @@ from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
 from ..patterns import PAST, causal, nearest_later_key
-from .fusion import just_its_weights
+from .fusion import just_its_weights, mixes_positions
 from .paths import compute
 from .plan import AttentionPlan
 from .problem import AttentionProblem, Branch
@@ -93,15 +93,14 @@ class PatternedSelfAttention(MultiheadAttention):
         return {**self.__dict__, "listeners": []}
 
     def sees_future(self) -> str | None:
-        """Say what lets a position see a later one without a causal mask; None: nothing does.
-
-        The fusion is not looked into; it works at each position by itself.
-        """
+        """Say what lets a position see a later one without a causal mask; None: nothing does."""
         for number, branch in enumerate(self.branches, 1):
             for head, pattern in enumerate(branch, 1):
                 if ahead := nearest_later_key(pattern):
                     where = f"branch {number}" + (f", head {head}" if len(branch) > 1 else "")
                     return f"{where}: {pattern} sees {ahead} ahead of a position"
+        if mixes_positions(self.fusion, self.embed_dim):
+            return f"its fusion, {type(self.fusion).__name__}, looks at other positions"
         return None if self.bias is None else "its bias is computed from the whole sentence"
 
     def forward(

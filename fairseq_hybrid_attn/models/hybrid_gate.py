@@ -19,7 +19,7 @@ from functools import partial
 
 from ..attention import AttentionPlan
 from ..attention.fusion import HYBRID_GATE_FUSIONS, HiddenGate, QueryGate, fusions_for
-from ..errors import Faults
+from ..errors import IF_REGISTERED, Faults
 from ..patterns import GLOBAL, local, words_for
 from .layers import parse_layers
 from .transformer import (
@@ -69,7 +69,8 @@ class HybridGate(PatternedTransformer):
             faults.add("--local-window", cfg.local_window, "use 1 or more")
         fusions = {"local": None, **hybrid_fusions()}
         if cfg.hybrid_fusion not in fusions:
-            faults.add("--hybrid-fusion", cfg.hybrid_fusion, f"use one of {', '.join(fusions)}")
+            use = f"use one of {', '.join(fusions)}{IF_REGISTERED}"
+            faults.add("--hybrid-fusion", cfg.hybrid_fusion, use)
         if cfg.gate_input not in GATES:
             faults.add("--gate-input", cfg.gate_input, f"use one of {', '.join(GATES)}")
         hybrid_layers = parse_layers(

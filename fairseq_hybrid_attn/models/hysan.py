@@ -24,7 +24,7 @@ from functools import partial
 
 from ..attention import AttentionPlan
 from ..attention.fusion import HYSAN_FUSIONS, GatedSum, Sum, fusions_for
-from ..errors import Faults
+from ..errors import IF_REGISTERED, Faults
 from ..patterns import HYSAN_DECODER, HYSAN_ENCODER, Vocabulary, parse_patterns, words_for
 from .transformer import (
     PatternedTransformer,
@@ -89,14 +89,7 @@ class HySAN(PatternedTransformer):
 def branch_plans(cfg, side: str, fusion, faults: Faults) -> tuple[AttentionPlan, ...]:
     """Plan the branches of ``--encoder-branches`` or ``--decoder-branches`` for every layer."""
     flag, value, decoder = f"--{side}-branches", getattr(cfg, f"{side}_branches"), side == "decoder"
-    patterns = parse_patterns(
-        flag,
-        value,
-        branch_words(side),
-        faults,
-        hint="; a decoder must not see the future" if decoder else "",
-        decoder=decoder,
-    )
+    patterns = parse_patterns(flag, value, branch_words(side), faults, decoder=decoder)
     if len(set(patterns)) < len(patterns):
         faults.add(flag, value, "name each branch once")
     return (AttentionPlan.of_branches(patterns, fusion),) * getattr(cfg, side).layers
@@ -106,7 +99,8 @@ def read_fusion(cfg, faults: Faults, sides: tuple[str, ...]):
     """Return the fusion of ``--branch-fusion`` for models with these sides."""
     fusions = branch_fusions()
     if cfg.branch_fusion not in fusions:
-        faults.add("--branch-fusion", cfg.branch_fusion, f"use one of {', '.join(fusions)}")
+        use = f"use one of {', '.join(fusions)}{IF_REGISTERED}"
+        faults.add("--branch-fusion", cfg.branch_fusion, use)
         return Sum
     fusion = fusions[cfg.branch_fusion]
     if fusion is not GatedSum:

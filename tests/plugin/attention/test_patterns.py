@@ -45,7 +45,7 @@ def test_a_rule_that_gives_no_bool_for_each_offset_is_refused(returned):
 
 def parsed(value, vocabulary):
     faults = Faults("test")
-    patterns = parse_patterns("--flag", value, vocabulary, faults, hint="; see the paper")
+    patterns = parse_patterns("--flag", value, vocabulary, faults)
     faults.raise_if_any()
     return patterns
 
@@ -68,7 +68,7 @@ def test_wrong_words_are_named():
         ("", "empty", "global, fw, bw, lK"),
         (" ", "empty"),
         ("global,,fw", "''"),
-        ("global,sideways", "'sideways'", "K a whole number", "see the paper"),
+        ("global,sideways", "'sideways'", "K a whole number", "--user-dir FOLDER"),
         ("l0", "width 0"),
         ("l", "'l'"),
         ("lK", "'lK'"),

@@ -18,8 +18,8 @@ from models import (
 from torch import nn
 
 from fairseq_hybrid_attn import patterns
-from fairseq_hybrid_attn.attention import AttentionPlan
-from fairseq_hybrid_attn.attention.fusion import Sum
+from fairseq_hybrid_attn.attention import AttentionPlan, fusion
+from fairseq_hybrid_attn.attention.fusion import Fusion, GatedSum, Sum
 from fairseq_hybrid_attn.attention.gaussian import GaussianBias
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.models import MMA, HySAN
@@ -143,6 +143,54 @@ def test_a_bias_of_whole_sentences_is_refused_for_decoders(monkeypatch):
     monkeypatch.setattr(HySAN, "plan", lambda cfg, faults: Plans(decoder=(plan,) * 2))
     with pytest.raises(UserError, match="decoder layer 1, its bias"):
         build_tiny("hysan-gated")
+
+
+class MeanGate(Fusion):
+    """A user's fusion: a gate, 0.5 at first, which may look at the mean over all positions."""
+
+    at_mean: tuple[str, ...] = ()
+
+    def __init__(self, embed_dim, num_heads, num_branches):
+        super().__init__(embed_dim, num_heads, num_branches)
+        self.gate = nn.Linear(embed_dim, num_branches, bias=False)
+        nn.init.zeros_(self.gate.weight)
+        self.dropout = nn.Dropout(0.5)
+
+    def shares(self, hidden, user):
+        hidden = hidden.mean(0, keepdim=True) if user in self.at_mean else hidden
+        return self.dropout(self.gate(hidden)).sigmoid().movedim(-1, 0).unsqueeze(-1)
+
+    def forward(self, branches, hidden, queries):
+        return (self.shares(hidden, "forward") * branches).sum(0), None
+
+    def mixture(self, hidden, queries):
+        return self.shares(hidden, "mixture").transpose(1, 2).unsqueeze(2)
+
+
+class Running(GatedSum):
+    """Sees the past only, but there is none when translating step by step."""
+
+    def forward(self, branches, hidden, queries):
+        return super().forward(branches.cumsum(1), hidden, queries)
+
+
+def test_a_fusion_that_mixes_positions_is_refused_for_decoders(monkeypatch):
+    wrong = [type("MeanGate", (MeanGate,), {"at_mean": (way,)}) for way in ("forward", "mixture")]
+    monkeypatch.setattr(
+        fusion, "_REGISTERED", {"own": MeanGate, "past": partial(Running, squeeze_ratio=4)}
+    )
+    own, random = MeanGate(8, 2, 3), torch.get_rng_state()
+    assert not fusion.mixes_positions(own, 8) and not own.gate.weight.any() and own.training
+    assert torch.get_rng_state().equal(random)
+    for make, name in ((build_tiny, "hysan-gated"), (build_language_model, LANGUAGE_MODELS[0])):
+        assert make(name, branch_fusion="own")
+        assert "fusion, Running, looks at other" in refusal(make, name, branch_fusion="past")
+        for kind in wrong:
+            monkeypatch.setitem(fusion._REGISTERED, "wrong", kind)
+            message = refusal(make, name, branch_fusion="wrong")
+            assert "decoder layer 1, its fusion, MeanGate, looks at other positions" in message
+    # An encoder may do so.
+    assert build_tiny("gate-hidden", hybrid_fusion="wrong")
 
 
 def test_layers_that_need_the_causal_mask_get_it():

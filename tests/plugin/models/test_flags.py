@@ -132,4 +132,5 @@ def test_registered_words_are_known_to_every_model_and_its_help(monkeypatch):
         MODEL_REGISTRY[arch].add_args(parser)
         assert word in parser.format_help()
         flag = next(iter(settings))
-        assert word in refusal(arch, **{**settings, flag: "unknown"})
+        message = refusal(arch, **{**settings, flag: "unknown"})
+        assert word in message and "registers it, give --user-dir FOLDER" in message

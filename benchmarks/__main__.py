@@ -7,18 +7,12 @@ import json
 import os
 import sys
 import time
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from fairseq_hybrid_attn.attention.paths import PATHS
-from fairseq_hybrid_attn.lab.engine import provenance
 
 from . import launches, operator, systems, tables
-from .common import CHOSEN, DTYPES, Settings, machine, prepare, versions
-
-#: The layout of result files; raised when it changes.
-FORMAT = 1
+from .common import CHOSEN, DTYPES, Settings, heading, prepare
 
 BENCHMARKS = {
     "operator": operator.run,
@@ -44,12 +38,7 @@ def main() -> None:
         raise SystemExit("--dtype fp16 is for --device cuda, or to count launches")
     prepare(settings)
     document = {
-        "format": FORMAT,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
-        "machine": machine(settings),
-        "versions": versions(),
-        "code": provenance.code(),
+        **heading(settings),
         "load_average": [round(os.getloadavg()[0], 2)],
         "results": [],
     }

@@ -13,8 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,15 +22,13 @@ from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_l
 from fairseq_hybrid_attn.attention import paths
 from fairseq_hybrid_attn.attention.problem import AttentionProblem
 from fairseq_hybrid_attn.attention.reference import reference
-from fairseq_hybrid_attn.lab.engine import provenance
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
 
 from . import launches, systems, tables
-from .common import CHOSEN, DTYPES, Settings, forced, machine, versions
+from .common import CHOSEN, DTYPES, Settings, forced, heading
 
-FORMAT = 1
 SECONDS = 8 * 60
 
 #: The largest error that passes, as a share of the largest number of a tensor.
@@ -96,12 +93,7 @@ def check(settings: Settings, seconds: int) -> dict:
     torch.set_num_threads(settings.threads)
     begin = time.monotonic()
     document = {
-        "format": FORMAT,
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": asdict(settings),
-        "machine": machine(settings),
-        "versions": versions(),
-        "code": provenance.code(),
+        **heading(settings),
         "accuracy": [],
         "results": [],
         "faults": [],

@@ -9,13 +9,17 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
 from fairseq_hybrid_attn.attention import paths
 from fairseq_hybrid_attn.lab.engine import provenance
+
+#: The layout of result files; raised when it changes.
+FORMAT = 1
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
@@ -68,6 +72,18 @@ def prepare(settings: Settings) -> None:
         raise SystemExit("--clock cpu is for one thread of a CPU")
     torch.set_num_threads(settings.threads)
     torch.manual_seed(0)
+
+
+def heading(settings: Settings) -> dict:
+    """Return what every result file begins with."""
+    return {
+        "format": FORMAT,
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "settings": asdict(settings),
+        "machine": machine(settings),
+        "versions": versions(),
+        "code": provenance.code(),
+    }
 
 
 def machine(settings: Settings) -> dict:

@@ -31,6 +31,7 @@ from torch import nn
 
 from ..attention import AttentionPlan, PatternedSelfAttention
 from ..attention.dropout import use_fast_dropout
+from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
 from ..patterns import Vocabulary, words_for
 from .config import PatternedTransformerConfig, nested_config, with_defaults
@@ -154,6 +155,24 @@ class PatternedTransformer(PlannedModel, TransformerModelBase):
         decoder = cls.decoder_type(cfg)
         cfg = _without_positions(cfg) if cfg.no_decoder_positions else cfg
         return decoder(cfg, tgt_dict, embed_tokens, no_encoder_attn=cfg.no_cross_attention)
+
+    def prepare_for_inference_(self, cfg):
+        """Honour ``--cpu --bf16``, which fairseq ignores: multiply matrices in bfloat16.
+
+        Softmax, log-probabilities and the beam's scores stay in single precision.
+
+        Raises:
+            UserError: if this CPU is not made for it.
+        """
+        super().prepare_for_inference_(cfg)
+        if cfg.common.cpu and cfg.common.bf16:
+            if not has_bfloat16():
+                raise UserError(
+                    "--cpu --bf16: this CPU has no bfloat16 instructions (AVX512-BF16 or AMX); "
+                    "omit --bf16"
+                )
+            for side in (self.encoder, self.decoder):
+                side.forward = torch.autocast("cpu", torch.bfloat16)(side.forward)
 
 
 class PatternedEncoder(TransformerEncoderBase):

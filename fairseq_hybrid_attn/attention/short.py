@@ -1,5 +1,7 @@
 """All branches in one tensor, for sentences of ordinary length (path ``short``).
 
+At 250 tokens, ``regions`` takes only 4 % off a training step by this path; at 512, 30 %.
+
 The branches share their scores, and so their softmax.  With P the weights of an attention
 without patterns, and M_l the mask of a branch, 0 and 1, the branch has the weights
 

@@ -43,6 +43,16 @@ class Layer:
         """The word for each branch; ``mixed heads`` if its heads differ."""
         return tuple(branch[0] if len(set(branch)) == 1 else "mixed heads" for branch in self.heads)
 
+    def gates(self, seen: Seen) -> dict[int, Tensor]:
+        """The gates of each branch that has some, by its number: ``[h, n]``, or ``[1, n]``."""
+        if self.gate is None:
+            return {}
+        values = seen.gates if self.gate.branch is None else seen.gates[None]
+        if not self.gate.of_heads:
+            values = values.mean(-1, keepdim=True)
+        branches = range(len(values)) if self.gate.branch is None else [self.gate.branch]
+        return dict(zip(branches, values.mT, strict=True))
+
     def allowed(self, queries: int, keys: int) -> Tensor:
         """Which keys each head may attend to, bool ``[l, h, n, m]``."""
         masks = {

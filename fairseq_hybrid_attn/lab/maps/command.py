@@ -13,15 +13,16 @@ it has.
 
 --page writes one HTML file that needs no network: choose sentence, encoder, decoder or
 cross-attention, layer, branch and head; words or subwords; one map or two side by side, of one
-model or two.  Point at a cell to see its two tokens and the weight.
+model or two.  Point at a cell to see its two tokens and the weight.  Bars above the map show the
+gates of its rows, if the branch has gates.
 
 --figures writes PNG and PDF files into a folder, for each sentence, kind of attention and model: a
 row for each layer and a column for each head (MMA Fig. 3) or, where layers have several branches,
 for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: a row
 for each model and a column for each branch of the encoder layer --layer (HySAN Fig. 5).
 
---json and --csv write the weights.  Words are merged from subwords: attention is summed over the
-pieces of a key word and averaged over those of a query word.
+--json and --csv write the weights and the gates.  Words are merged from subwords: attention is
+summed over the pieces of a key word and, like gates, averaged over those of a query word.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ def figures_of(
 #: Headings of the CSV.
 COLUMNS = (
     *("model", "sentence", "kind", "layer", "branch", "head", "pattern"),
-    *("query", "key", "query_token", "key_token", "weight"),
+    *("query", "key", "query_token", "key_token", "weight", "gate"),
 )
 
 

@@ -28,7 +28,8 @@ class Map:
     """The attention of one kind in a sentence, from n queries to m keys, the lowest layer first.
 
     ``weights`` are ``[branches, heads, n, m]`` of each layer; ``allowed``, of the same shapes, is
-    whether the pattern lets the query see the key.
+    whether the pattern lets the query see the key.  ``gates`` are those of each layer's branches
+    that have some, by the branch's number from 0: ``[heads, n]``, or ``[1, n]`` for all heads.
     """
 
     kind: str
@@ -37,6 +38,7 @@ class Map:
     layers: list[Layer]
     weights: list[np.ndarray]
     allowed: list[np.ndarray]
+    gates: list[dict[int, np.ndarray]]
 
     def merged(self, queries: Words, keys: Words, names: tuple[list[str], list[str]]) -> Map:
         """The map between groups of its tokens, called ``names``."""
@@ -50,6 +52,10 @@ class Map:
                 word_attention(allowed.astype(np.float32), keys, queries) > 0
                 for allowed in self.allowed
             ],
+            gates=[
+                {b: word_attention(of[..., None], [[0]], queries)[..., 0] for b, of in one.items()}
+                for one in self.gates
+            ],
         )
 
     def as_dict(self) -> dict:
@@ -62,20 +68,37 @@ class Map:
                     "branches": layer.branches,
                     "heads": layer.heads,
                     "weights": weights.astype(float).round(6).tolist(),
+                    **self.gates_of(place),
                 }
-                for layer, weights in zip(self.layers, self.weights, strict=True)
+                for place, (layer, weights) in enumerate(
+                    zip(self.layers, self.weights, strict=True)
+                )
             ],
         }
 
+    def gates_of(self, place: int) -> dict:
+        """The gates of a layer (from 0) for JSON: what they are, and those of each branch."""
+        layer, gates = self.layers[place], self.gates[place]
+        if layer.gate is None:
+            return {}
+        of_branches = [
+            gates[b].astype(float).round(6).tolist() if b in gates else None
+            for b in range(len(layer.heads))
+        ]
+        return {"gate": f"{layer.gate.name}: {layer.gate.meaning}", "gates": of_branches}
+
     def allowed_weights(self) -> Iterator[tuple]:
         """Every weight that the patterns allow, as rows of CSV."""
-        for layer, weights, allowed in zip(self.layers, self.weights, self.allowed, strict=True):
+        of_layers = zip(self.layers, self.weights, self.allowed, self.gates, strict=True)
+        for layer, weights, allowed, gates in of_layers:
             for branch, head, i, j in zip(*allowed.nonzero(), strict=True):
+                gate = gates.get(branch)
                 yield (
                     *(self.kind, layer.number, layer.branches[branch]),
                     *(head + 1, layer.heads[branch][head]),
                     *(i + 1, j + 1, self.queries[i], self.keys[j]),
                     f"{weights[branch, head, i, j]:.6f}",
+                    "" if gate is None else f"{gate[head % len(gate), i]:.6f}",
                 )
 
 
@@ -147,6 +170,10 @@ def sentence_maps(
             layers=layers,
             weights=[one.weights.numpy() for one in seen],
             allowed=[layer.allowed(len(queries), len(keys)).numpy() for layer in layers],
+            gates=[
+                {branch: of.numpy() for branch, of in layer.gates(one).items()}
+                for layer, one in zip(layers, seen, strict=True)
+            ],
         )
         shape = pieces.weights[0].shape[-2:]
         if shape != (len(queries), len(keys)):

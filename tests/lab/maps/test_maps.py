@@ -15,6 +15,7 @@ from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.attention.fusion import GatedSum, QueryGate
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.inference.attentions import (
@@ -90,6 +91,54 @@ def by_hand(weights, allowed=None, queries=None, keys=None):
     return sentence_maps(attentions, 0, seen, tokens, ["t"], "none")
 
 
+def gate_weights(fusion, inputs):
+    """The gates of a layer ``[branches, heads or 1, n]`` by the formulas of the papers."""
+    branches, hidden, queries = (value[..., 0, :] for value in inputs)
+    if isinstance(fusion, GatedSum):
+        squeezed = (branches @ fusion.squeeze.weight.T).clamp(min=0)
+        return torch.sigmoid(squeezed @ fusion.expand.weight.T).mean(-1)[:, None]
+    looked_at = queries if isinstance(fusion, QueryGate) else hidden
+    return torch.sigmoid(looked_at @ fusion.gate.weight.T).T[None]
+
+
+@pytest.mark.parametrize("name", ["hysan-gated", "gate-hidden", "gate-query"])
+def test_gates_of_a_map(name):
+    """On the page and as data: of each row, averaged over the pieces of a word."""
+    attentions, _, pieces = a_sentence(name)
+    fusions, taken = {}, {}
+    for kind, modules in attentions.modules.items():
+        for place, module in enumerate(modules):
+            fusion = getattr(module, "fusion", None)
+            if fusion is not None and fusion.gate_kind:
+                fusions[kind, place] = fusion
+                fusion.register_forward_hook(
+                    lambda _, inputs, __, at=(kind, place): taken.update({at: inputs})
+                )
+    (seen,) = attentions.observe(sample([[4, 5, 6, 7, 8, 2]], [[6, 5, 9, 2]]))
+    maps = sentence_maps(attentions, 0, seen, *pieces, "subword-nmt")
+    (shown,) = page.page_data([ModelMaps("m", "", [maps])])["models"][0]["sentences"]
+    words = {ENCODER: [[0, 1], [2], [3, 4], [5]], DECODER: [[0], [1], [2, 3]]}
+    assert fusions
+    for (kind, place), fusion in fusions.items():
+        with torch.no_grad():
+            expected_gates = gate_weights(fusion, taken[kind, place])
+        for unit, groups in (("words", words[kind]), ("subwords", None)):
+            layer = shown[unit][kind]["layers"][place]
+            assert layer["gate"].startswith(fusion.gate_kind.name)
+            of_rows = [gates for gates in layer["gates"] if gates is not None]
+            assert len(of_rows) == len(layer["branches"]) - (name != "hysan-gated")
+            wanted = expected_gates
+            if groups:
+                wanted = torch.stack([wanted[..., rows].mean(-1) for rows in groups], -1)
+            np.testing.assert_allclose(of_rows, wanted, atol=2e-6)
+            json_layer = maps.units[unit][kind].as_dict()["layers"][place]
+            assert json_layer["gates"] == layer["gates"]
+            of_csv = (place + 1, layer["branches"][-1], 2, 1)
+            rows = maps.units[unit][kind].allowed_weights()
+            (one,) = {row[-1] for row in rows if (*row[1:4], row[5]) == of_csv}
+            assert float(one) == pytest.approx(wanted[-1, 1 % len(wanted[-1]), 0].item(), abs=2e-6)
+
+
 def test_numbers_are_packed_to_five_digits():
     weights = np.random.default_rng(0).random((2, 3, 4, 5))
     allowed = weights > 0.2
@@ -147,6 +196,13 @@ def test_page_in_a_browser(in_data, look, browser):
     weights = first["layers"][1]["weights"][1][2]
     close(shown.plot(), weights)
     assert shown.plot()["z"][0][1] is None  # fw: no key after the query
+    (gates,) = first["layers"][1]["gates"][1]
+    of_rows = shown.page.locator(".maps-gates").first
+    assert f"squeeze: mean over the numbers of a branch's output): mean {np.mean(gates):.4f}" in (
+        of_rows.text_content()
+    )
+    bars = of_rows.locator("meter").evaluate_all("(bars) => bars.map((bar) => bar.value)")
+    assert bars == pytest.approx(gates)
     assert shown.hover(1, 0) == f"Haus → Das{weights[1][0]:.4f}"
     assert shown.hover(0, 2) == "Das → </s>not allowed"
 
@@ -173,6 +229,7 @@ def test_page_in_a_browser(in_data, look, browser):
     shown.choose("head-0", "2 (local)")
     mma = subwords["models"][2]["sentences"][2]["maps"]["encoder"]
     close(shown.plot(), mma["layers"][1]["weights"][0][1])
+    assert of_rows.text_content() == ""
 
     shown.choose("model-0", "lstm")
     plot = shown.page.locator(".maps-plot").first

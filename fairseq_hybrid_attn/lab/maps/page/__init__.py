@@ -95,8 +95,13 @@ def _map_data(one: Map) -> dict:
         "queries": one.queries,
         "keys": one.keys,
         "layers": [
-            {"number": layer.number, "branches": layer.branches, "heads": layer.heads}
-            for layer in one.layers
+            {
+                "number": layer.number,
+                "branches": layer.branches,
+                "heads": layer.heads,
+                **one.gates_of(place),
+            }
+            for place, layer in enumerate(one.layers)
         ],
         "weights": base64.b64encode(b"".join(numbers)).decode(),
     }

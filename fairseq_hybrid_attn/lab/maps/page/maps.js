@@ -85,12 +85,14 @@
     }
     const description = document.createElement("p");
     description.className = "maps-description";
+    const gates = document.createElement("p");
+    gates.className = "maps-gates";
     const plot = document.createElement("div");
     plot.className = "maps-plot";
-    element.append(choices, description, plot);
+    element.append(choices, description, gates, plot);
     section.querySelector(".maps-panels").append(element);
     fill(selects.model, data.models.map((model, n) => [n, model.name]), String(number));
-    return { element, selects, description, plot };
+    return { element, selects, description, gates, plot };
   }
 
   // Updates the choices of a panel; returns what it shows, or null if its model has no such map.
@@ -101,6 +103,7 @@
     for (const name of ["layer", "branch", "head"]) {
       panel.selects[name].closest("label").hidden = !map;
     }
+    panel.gates.replaceChildren();
     if (!map) return null;
     const { layer, branch, head } = panel.selects;
     fill(layer, map.layers.map((l, n) => [n, l.number]));
@@ -113,7 +116,30 @@
       [MEAN, `mean of ${words.length}`],
       ...words.map((word, n) => [n, mixed ? `${n + 1} (${word})` : n + 1]),
     ]);
+    showGates(panel.gates, map, map.layers[layer.value], branch.value, head.value);
     return { map, rows: matrix(map, Number(layer.value), Number(branch.value), head.value) };
+  }
+
+  // A bar for each row of the map: the gate of the branch, of the head if each has its own.
+  function showGates(element, map, { gate, gates }, branch, head) {
+    const of = gates?.[branch];
+    if (!of) return;
+    const mean = (values) => values.reduce((total, value) => total + value, 0) / values.length;
+    const shown = map.queries.map((_, row) =>
+      of.length > 1 && head !== MEAN ? of[head][row] : mean(of.map((values) => values[row])),
+    );
+    element.append(`Gate (${gate}): mean ${mean(shown).toFixed(4)} `);
+    const all = gates.flat(2);
+    shown.forEach((value, row) => {
+      const label = document.createElement("span");
+      const bar = document.createElement("meter");
+      bar.min = Math.min(0, ...all);
+      bar.max = Math.max(1, ...all);
+      bar.value = value;
+      label.title = value.toFixed(4);
+      label.append(short(map.queries[row]), bar);
+      element.append(label);
+    });
   }
 
   function colours() {

@@ -82,9 +82,9 @@ def _comes_from_you(run: Run) -> str:
         return f" from {run.workspace.own.folder}, {run.recipe.source}-{run.recipe.target}"
     if run.recipe.lacks_text:
         return "; from your own text: name its folder with --data"
-    if run.recipe.licence:
-        return "; licensed, you supply its files (the message says which)"
     files = [archive.file for archive in run.recipe.archives if not archive.urls]
+    if run.recipe.licence and (files or not run.recipe.archives):
+        return "; licensed, you supply its files (the message says which)"
     return f"; you supply {', '.join(files)}" if files else ""
 
 

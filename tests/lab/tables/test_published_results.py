@@ -39,7 +39,7 @@ def test_numbers_are_those_of_the_runs():
                     scores = points.get(line.at, result)["scores"]
                     assert value == scores[ours.score]["value"], name
                     compared += 1
-    assert compared > 200
+    assert compared > 20
 
 
 def test_a_table_of_the_earlier_form_is_shown_with_its_numbers(tmp_path):

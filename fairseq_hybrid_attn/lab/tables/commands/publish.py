@@ -5,7 +5,7 @@ p-values), and the figure if the table can be drawn.  Texts, checkpoints and loc
 out.  Tables that were published earlier stay in the document.  Nothing is run; a table
 without results is shown as not run.
 
-  fairseq-hybrid publish evidence/positions evidence/curves --seeds 2 --data my-text/
+  fairseq-hybrid publish evidence/positions evidence/curves --seeds 2
 """
 
 from __future__ import annotations

@@ -1,15 +1,161 @@
-"""Every system that the papers' tables train, built through fairseq's own command-line parser."""
+"""Every row of the papers' tables, read and built through fairseq's own command-line parser.
 
+What the papers say is written down here a second time, from the papers.
+"""
+
+from functools import cache
 from itertools import groupby
 
 import yaml
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.lstm import LSTMModel
 from fairseq.models.transformer import TransformerModel
 from models import parameters
-from rows import RUNS, build, build_cell
+from rows import CELLS, FULL, RUNS, build, build_cell, flags, parsed
 
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
+
+#: What the papers say about their systems, by table, row or column; the most specific name counts.
+#: One number stands for encoder and decoder.  The peak of the learning rate is given as the
+#: factor before width^-0.5 * min(step^-0.5, step * warmup^-1.5).
+PAPERS = yaml.safe_load("""
+Vaswani et al. 2017, which all follow: &vaswani
+  {layers: 6, width: 512, ffn: 2048, heads: 8, pre-norm: false,
+  dropout: [0.1, 0, 0],  # of residual connections, attention weights, activations
+  betas: [0.9, 0.98], eps: 1.0e-9, weight decay: 0, clipping: 0,
+  schedule: inverse_sqrt, warm-up: 4000, peak: 1,
+  loss: [fused_label_smoothed_cross_entropy, 0.1], epochs: 0}
+
+all of HySAN: &hysan {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
+  tied: all, updates: 100000, evaluated: [update, 1000, 5]}
+hysan: &small {<<: *hysan, layers: 2, width: 256, ffn: 1024, heads: 4, tokens: 4096,
+  corpus: iwslt14.de-en.hysan, score: tokenised_bleu}
+hysan/pre_norm: {<<: *small, pre-norm: true}
+hysan/table2b: &base {<<: *hysan, tokens: 32768,  # 8 * 4096
+  corpus: wmt14.en-de.hysan, score: compound_split_bleu}
+hysan/table3/transformer_base: *base
+hysan/table3/hysan_base: *base
+hysan/table2c: &big {<<: *base, width: 1024, ffn: 4096, heads: 16, dropout: [0.3, 0, 0],
+  updates: 300000, evaluated: [update, 1000, 20]}
+hysan/table3/transformer_big: *big
+hysan/table3/hysan_big: *big
+hysan/table4: {<<: *big, tied: decoder, corpus: wmt17.zh-en, score: bleu}
+
+
+hybrid_gate: &xu {<<: *vaswani, task: translation_gnmt, penalty: 0.6, longest: [1, 49], beam: 4,
+  tied: none, pre-norm: true, dropout: [0.1, 0.1, 0.1], weight decay: 1.0e-7, tokens: 25000,
+  updates: 100000, evaluated: [best bleu, 2000, 1], corpus: wmt14.en-de.hybrid_gate,
+  score: nist_bleu}
+hybrid_gate/table2: {<<: *xu, corpus: wat17.ja-en.hybrid_gate}
+
+all of MMA: &mma {<<: *vaswani, task: translation, penalty: 1, beam: 5, tokens: 4096, updates: 0,
+  longest: [0, 200]}  # fairseq's default
+mma/table1/ja-en: &wat {<<: *mma, tied: none, epochs: 20, evaluated: [best loss, 5000, 1],
+  corpus: wat17.ja-en.mma, score: wat_bleu}
+mma/table1/en-ja: {<<: *wat, corpus: wat17.en-ja.mma}
+mma/table3/ja-en: *wat
+mma/figure3: *wat
+mma: {<<: *mma, tied: decoder, ffn: 1024, heads: 4, dropout: [0.3, 0, 0],
+  weight decay: 1.0e-4, epochs: 45, evaluated: [best loss, 1000, 1],
+  corpus: iwslt14.de-en.mma, score: tokenised_bleu}
+
+alignment: &ma {<<: *vaswani, task: translation, penalty: none, longest: [0, 200], beam: 5,
+  tied: none, betas: [0.9, 0.998], warm-up: 8000, peak: 2, tokens: 32768, updates: 50000,
+  evaluated: [best loss, 1000, 1], corpus: ldc.en-zh, score: bleu}
+alignment/table1/rnn_nmt: &rnn {<<: *ma, layers: 2, ffn: null, heads: null, pre-norm: null,
+  dropout: [0.3, null, null], clipping: 5}
+alignment/figure1/rnn_nmt: *rnn
+alignment/figure2/rnn_nmt: *rnn
+alignment/table3/heads1_last: {<<: *ma, heads: 1}
+alignment/table3/heads2_last: {<<: *ma, heads: 2}
+alignment/table3/heads4_last: {<<: *ma, heads: 4}
+alignment/table3/heads16_last: {<<: *ma, heads: 16}
+alignment/table4/rnn_nmt_supervised: {<<: *rnn,
+  loss: &supervised [label_smoothed_cross_entropy_with_supervised_attention, 0.1]}
+alignment/table4/transformer_supervised: {<<: *ma, loss: *supervised}
+""")
+
+
+def said_in_paper(name):
+    paper, table, row, column = name.split("/")
+    keys = (f"{paper}/{table}/{row}", f"{paper}/{table}/{column}", f"{paper}/{table}", paper)
+    return next(PAPERS[key] for key in keys if key in PAPERS)
+
+
+@cache
+def decoding(words):
+    parser = options.get_generation_parser()
+    args = options.parse_args_and_arch(parser, ["data", "--path", "model.pt", *words])
+    return convert_namespace_to_omegaconf(args)
+
+
+def seen_by_fairseq(cell):
+    chosen = cell.settings(FULL)
+    cfg = parsed(flags(chosen))
+    task = "translation_gnmt" if "gnmt-lenpen" in chosen.generate else "translation"
+    generating = decoding(tuple(flags_of({"task": task, **chosen.generate})))
+
+    def both(name):
+        """The values of encoder and decoder; the decoder's size defaults to the encoder's."""
+        encoder = getattr(cfg.model, f"encoder_{name}", None)
+        decoder = getattr(cfg.model, f"decoder_{name}", None)
+        return encoder if decoder in (None, encoder) else [encoder, decoder]
+
+    shared = getattr(cfg.model, "share_all_embeddings", False)
+    decoder_shared = getattr(cfg.model, "share_decoder_input_output_embed", False)
+    metric, unit = cfg.checkpoint.best_checkpoint_metric, chosen.checkpoints.unit
+    by_bleu = unit == "best" and metric == "bleu"
+    assert by_bleu == cfg.checkpoint.maximize_best_checkpoint_metric == bool(cfg.task.eval_bleu)
+    penalty = generating.generation.lenpen
+    if task == "translation_gnmt":
+        penalty = generating.task.gnmt_lenpen
+    elif generating.generation.unnormalized:
+        penalty = "none"
+    (lr,) = cfg.optimization.lr
+    assert cfg.optimizer._name == "adam" and not cfg.optimizer.use_old_adam
+    assert cfg.lr_scheduler.warmup_init_lr < 0  # from 0
+    dropouts = ("dropout", "attention_dropout", "activation_dropout")
+    return {
+        "layers": both("layers"),
+        "width": both("embed_dim"),
+        "ffn": both("ffn_embed_dim"),
+        "heads": both("attention_heads"),
+        "pre-norm": both("normalize_before"),
+        "dropout": [getattr(cfg.model, name, None) for name in dropouts],
+        "tied": "all" if shared else "decoder" if decoder_shared else "none",
+        "betas": yaml.safe_load(cfg.optimizer.adam_betas.replace("(", "[").replace(")", "]")),
+        "eps": cfg.optimizer.adam_eps,
+        "weight decay": cfg.optimizer.weight_decay,
+        "clipping": cfg.optimization.clip_norm,
+        "schedule": cfg.lr_scheduler._name,
+        "warm-up": cfg.lr_scheduler.warmup_updates,
+        "peak": round(lr * (both("embed_dim") * cfg.lr_scheduler.warmup_updates) ** 0.5, 5),
+        "loss": [cfg.criterion._name, cfg.criterion.label_smoothing],
+        "epochs": cfg.optimization.max_epoch,
+        "updates": cfg.optimization.max_update,
+        "tokens": chosen.batch.tokens,
+        "evaluated": [
+            f"best {metric}" if unit == "best" else unit,
+            *(chosen.checkpoints.every, chosen.checkpoints.average),
+        ],
+        "corpus": chosen.corpus,
+        "score": cell.owner.column.score,
+        "task": generating.task._name,
+        "beam": generating.generation.beam,
+        "penalty": penalty,
+        "longest": [generating.generation.max_len_a, generating.generation.max_len_b],
+    }
+
+
+def test_settings_are_the_papers():
+    assert FULL.is_full and FULL.summary
+    for name, cell in CELLS.items():
+        if not cell.row.cited:
+            assert {"cell": name, **seen_by_fairseq(cell)} == {"cell": name, **said_in_paper(name)}
+
 
 #: What the papers' tables say of encoder | decoder, spelled out independently of the flags: layers
 #: of one branch, of branches that are fused, of heads with patterns (with commas), or of fairseq's
@@ -200,10 +346,10 @@ def test_hybrid_gate_88_million_need_separate_dictionaries():
 
 def test_parameters_of_architectures_with_other_options():
     stock = parameters(build(("--arch", "transformer")))
-    for flags, expected in (
+    for words, expected in (
         ("--arch transformer_mma_base", 0),
         ("--arch transformer_hysan --encoder-branches fw --decoder-branches fw", 0),
         # The gate of the published code has a number for each head.
         ("--arch transformer_hybrid_gate_base --gate-input query", 2 * 512 * 8),
     ):
-        assert parameters(build(tuple(flags.split()))) - stock == expected, flags
+        assert parameters(build(tuple(words.split()))) - stock == expected, words

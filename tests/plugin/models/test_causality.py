@@ -113,7 +113,7 @@ def test_a_word_that_sees_the_future_is_refused_for_decoders(monkeypatch):
 
 @pytest.mark.parametrize("name", FUTURES)
 def test_a_plan_that_sees_the_future_is_refused_wherever_it_comes_from(name, monkeypatch):
-    """Plans of a model of one's own, a pattern for each head, a decoder built directly."""
+    """Plans of your own model, a pattern for each head, a decoder built directly."""
     pattern, said = FUTURES[name]
     for plan, where in (
         (AttentionPlan.of_branches((PAST, pattern), Sum), f"branch 2: {said}"),
@@ -212,7 +212,7 @@ def test_layers_that_need_the_causal_mask_get_it():
 
 
 def test_patterns_are_functions_of_the_offset():
-    """A mask of one's own, or other rules for a band, would not be asked by the fast paths."""
+    """Your own mask, or other rules for a band, would not be asked by the fast paths."""
     with pytest.raises(TypeError, match="allows"):
         type("Own", (Pattern,), {"mask": lambda self, queries, keys, device=None: None})
     with pytest.raises(TypeError, match="subclass Pattern"):

@@ -28,7 +28,7 @@ def measure(results: RunResults, significance: bool = True) -> TableNumbers:
     With ``significance``, the test set is resampled for intervals, p-values and claims; that takes
     about a second for each row and each term of a claim.
     """
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
     plan = results.plan
     table, workspace = plan.table, plan.workspace
     sections = []

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from cli import command, environment, run
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
+from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 
@@ -109,6 +111,7 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
     tst2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"
     for words, told in [
         ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
+        ("evidence/positions", "Corpus multi30k.de-en: to be prepared\n"),
         ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n"),
         ("hybrid_gate/table2", "licensed, you supply its files (the message says which)\n"),
         ("mma/figure2 --data own --source-lang de --target-lang en", "prepared from own, de-en\n"),
@@ -155,3 +158,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
         ],
         "train",
     )
+    fp16 = "train --data text --output no --device cpu --precision fp16 -- --arch transformer_mma"
+    with pytest.raises(UserError, match="fp32 or bf16 only"):
+        main(fp16.split())
+    assert not Path("no/corpora").exists()  # before the text is prepared

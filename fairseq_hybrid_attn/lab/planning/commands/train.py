@@ -90,8 +90,9 @@ def run(args: argparse.Namespace) -> None:
     # would wait for it.
     if found.settings.aligner:
         raise UserError(f'{found.name} does not train a model; use "fairseq-hybrid reproduce"')
-    devices = of_environment(os.environ, args.device, args.precision)
-    if devices is None and found.workspace.own is not None:
+    launched = of_environment(os.environ, args.device, args.precision)
+    devices = launched or slots(args.device, args.gpus, 1, 1, args.precision)[0]
+    if launched is None and found.workspace.own is not None:
         _, problems = prepare_corpora([found], found.workspace, None)
         if problems:
             raise UserError(problems[0].strip())
@@ -101,7 +102,6 @@ def run(args: argparse.Namespace) -> None:
             f"its corpus is not prepared in {found.corpus_folder}; on one node, first run: "
             f"{reproducing(args, found)} --prepare-only"
         )
-    devices = devices or slots(args.device, args.gpus, 1, 1, args.precision)[0]
     check_begun(found, devices.world)
     if found.folder.trained.exists():
         print(f"{found.name} is already trained")

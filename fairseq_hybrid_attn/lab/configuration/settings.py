@@ -139,13 +139,21 @@ class Profile:
         return not self.settings
 
 
+FULL = Profile("full", "each table's own corpora, sizes and numbers of updates")
+
+
 def load_profile(name: str, configs: Path) -> Profile:
-    """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml."""
+    """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml.
+
+    The profile ``full`` needs no file: it changes nothing.
+    """
     named = name.endswith(".yaml")
     path = Path(name) if named else config_file(f"profiles/{name}.yaml", configs)
+    if name == FULL.name and not path.is_file():
+        return FULL
     if not path.is_file():
         known = {p.stem for folder in (configs, CONFIGS) for p in folder.glob("profiles/*.yaml")}
-        known = ", ".join(sorted(known)) or "none"
+        known = ", ".join(sorted(known | {FULL.name}))
         raise UserError(f"--profile {name}: there is no {path}; known are {known}")
     content = read_mapping(path)
     summary = read(str, content.pop("summary", ""), f"{path}: summary")

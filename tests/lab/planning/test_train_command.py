@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 import torch
 from cli import command, environment, run
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed.utils import infer_init_method
+from fairseq.options import get_training_parser, parse_args_and_arch
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
+from fairseq_hybrid_attn.lab.planning.commands import train
+from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 
 #: Without dropout, whose masks depend on the process.
 DRY = {
@@ -65,6 +70,41 @@ def test_two_processes_train_what_one_does(place):
     done = run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where, cwd=folder)
     assert "train: done" not in done.stdout and "score: done" in done.stdout
     assert (made / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "processes", "meet_at"),
+    [
+        ({}, 4, "tcp://localhost:"),
+        ({"SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1", "SLURM_NNODES": "1"}, 4, "tcp://local"),
+        ({"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1", "MASTER_PORT": "5"}, 1, "env://"),
+    ],
+    ids=["alone", "a job of SLURM", "torchrun"],
+)
+def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypatch):
+    """One command starts all of them; torchrun has started them already."""
+    folder, where = place
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    seen = []
+    monkeypatch.setattr(RunInProgress, "train", lambda work: seen.append(work))
+    monkeypatch.setattr(train, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(train, "prepare_corpora", lambda *given: (None, []))
+    monkeypatch.setattr(train, "read_manifest", lambda folder: True)
+    gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
+    main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
+    (work,) = seen
+    for name in os.environ.keys() - work.environment.keys():
+        monkeypatch.delenv(name)
+    parser = get_training_parser()
+    cfg = convert_namespace_to_omegaconf(parse_args_and_arch(parser, work.train_command()[1:]))
+    infer_init_method(cfg.distributed_training)
+    found = cfg.distributed_training
+    assert found.distributed_world_size == 4
+    assert found.distributed_init_method.startswith(meet_at)
+    assert (1 if found.distributed_no_spawn else found.distributed_num_procs) == processes
 
 
 def test_show_prints_commands_that_a_shell_can_run(place):

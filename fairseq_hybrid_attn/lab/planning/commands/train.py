@@ -108,8 +108,9 @@ def run(args: argparse.Namespace) -> None:
         return
     stop_at_signals()
     work = RunInProgress(found, devices, Console(), threading.Event())
-    work.environment = devices.environment(os.environ)  # by which its processes find each other
-    work.launch_flags = launch_flags(devices, os.environ, args.port)
+    if launched:  # otherwise fairseq itself starts a process for each GPU
+        work.environment = devices.environment(os.environ)  # by which they find each other
+        work.launch_flags = launch_flags(devices, os.environ, args.port)
     rank = rank_of(os.environ)
     if rank != 0:
         work.train_here(log=f"train-rank{rank}")
@@ -207,8 +208,6 @@ def rank_of(environment: Mapping[str, str]) -> int:
 
 def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
     """How processes find each other, if fairseq cannot tell from torchrun or SLURM."""
-    if devices.world == 1:
-        return []
     if devices.kind == "cuda":
         return [] if "RANK" in environment else ["--distributed-port", str(port)]
     if "RANK" not in environment:

@@ -34,39 +34,48 @@ class Shown:
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector(".maps-plot .plot-container")
+        self.page.wait_for_selector(".maps-plot svg")
 
     def choose(self, name, label):
         self.page.locator(f'[data-choice="{name}"]').select_option(label=label)
 
     def plot(self, panel=0):
-        """Weights, and the tokens of rows and columns, as plotly has them."""
+        """Weights (None: not allowed), and the tokens of rows and columns, as drawn."""
         return self.page.evaluate(
             """(n) => {
                 const plot = document.querySelectorAll(".maps-plot")[n];
-                const { z, zmax } = plot.data[0];
-                return { z, zmax, keys: plot.layout.xaxis.ticktext,
-                         queries: plot.layout.yaxis.ticktext };
+                const texts = (name) => [...plot.querySelectorAll(name)].map((e) => e.textContent);
+                const [keys, queries] = [texts(".maps-key"), texts(".maps-query")];
+                const z = queries.map(() => []);
+                for (const { dataset } of plot.querySelectorAll("rect"))
+                    z[dataset.row].push(dataset.weight === "" ? null : Number(dataset.weight));
+                const top = document.querySelector('[data-text="top"]').textContent;
+                return { z, zmax: Number(top), keys, queries };
             }""",
             panel,
         )
 
+    def cell(self, row, column, panel=0):
+        plot = self.page.locator(".maps-plot").nth(panel)
+        return plot.locator(f'[data-row="{row}"][data-column="{column}"]')
+
     def hover(self, row, column, panel=0):
         """What the page shows when the pointer is on a cell."""
-        shown = self.plot(panel)
-        box = self.page.locator(".maps-plot").nth(panel).locator(".nsewdrag").bounding_box()
         self.page.mouse.move(1, 1)
-        self.page.wait_for_function("!document.querySelector('.hovertext')")
-        self.page.mouse.move(
-            box["x"] + box["width"] * (column + 0.5) / len(shown["keys"]),
-            box["y"] + box["height"] * (row + 0.5) / len(shown["queries"]),
-        )
-        self.page.wait_for_selector(".hovertext")
-        return self.page.locator(".hovertext").first.text_content()
+        self.page.wait_for_selector(".maps-tip", state="hidden")
+        self.cell(row, column, panel).hover()
+        self.page.wait_for_selector(".maps-tip")
+        return self.page.locator(".maps-tip").text_content()
 
     def colours(self):
-        """The colours of the page's background and the plot's."""
+        """The colours of the page's background and of a cell of weight 0."""
         return self.page.evaluate(
-            """() => [getComputedStyle(document.body).backgroundColor,
-                      document.querySelector(".maps-plot").layout.paper_bgcolor]"""
+            """() => {
+                const rect = document.querySelector(".maps-plot rect").cloneNode();
+                rect.style.fill = "var(--scale0)";
+                document.querySelector(".maps-plot svg").append(rect);
+                const fill = getComputedStyle(rect).fill;
+                rect.remove();
+                return [getComputedStyle(document.body).backgroundColor, fill];
+            }"""
         )

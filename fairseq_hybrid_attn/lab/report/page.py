@@ -82,7 +82,6 @@ class Part:
 
 
 def report(title: str, parts: Sequence[Part]) -> str:
-    mapped = any(isinstance(item, Maps) for part in parts for item in part.items)
     look = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     return (
         maps_page.templates(__package__)
@@ -90,7 +89,6 @@ def report(title: str, parts: Sequence[Part]) -> str:
         .render(
             title=title,
             parts=parts,
-            script=maps_page.plotly_script() if mapped else "",
             style=maps_page.style() + look,
         )
     )

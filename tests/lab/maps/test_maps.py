@@ -161,8 +161,7 @@ def test_page_is_one_file_that_text_cannot_break():
     shown = data["models"][0]["sentences"][0]["subwords"]["encoder"]
     assert shown["keys"] == [*nasty, "</s>"]
     assert len(base64.b64decode(shown["weights"])) == 2 * size * size
-    beside_plotly = text.replace(page.plotly_script(), "")
-    assert "http://" not in beside_plotly and "https://" not in beside_plotly
+    assert "http://" not in text and "https://" not in text and len(text) < 50_000
 
 
 def expected(look, unit, *flags):
@@ -184,7 +183,7 @@ def test_page_in_a_browser(in_data, look, browser):
     words, subwords = (expected(look, unit, *paths) for unit in ("words", "subwords"))
     shown = Shown(browser, in_data / "maps.html")
     first = words["models"][0]["sentences"][0]["maps"]["encoder"]
-    assert shown.plot()["keys"] == ["Das", "Haus", "&lt;/s&gt;"] and first["keys"][2] == "</s>"
+    assert shown.plot()["keys"] == ["Das", "Haus", "</s>"] and first["keys"][2] == "</s>"
     close(shown.plot(), np.mean(first["layers"][0]["weights"][0], axis=0))
     second = words["models"][1]["sentences"][0]["maps"]["encoder"]
     close(shown.plot(1), np.mean(second["layers"][0]["weights"][0], axis=0))
@@ -219,7 +218,7 @@ def test_page_in_a_browser(in_data, look, browser):
         layer = third[kind]["layers"][1]
         branch = int(shown.page.locator('[data-choice="branch-0"]').input_value())
         close(shown.plot(), layer["weights"][branch][2])
-        assert shown.plot()["queries"][0] == ("&lt;s&gt;" if kind == "decoder" else "I")
+        assert shown.plot()["queries"][0] == ("<s>" if kind == "decoder" else "I")
 
     shown.choose("kind", "encoder self-attention")
     shown.choose("model-0", "mma")
@@ -235,7 +234,7 @@ def test_page_in_a_browser(in_data, look, browser):
     plot = shown.page.locator(".maps-plot").first
     assert "no such attention" in plot.text_content()
     shown.choose("kind", "cross-attention")
-    assert shown.plot()["queries"] == ["I", "li@@", "ke", "cats", "&lt;/s&gt;"]
+    assert shown.plot()["queries"] == ["I", "li@@", "ke", "cats", "</s>"]
     shown.choose("kind", "encoder self-attention")
     assert "no such attention" in plot.text_content()
     assert not shown.faults
@@ -244,14 +243,11 @@ def test_page_in_a_browser(in_data, look, browser):
 
 def test_colours_and_the_second_map(in_data, look, browser):
     look("maps", "--path", "stock.pt", "--page", "one.html", "--sentences", "1")
-    light, dark = ["rgb(255, 255, 255)", "#ffffff"], ["rgb(21, 24, 28)", "#15181c"]
+    light, dark = ["rgb(255, 255, 255)"] * 2, ["rgb(21, 24, 28)"] * 2
     for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
         shown = Shown(browser, in_data / "one.html", scheme)
         assert shown.colours() == first
         shown.page.click("#theme")
-        shown.page.wait_for_function(
-            "(c) => document.querySelector('.maps-plot').layout.paper_bgcolor === c", arg=other[1]
-        )
         assert shown.colours() == other
         shown.page.click("#theme")
         assert shown.page.evaluate("document.documentElement.dataset.theme") == scheme
@@ -264,7 +260,7 @@ def test_colours_and_the_second_map(in_data, look, browser):
     layer = model["sentences"][0]["maps"]["encoder"]["layers"][0]
     close(shown.plot(1), layer["weights"][0][3])
     both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
-    assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both))
+    assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both), abs=1e-4)
     shown.choose("scale", "1")
     assert shown.plot(0)["zmax"] == 1
     assert not shown.faults
@@ -278,15 +274,14 @@ def test_nasty_tokens_and_long_sentences_in_a_browser(tmp_path, browser):
     shown = Shown(browser, tmp_path / "nasty.html")
     assert shown.hover(0, 1) == "</script> → <b>x</b>0.1667"
     assert shown.hover(2, 4) == "&amp; → <br>0.1667"
-    labels = shown.page.locator(".xtick text").all_text_contents()
-    assert labels == [*nasty, "</s>"]
+    assert shown.plot()["keys"] == [*nasty, "</s>"]
     assert not shown.faults
     size = 120
     maps = by_hand(np.tril(np.full((1, 2, size, size), 1 / size)), "past")
     (tmp_path / "long.html").write_text(page.page("t", [ModelMaps("m", "", [maps])]))
     shown = Shown(browser, tmp_path / "long.html")
-    box = shown.page.locator(".nsewdrag").first.bounding_box()
-    assert box["width"] >= 13 * size
+    cells = [shown.cell(0, column).bounding_box() for column in (0, size - 1)]
+    assert cells[1]["x"] - cells[0]["x"] >= 13 * (size - 1)
     assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert shown.hover(1, 0) == "w1 → w00.0083"
     assert not shown.faults
@@ -366,7 +361,7 @@ def test_mistakes(in_data, refuses, monkeypatch):
     (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
     (in_data / "long.en").write_text("so\nso\n")
     refuses("maps", MISTAKES)
-    for package, flags in (("plotly", "--page p.html"), ("matplotlib", "--figures f")):
+    for package, flags in (("jinja2", "--page p.html"), ("matplotlib", "--figures f")):
         monkeypatch.setitem(sys.modules, package, None)
         extra = r"pip install \"fairseq-hybrid-attn\[analysis\]\""
         refuses("maps", {f"mma.pt {flags}": extra})

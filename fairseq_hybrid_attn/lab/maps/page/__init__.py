@@ -1,7 +1,7 @@
 """The interactive page of attention maps: one HTML file that needs no network.
 
-Python's plotly package includes plotly.js, which draws.  :func:`section` makes a part that other
-pages can include.  ``base.html.j2`` is what this page and that of reports share.
+:func:`section` makes a part that other pages can include, which must contain :func:`style`.
+``base.html.j2`` is what this page and that of reports share.
 """
 
 from __future__ import annotations
@@ -23,35 +23,24 @@ def require() -> None:
     """Check that the packages that make pages are installed."""
     try:
         import jinja2  # noqa: F401
-        import plotly  # noqa: F401
     except ImportError as error:
         raise UserError(
-            f'pages need jinja2 and plotly: pip install "fairseq-hybrid-attn[analysis]" ({error})'
+            f'pages need jinja2: pip install "fairseq-hybrid-attn[analysis]" ({error})'
         ) from None
 
 
 def page(title: str, models: Sequence[ModelMaps]) -> str:
     template = templates().get_template("maps.html.j2")
-    return template.render(
-        title=title, script=plotly_script(), style=style(), section=section(models)
-    )
+    return template.render(title=title, style=style(), section=section(models))
 
 
 def section(models: Sequence[ModelMaps]) -> str:
-    """The maps as a part of a page, which must contain :func:`plotly_script` and :func:`style`."""
+    """The maps as a part of a page, which must contain :func:`style`."""
     return (
         templates()
         .get_template("section.html.j2")
         .render(data=page_data(models), units=UNITS, code=file_of("maps.js"))
     )
-
-
-def plotly_script() -> str:
-    """plotly.js, for a ``<script>`` of the page."""
-    require()
-    from plotly.offline import get_plotlyjs
-
-    return get_plotlyjs()
 
 
 def style() -> str:

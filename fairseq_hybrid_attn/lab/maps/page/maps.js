@@ -18,12 +18,10 @@
   const MEAN = "mean";
   const LONGEST_LABEL = 24;
   const SLANT = 60; // degrees
+  const SCALE = 5; // colours of the scale in maps.css
 
   const one = (name) => section.querySelector(`[data-choice="${name}"]`);
   const say = (name, text) => { section.querySelector(`[data-text="${name}"]`).textContent = text; };
-  // plotly interprets some HTML in texts.
-  const escaped = (text) =>
-    text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
   const short = (text) =>
     text.length > LONGEST_LABEL ? `${text.slice(0, LONGEST_LABEL - 1)}…` : text;
 
@@ -142,72 +140,70 @@
     });
   }
 
-  function colours() {
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-    const stops = colour("scale").split(",").map((stop) => stop.trim());
-    return {
-      background: colour("background"), ink: colour("ink"), faint: colour("faint"),
-      field: colour("field"), forbidden: colour("forbidden"),
-      scale: stops.map((stop, n) => [n / (stops.length - 1), stop]),
-    };
+  // ---- Drawing ----
+
+  const blank = section.querySelector(".maps-panels > template").content.firstElementChild;
+  function shape(name, attributes, text) {
+    const made = document.createElementNS(blank.namespaceURI, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
   }
 
   const ruler = document.createElement("canvas").getContext("2d");
   function width(labels, font) {
     ruler.font = font;
-    return Math.max(...labels.map((label) => ruler.measureText(label).width));
+    return Math.ceil(Math.max(...labels.map((label) => ruler.measureText(label).width)));
+  }
+
+  // A colour of the theme's scale, which follows the theme without being drawn again.
+  function colour(share) {
+    const step = Math.min(SCALE - 2, Math.floor(share * (SCALE - 1)));
+    const beyond = 100 * (share * (SCALE - 1) - step);
+    return `color-mix(in srgb, var(--scale${step + 1}) ${beyond}%, var(--scale${step}))`;
   }
 
   function plot(panel, { map, rows }, top) {
-    const paint = colours();
-    const family = getComputedStyle(section).fontFamily;
-    const labels = { x: map.keys.map(short), y: map.queries.map(short) };
+    const font = `12px ${getComputedStyle(section).fontFamily}`;
+    const [keys, queries] = [map.keys.map(short), map.queries.map(short)];
     const slant = (SLANT * Math.PI) / 180;
-    const above = width(labels.x, `12px ${family}`);
-    const margin = {
-      l: Math.ceil(width(labels.y, `12px ${family}`)) + 14,
-      t: Math.ceil(above * Math.sin(slant)) + 24,
-      r: Math.ceil(above * Math.cos(slant)) + 74,
-      b: 12,
-    };
-    const room = panel.element.clientWidth - margin.l - margin.r;
-    const cell = Math.max(14, Math.min(34, room / map.keys.length));
-    const texts = rows.map((row, i) =>
-      row.map((weight, j) => {
-        const tokens = `${escaped(map.queries[i])} → ${escaped(map.keys[j])}`;
-        return `<b>${tokens}</b><br>${weight === null ? "not allowed" : weight.toFixed(4)}`;
-      }),
-    );
-    const axis = (side) => ({
-      tickvals: [...labels[side].keys()], ticktext: labels[side].map(escaped), showgrid: false,
-      zeroline: false, ticks: "outside", ticklen: 4, tickcolor: "transparent", fixedrange: true,
-      tickfont: { size: 12 },
+    const above = width(keys, font);
+    const left = width(queries, font) + 10;
+    const over = Math.ceil(above * Math.sin(slant)) + 14;
+    const right = Math.ceil(above * Math.cos(slant)) + 4;
+    const room = panel.element.clientWidth - left - right;
+    const cell = Math.floor(Math.max(14, Math.min(34, room / keys.length)));
+    const svg = blank.cloneNode();
+    svg.setAttribute("width", left + right + keys.length * cell);
+    svg.setAttribute("height", over + queries.length * cell);
+    queries.forEach((query, i) => {
+      const y = over + (i + 0.5) * cell;
+      svg.append(shape("text", { class: "maps-query", x: left - 6, y }, query));
     });
-    Plotly.react(
-      panel.plot,
-      [{
-        type: "heatmap", z: rows, text: texts, hovertemplate: "%{text}<extra></extra>",
-        colorscale: paint.scale, zmin: 0, zmax: top, xgap: 1, ygap: 1,
-        colorbar: {
-          thickness: 9, outlinewidth: 0, x: 1, xref: "paper", xpad: above * Math.cos(slant) + 6,
-          len: Math.min(1, 180 / (map.queries.length * cell)), lenmode: "fraction", nticks: 4,
-        },
-      }],
-      {
-        width: margin.l + margin.r + map.keys.length * cell,
-        height: margin.t + margin.b + map.queries.length * cell,
-        margin, paper_bgcolor: paint.background, plot_bgcolor: paint.forbidden,
-        font: { family, color: paint.ink },
-        hoverlabel: {
-          bgcolor: paint.field, bordercolor: paint.ink, align: "left",
-          font: { family, color: paint.ink, size: 13 },
-        },
-        xaxis: { ...axis("x"), side: "top", tickangle: -SLANT },
-        yaxis: { ...axis("y"), autorange: "reversed" },
-      },
-      { displaylogo: false, modeBarButtons: [["toImage"]] },
-    );
+    keys.forEach((key, j) => {
+      const at = `translate(${left + (j + 0.5) * cell} ${over - 6}) rotate(${-SLANT})`;
+      svg.append(shape("text", { class: "maps-key", transform: at }, key));
+    });
+    rows.forEach((row, i) => row.forEach((weight, j) => {
+      const rect = shape("rect", {
+        x: left + j * cell, y: over + i * cell, width: cell - 1, height: cell - 1,
+      });
+      rect.style.fill = weight === null ? "var(--forbidden)" : colour(Math.min(1, weight / top));
+      Object.assign(rect.dataset, { row: i, column: j, weight: weight ?? "" });
+      svg.append(rect);
+    }));
+    svg.addEventListener("pointerover", ({ target }) => {
+      const { row, column, weight } = target.dataset;
+      tip.hidden = row === undefined;
+      if (tip.hidden) return;
+      tip.firstChild.textContent = `${map.queries[row]} → ${map.keys[column]}`;
+      tip.lastChild.textContent = weight === "" ? "not allowed" : Number(weight).toFixed(4);
+      const { left: x, bottom: y } = target.getBoundingClientRect();
+      tip.style.left = `${Math.max(0, Math.min(x, innerWidth - tip.offsetWidth - 8))}px`;
+      tip.style.top = `${Math.min(y + 4, innerHeight - tip.offsetHeight)}px`;
+    });
+    svg.addEventListener("pointerleave", () => { tip.hidden = true; });
+    panel.plot.replaceChildren(svg);
   }
 
   // ---- Everything ----
@@ -223,12 +219,11 @@
       .map((panel) => [panel, chosen(panel)]);
     const weights = shown.flatMap(([, choice]) => (choice ? choice.rows.flat() : []));
     const largest = weights.reduce((most, weight) => Math.max(most, weight ?? 0), 0) || 1;
+    const top = one("scale").value === "one" ? 1 : largest;
+    say("top", top === 1 ? "1" : top.toFixed(4));
     for (const [panel, choice] of shown) {
-      if (choice) plot(panel, choice, one("scale").value === "one" ? 1 : largest);
-      else {
-        Plotly.purge(panel.plot);
-        panel.plot.textContent = "This model has no such attention.";
-      }
+      if (choice) plot(panel, choice, top);
+      else panel.plot.textContent = "This model has no such attention.";
     }
   }
 
@@ -245,15 +240,12 @@
   fill(one("kind"), Object.keys(KINDS).filter((k) => there.has(k)).map((k) => [k, KINDS[k][0]]));
   one("second").checked = data.models.length > 1;
   const panels = [makePanel(0), makePanel(1)];
+  const tip = section.querySelector(".maps-tip");
   for (const name of ["sentence", "kind", "unit", "scale", "second"]) {
     one(name).addEventListener("change", draw);
   }
   let waiting;
   const later = () => { clearTimeout(waiting); waiting = setTimeout(draw, 100); };
   addEventListener("resize", later);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  new MutationObserver(draw).observe(
-    document.documentElement, { attributes: true, attributeFilter: ["data-theme"] },
-  );
   draw();
 })();

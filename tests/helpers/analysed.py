@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from fairseq import options, tasks
+from fairseq.data import Dictionary, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
@@ -50,8 +51,19 @@ def make_data(folder: Path, models=tuple(MODELS)) -> Path:
     return folder
 
 
-def save(folder: Path, name: str) -> None:
-    """Save a new model as fairseq's trainer does."""
+def binarise(folder: Path, split: str = "test", stem: str = "text") -> None:
+    """Put the text into ``bin`` as fairseq-preprocess does, in this process."""
+    for side in ("de", "en"):
+        words = Dictionary.load(str(folder / f"bin/dict.{side}.txt"))
+        place = str(folder / f"bin/{split}.de-en.{side}")
+        builder = indexed_dataset.make_builder(f"{place}.bin", "mmap", len(words))
+        for line in (folder / f"{stem}.{side}").read_text().splitlines():
+            builder.add_item(words.encode_line(line, add_if_not_exist=False))
+        builder.finalize(f"{place}.idx")
+
+
+def save(folder: Path, name: str, path: str | None = None) -> None:
+    """Save a new model as fairseq's trainer does, by default as ``NAME.pt``."""
     arch, flags = MODELS[name]
     languages = ["--source-lang", "de", "--target-lang", "en"]
     args = options.parse_args_and_arch(
@@ -67,4 +79,4 @@ def save(folder: Path, name: str) -> None:
         "optimizer_history": [{"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}],
         "extra_state": {"train_iterator": {"epoch": 1}},
     }
-    torch.save(state, folder / f"{name}.pt")
+    torch.save(state, folder / (path or f"{name}.pt"))

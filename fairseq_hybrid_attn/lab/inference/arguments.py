@@ -24,20 +24,14 @@ from .sentences import Sentences, some
 _TOO_LONG = "longer than the model takes"
 
 
-def add_model(
-    parser: argparse.ArgumentParser, *, several: bool = False, required: bool = True
-) -> None:
-    """Declare data, models and the device; all ``required`` unless there is another way."""
+def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Declare data, models and the device."""
     parser.add_argument(
-        "data",
-        type=Path,
-        nargs=None if required else "?",
-        metavar="DATA",
-        help="output folder of fairseq-preprocess",
+        "data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess"
     )
     parser.add_argument(
         "--path",
-        required=required,
+        required=True,
         type=Path,
         nargs="+" if several else None,
         metavar="FILE",
@@ -55,23 +49,23 @@ def add_model(
     parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
 
 
-def add_models(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_models(parser: argparse.ArgumentParser) -> None:
     """Declare data, models that share their dictionaries, and the device."""
-    add_model(parser, several=True, required=required)
+    add_model(parser, several=True)
     parser.add_argument(
         "--names", nargs="+", metavar="NAME", help="names of the models (default: from their paths)"
     )
 
 
-def add_sentences(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Declare sentences and their translations; ``required`` as in :func:`add_model`."""
+def add_sentences(parser: argparse.ArgumentParser) -> None:
+    """Declare sentences and their translations."""
     parser.add_argument("--gen-subset", metavar="NAME", help="split in DATA (default: test)")
     parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords")
     parser.add_argument(
         "--target", type=Path, metavar="FILE", help="translations of --source, in subwords"
     )
     parser.add_argument(
-        "--subwords", required=required, choices=SUBWORDS, help="how words of the text are split"
+        "--subwords", required=True, choices=SUBWORDS, help="how words of the text are split"
     )
 
 
@@ -111,10 +105,12 @@ def check_one(args: argparse.Namespace) -> None:
 
 def check(args: argparse.Namespace) -> None:
     check_one(args)
+    check_names(args)
+
+
+def check_names(args: argparse.Namespace) -> None:
     if args.names and len(args.names) != len(args.path):
-        raise UserError(
-            f"--names gives {len(args.names)} names for {len(args.path)} models of --path"
-        )
+        raise UserError(f"--names gives {len(args.names)} names for {len(args.path)} models")
     names = args.names or names_of(args.path)
     for name in names:
         if names.count(name) > 1:

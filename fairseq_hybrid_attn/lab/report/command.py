@@ -1,23 +1,20 @@
-"""Describe one or several models on a test set, in one HTML page.
+"""Describe trained models in one HTML page: how good they are, and what their attention does.
 
-  fairseq-hybrid report data-bin --path model.pt --gen-subset test --subwords subword-nmt \\
-      --output report.html
-  fairseq-hybrid report data-bin --path plain.pt --compare mma.pt --names plain mma \\
-      --gen-subset test --subwords subword-nmt --reference raw/test.en --target-lang en \\
-      --hypotheses plain=plain.en --hypotheses mma=mma.en --log plain=plain.log --log mma=mma.log \\
-      --probing plain=plain.json --probing mma=mma.json --output report.html --json report.json
-  fairseq-hybrid report --output report.html \\
-      --run reproduction/runs/full/mma/table2/{transformer,transformer_mma}/de-en/seed1
+  fairseq-hybrid report model/average.pt
+  fairseq-hybrid report hysan/average.pt --compare base/average.pt --names hysan base
+  fairseq-hybrid report reproduction/runs/full/mma/table2/transformer_mma/de-en/seed1
 
-The page describes each model: architecture, patterns, parameters, checksum.  It has interactive
-attention maps of a few sentences, gates of models with gates, and distance, entropy and difference
-of heads.  With translations, it has scores with their signatures, and BLEU by source length; each
-model is compared with the first by paired bootstrap.  With logs, it has learning curves; with
-results of `probe`, their accuracies.  What does not apply is left out, with the reason.  The
-numbers are those of the commands score, lengths, maps, gates, heads, curves and probe.
+A MODEL is a checkpoint, or the folder of a run or of a training.  Its data folder and log are found
+where the checkpoint says, or beside it if it was moved; --data names the data folder otherwise.
+The test set is translated by fairseq-generate, unless the model's run has done that.  Translations
+are kept in MODEL.report beside the model: an interrupted command resumes, and a second one does not
+translate again.
 
---run names folders of finished runs of `reproduce`, which replace data, models and everything
-else.  All models must have the same test set.
+The page has scores with signatures, the best and worst translations, BLEU by source length,
+attention maps, gates, heads and learning curves.  Models are compared with the first one by paired
+bootstrap, and the sentences that differ most are shown.  The numbers are those of the commands
+score, lengths, maps, gates, heads, curves and probe.  The last lines of the page, and of the
+command, say what could not be found.
 
 The page is one file that needs no network.  --json has all of its numbers except the weights of
 the maps, which `maps --json` writes.
@@ -27,7 +24,9 @@ from __future__ import annotations
 
 import argparse
 import logging
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,177 +43,214 @@ from ..files.json_files import write_json
 from ..files.writing import check_outputs
 from ..gates import command as gates
 from ..inference import arguments as model_args
-from ..lengths.systems import System
+from ..lengths import systems as lengths
 from ..maps import page
 from ..probing.results import read_results
-from ..runs.finished_run import FinishedRun, finished_run
+from ..text.tokenisers import KINDS
+from ..text.words import SUBWORDS
 from . import translations
 from .findings import Findings, ModelFindings
-from .models import look
+from .models import look, within
 from .page import Part, report
 from .parts import PARTS
+from .subjects import Subject, find
+from .translating import generate_command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    model_args.add_models(parser, required=False)
-    parser.add_argument(
-        "--compare",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="more models (or, with --run, more runs) to compare with the first",
+    add = parser.add_argument
+    add("models", type=Path, nargs="+", metavar="MODEL", help="checkpoint, or folder of a run")
+    add("--compare", type=Path, nargs="+", metavar="MODEL", help="more, to compare with the first")
+    add(
+        "--names", nargs="+", metavar="NAME", help="names of the models (default: from their paths)"
     )
-    model_args.add_sentences(parser, required=False)
+    text = "the page (default: report.html)"
+    add("--output", type=Path, default=Path("report.html"), metavar="FILE", help=text)
+    add("--json", type=Path, metavar="FILE", help="its data")
+    add(
+        "--max-tokens",
+        type=int,
+        default=4000,
+        metavar="N",
+        help="subwords per batch (default: 4000)",
+    )
+    add("--cpu", action="store_true", help="do not use a GPU")
+    text = "sentences with maps, such as 1,5-7 (default: up to five of moderate length)"
+    add("--maps", metavar="LIST", help=text)
     model_args.add_selection(parser)
-    parser.add_argument(
-        "--run",
-        dest="runs",
-        type=Path,
-        nargs="+",
-        metavar="FOLDER",
-        help="or: folders of finished runs of `reproduce`",
+    lengths.add_bounds(parser)
+    group = parser.add_argument_group("instead of what is found; by default")
+    add = group.add_argument
+    add("--data", type=Path, metavar="DIR", help="that of the checkpoint: its data folder")
+    add("--gen-subset", metavar="NAME", help="test, or valid if there is no test set")
+    add("--source-lang", metavar="LANG", help="as in the checkpoint")
+    add("--target-lang", metavar="LANG", help="as in the checkpoint")
+    add("--subwords", choices=SUBWORDS, help="by the marks in the dictionary")
+    add("--tokenizer", choices=KINDS, help="by the corpus; what splits the target; see `score`")
+    text = "the corpus's text, or else the set's own subwords, joined"
+    add("--reference", type=Path, metavar="REF", help=text)
+    add("--lowercase", action="store_true", help="by the corpus; ignore case; see `score`")
+    text = 'those of the run, or fairseq\'s; flags of fairseq-generate, such as "--beam 4"'
+    add("--generate", type=shlex.split, metavar="FLAGS", help=text)
+    lengths.add_systems(group)
+    text = "a training log or another file of `curves`; may be repeated"
+    add(
+        "--log", dest="logs", action="append", type=flags.named_path, metavar="NAME=FILE", help=text
     )
-    parser.add_argument(
-        "--maps", metavar="LIST", help="sentences with maps, such as 1,5-7 (default: the first 5)"
-    )
-    translations.add_arguments(parser)
-    parser.add_argument(
-        "--log",
-        dest="logs",
-        action="append",
-        type=flags.named_path,
-        metavar="NAME=FILE",
-        help="a model's training log, or another file of `curves`; may be repeated",
-    )
-    parser.add_argument(
-        "--probing",
-        action="append",
-        type=flags.named_path,
-        metavar="NAME=FILE",
-        help="output of `probe --json` for a model; may be repeated",
-    )
+    group = parser.add_argument_group("what is not found")
+    text = "output of `probe --json` for a model; may be repeated"
+    probing = {"action": "append", "type": flags.named_path, "metavar": "NAME=FILE"}
+    group.add_argument("--probing", **probing, help=text)
     gates.add_tags(parser)
-    parser.add_argument("--output", required=True, type=Path, metavar="FILE", help="the page")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="its data")
 
 
 def run(args: argparse.Namespace) -> None:
     logging.getLogger("sacrebleu").setLevel(logging.WARNING)
-    add_compared(args)
-    runs = [finished_run(path) for path in args.runs or ()]
-    if runs:
-        take_from_runs(args, runs)
+    args.path = [*args.models, *(args.compare or ())]
     check_arguments(args)
-    translated = translations.read(args)
-    found_curves = curves.read_curves(curves.files_of(args.logs or ()))
+    subjects = [find(*pair, args) for pair in zip(args.names, args.path, strict=True)]
+    check_outputs(
+        written(args),
+        [path for one in subjects for path in vars(one).values() if isinstance(path, Path)],
+    )
+    args.path = [one.model for one in subjects]
     probed = read_probing(args)
+    logs = curve_files(args, subjects)
+    found_curves = curves.read_curves(curves.files_of(logs))
+    checksums = [sha256(one.model) for one in subjects]
+    # Sentences first: what cannot be translated or compared shows before hours of work.
+    loaded = [next(model_args.load(one.arguments(args))) for one in subjects]
+    check_same_text(subjects, loaded)
+    texts = [one.sentences for one in loaded]
+    translated, notes = translations.translate(subjects, texts, checksums, args)
+    tags = gates.tags_of(subjects[0].arguments(args), texts[0])
     models: list[ModelFindings] = []
-    for loaded in model_args.load(args):
-        if not models:  # sentences and their words are the same for all
-            sentences = loaded.sentences
-            if translated and len(translated.references) != len(sentences):
-                raise UserError(
-                    f"--reference {args.reference} has {len(translated.references):,} lines, but "
-                    f"the sentences of the models are {len(sentences):,}; are they the same test "
-                    "set?"
-                )
-            tags = gates.tags_of(args, sentences)
-        models.append(look(args, loaded, tags, models[0] if models else None))
-    scores = translated.scores() if translated else []
-    for number, one in enumerate(models):
-        bleu = next((s.systems[one.name].value for s in scores if s.name == "bleu"), None)
-        models[number] = replace(
-            one,
-            gates=one.gates and replace(one.gates, bleu=bleu),
-            training=runs[number].training if runs else None,
+    for one, of_model, checksum in zip(subjects, loaded, checksums, strict=True):
+        first = models[0] if models else None
+        models.append(look(one.arguments(args), of_model, tags, first, checksum))
+    if args.maps is None:
+        models = within(models)
+    scores = translated.scores()
+    models = [
+        replace(
+            model,
+            gates=model.gates and replace(model.gates, bleu=scores[0].systems[model.name].value),
+            training=one.training,
+            translating=None if one.hypotheses else generate_command(one, args),
         )
+        for one, model in zip(subjects, models, strict=True)
+    ]
     found = Findings(
         command=args.command_line,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        text=name_of_text(args, len(sentences)),
+        text=name_of_text(args, subjects[0], len(texts[0])),
         versions=provenance.versions(),
         code=provenance.code(),
         models=models,
         tags=gates.source_of_tags(args),
         scores=scores,
-        lengths=translated and translated.by_length(sentences.source, args.subwords, args.bounds),
+        lengths=translated.by_length(args.bounds),
+        examples=translated.examples(),
         curves=found_curves,
         probing=probed,
+        beside=subjects[0].beside or {},
+        notes=notes,
+        absent=absent(args, subjects, models, dict(logs), probed),
     )
-    parts = [
-        Part(heading, list(items_of(found)))
-        for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr)
-    ]
-    outputs.write_text(args.output, report(found.title, parts))
+    parts = []
+    for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr):
+        if items := list(items_of(found)):
+            parts.append(Part(heading, items))
+    text = report(found.title, parts)
+    outputs.write_text(args.output, text)
     if args.json:
         write_json(args.json, found.as_dict())
-
-
-def add_compared(args: argparse.Namespace) -> None:
-    if not args.compare:
-        return
-    if not (args.path or args.runs):
-        raise UserError("--compare with what? Give --path FILE or --run FOLDER as well")
-    if args.runs:
-        args.runs = [*args.runs, *args.compare]
-    else:
-        args.path = [*args.path, *args.compare]
-
-
-def take_from_runs(args: argparse.Namespace, runs: list[FinishedRun]) -> None:
-    known = {
-        "DATA": args.data,
-        "--path": args.path,
-        "--gen-subset": args.gen_subset,
-        "--source": args.source,
-        "--target": args.target,
-        "--subwords": args.subwords,
-        "--source-lang": args.source_lang,
-        "--target-lang": args.target_lang,
-        **translations.given(args),
-        "--log": args.logs,
-    }
-    flags.refuse(known, "--run knows that; leave out {}")
-    corpus = runs[0].corpus
-    for path, one in zip(args.runs, runs, strict=True):
-        if one.corpus.folder != corpus.folder:
-            raise UserError(
-                f"--run {path} is of the corpus {one.corpus.folder}, the first of "
-                f"{corpus.folder}; models are compared on the same test set"
-            )
-    if args.names and len(args.names) != len(runs):
-        raise UserError(f"--names gives {len(args.names)} names for {len(runs)} runs")
-    args.names = args.names or model_args.names_of(args.runs)
-    args.data, args.path = corpus.binary, [one.folder.model for one in runs]
-    # Text, not the binarised set, which has lost unknown subwords.
-    text = corpus.folder / "subwords"
-    args.source, args.target = (text / f"test.{code}" for code in (corpus.source, corpus.target))
-    args.source_lang, args.target_lang = corpus.source, corpus.target
-    args.subwords, args.lowercase = corpus.subwords, corpus.lowercase
-    args.reference, args.source_words = corpus.reference(), corpus.source_words
-    args.test_sets = corpus.test_sets
-    named = list(zip(args.names, runs, strict=True))
-    args.systems = [System(name, one.folder.hypotheses, False) for name, one in named]
-    args.logs = [(name, one.folder.path) for name, one in named if one.has_curves]
+    for line in found.absent:
+        print(f"not shown: {line}")
+    print(f"{args.output.absolute()} ({len(text.encode()) / 1e6:.1f} MB): open it in a browser")
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    needed = {"DATA": args.data, "--path": args.path, "--subwords": args.subwords}
-    flags.require(needed, "give {}; or --run FOLDER alone")
-    model_args.check(args)
+    model_args.check_names(args)
     args.names = args.names or model_args.names_of(args.path)
     gates.check_tags(args)
-    inputs = [*model_args.inputs_of(args), args.tags, args.reference, args.source_words]
-    inputs += [args.test_sets, *(one.path for one in args.systems or ())]
-    inputs += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
-    written = {"--output": args.output, "--json": args.json, "--write-tags": args.write_tags}
-    check_outputs(written, inputs)
+    if args.max_tokens < 1:
+        raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
+    given = [*args.path, args.tags, args.reference, *(one.path for one in args.systems or ())]
+    given += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
+    check_outputs(written(args), given)
     page.require()
     style.require()
-    translations.check(args)
+    for one in args.systems or ():
+        flags.check_name("--generated" if one.generated else "--hypotheses", one.name, args.names)
     for flag, named in (("--log", args.logs), ("--probing", args.probing)):
         for name, _ in named or ():
             flags.check_name(flag, name, args.names)
+
+
+def written(args: argparse.Namespace) -> dict[str, Path | None]:
+    return {"--output": args.output, "--json": args.json, "--write-tags": args.write_tags}
+
+
+def check_same_text(subjects: Sequence[Subject], loaded: Sequence[model_args.Loaded]) -> None:
+    """Refuse models of other test sets: they cannot be compared."""
+    texts = [
+        translations.joined(one.sentences.source, subject.subwords)
+        for one, subject in zip(loaded, subjects, strict=True)
+    ]
+    for subject, text in zip(subjects, texts, strict=True):
+        if text != texts[0]:
+            raise UserError(
+                f"{subject.name}: its {subject.subset} set in {subject.data} is not that of "
+                f"{subjects[0].name} in {subjects[0].data}; models are compared on the same "
+                "sentences, and --data names one folder for all"
+            )
+
+
+def curve_files(args: argparse.Namespace, subjects: Sequence[Subject]) -> list[tuple[str, Path]]:
+    """The logs given, and those found of the other models."""
+    given = {name for name, _ in args.logs or ()}
+    found = [(one.name, one.log) for one in subjects if one.log and one.name not in given]
+    return [*(args.logs or ()), *found]
+
+
+def absent(
+    args: argparse.Namespace,
+    subjects: Sequence[Subject],
+    models: Sequence[ModelFindings],
+    logs: Mapping[str, Path],
+    probed: Mapping[str, dict],
+) -> list[str]:
+    """What could not be shown, and how to get it."""
+    told = []
+    if len(subjects) == 1 and not subjects[0].beside:
+        told.append("A comparison: --compare MODEL.")
+    for one in subjects:
+        if one.name not in logs:
+            told.append(
+                f"Learning curves of {one.name}: there is no log of its training beside "
+                f"{one.model}; --log NAME=FILE names one."
+            )
+    without = [model.name for model in models if not model.gates]
+    if without:
+        told.append(
+            f"Gates of {', '.join(without)}: there are none. transformer_hybrid_gate has them, and "
+            "transformer_hysan with --branch-fusion gated-sum."
+        )
+    elif not args.tags and not args.tagger:
+        told.append("Gates by part of speech: --tagger LANGUAGE or --tags FILE.")
+    if len(without) == len(models) and (args.tags or args.tagger):
+        told.append(f"So parts of speech were not used ({gates.source_of_tags(args)}).")
+    for model in models:
+        if not model.heads.heads:
+            told.append(f"{model.name} has no attention that can be looked at.")
+    unprobed = [model.name for model in models if model.name not in probed]
+    if unprobed:
+        told.append(
+            f"Probing of {', '.join(unprobed)}: `fairseq-hybrid probe` takes hours; --probing "
+            "NAME=FILE names what its --json wrote."
+        )
+    return told
 
 
 def read_probing(args: argparse.Namespace) -> dict[str, dict]:
@@ -233,7 +269,6 @@ def read_probing(args: argparse.Namespace) -> dict[str, dict]:
     return {name: found[name] for name in args.names if name in found}
 
 
-def name_of_text(args: argparse.Namespace, count: int) -> str:
-    text = f"{args.source}" if args.source else f"{args.gen_subset or 'test'} of {args.data}"
+def name_of_text(args: argparse.Namespace, subject: Subject, count: int) -> str:
     measured = "" if args.sentences == "all" else f"; measured: {args.sentences}"
-    return f"{text}, {count:,} sentences{measured}"
+    return f"{subject.subset} of {subject.data}, {count:,} sentences{measured}"

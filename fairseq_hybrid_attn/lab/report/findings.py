@@ -28,6 +28,7 @@ class ModelFindings:
     gates: ModelGates | None
     heads: ModelHeads
     training: list[str] | None = None  #: the command that trained it, if known
+    translating: list[str] | None = None  #: the command that translates as was done here
 
     def as_dict(self) -> dict:
         """Plain data for JSON, without maps."""
@@ -48,6 +49,18 @@ class SetScore:
     signature: str
     sentences: int
     systems: dict[str, SystemScore]  #: others are compared with the first
+    source: float  #: of the source itself, untranslated
+
+
+@dataclass(frozen=True)
+class Example:
+    """A sentence of the test set, from 1, with its translations and their chrF by system."""
+
+    number: int
+    source: str
+    reference: str
+    translations: dict[str, str]
+    scores: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -63,8 +76,12 @@ class Findings:
     tags: str | None  #: where parts of speech come from
     scores: list[SetScore]
     lengths: ScoresByLength | None
+    examples: list[Example]  #: all sentences of the set
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
+    beside: dict[str, float]  #: BLEU of other rows of the first model's table
+    notes: list[str]  #: about the scores
+    absent: list[str]  #: what could not be shown, and how to get it
 
     @property
     def title(self) -> str:
@@ -75,6 +92,7 @@ class Findings:
             **vars(self),
             "models": [model.as_dict() for model in self.models],
             "scores": [asdict(score) for score in self.scores],
+            "examples": [asdict(one) for one in self.examples],
             "samples": SAMPLES,
             "seed": SEED,
             "lengths": self.lengths.as_dict() if self.lengths else None,

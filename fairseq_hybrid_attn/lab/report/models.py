@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
-from ..files.checksums import sha256
 from ..gates.measure import Gates
 from ..heads.measure import Heads
 from ..inference import arguments as model_args
@@ -15,12 +15,18 @@ from ..maps import command as maps
 from ..maps.measure import ModelMaps, SentenceMaps, maps_of
 from .findings import ModelFindings
 
+#: Subwords of sentences that are shown unless others are asked for.
+READABLE = 8, 20
+#: Bytes of a page for maps, and of a weight (of 16 bits, in base64).
+BUDGET, _PACKED = 1_200_000, 8 / 3
+
 
 def look(
     args: argparse.Namespace,
     loaded: model_args.Loaded,
     tags: Sequence[Sequence[str]] | None,
     first: ModelFindings | None,
+    checksum: str,
 ) -> ModelFindings:
     """Run a model once for maps, gates and heads together.
 
@@ -29,6 +35,8 @@ def look(
     """
     measured = model_args.wanted(args, loaded)
     before = [one.number for one in first.maps.sentences] if first else None
+    if args.maps is None and before is None:
+        before = readable(loaded, measured)
     shown = maps.wanted("--maps", args.maps, loaded, before)
     attentions = model_args.attentions_of(loaded, list(KINDS))
     gates, heads = Gates(attentions.layers), Heads()
@@ -51,13 +59,37 @@ def look(
         patterns=[line for layers in attentions.layers.values() for line in patterns_of(layers)],
         parameters=sum(parameter.numel() for parameter in loaded.model.parameters()),
         path=str(loaded.path),
-        sha256=sha256(loaded.path),
+        sha256=checksum,
         missing=attentions.missing(),
         sentences=len(measured),
         maps=ModelMaps(name, about, [one for one in found if one is not None]),
         gates=gates.of_model(name) if gates.layers else None,
         heads=heads.of_model(name, about),
     )
+
+
+def readable(loaded: model_args.Loaded, among: Sequence[int]) -> list[int]:
+    """The first sentences of a length at which all maps of one can be looked at together."""
+    lengths = loaded.sentences.lengths
+    fitting = [n for n in among if READABLE[0] <= max(lengths[n]) <= READABLE[1]]
+    return sorted((fitting or sorted(among, key=lambda n: max(lengths[n])))[: maps.FIRST])
+
+
+def within(models: Sequence[ModelFindings], budget: int = BUDGET) -> list[ModelFindings]:
+    """The models with maps of no more sentences than a page has room for; of one at least."""
+    size, room = 0, 0
+    for sentences in zip(*(one.maps.sentences for one in models), strict=True):
+        size += sum(
+            _PACKED * sum(weights.size for weights in map_.weights)
+            for sentence in sentences
+            for kinds in sentence.units.values()
+            for map_ in kinds.values()
+        )
+        room += size <= budget
+    return [
+        replace(one, maps=replace(one.maps, sentences=one.maps.sentences[: max(1, room)]))
+        for one in models
+    ]
 
 
 def patterns_of(layers: list[Layer]) -> list[str]:

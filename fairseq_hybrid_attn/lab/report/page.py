@@ -1,8 +1,8 @@
-"""The page of a report: parts made of paragraphs, tables, figures and attention maps.
+"""The page of a report: parts made of paragraphs, tables, figures, sentences and attention maps.
 
 ``page.html.j2`` shows the classes here, and escapes all texts.  Each figure is in the page twice,
-as SVG images for a light and a dark background.  They are images, since the names within two SVGs
-of matplotlib would clash in one document.
+as images for a light and a dark background.  They are images, since the names within two SVGs of
+matplotlib would clash in one document.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from ..figures import style as figure_style
 from ..files.tabular import Grid
 from ..maps import page as maps_page
 from ..maps.measure import ModelMaps
+from .findings import Example
+from .patterns import SmallMaps
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,11 +42,48 @@ class PageTable:
 
     grid: Grid
     caption: str = ""
+    folded: bool | None = None  #: None: if it is long
     kind = "table"
 
     @property
     def is_folded(self) -> bool:
-        return len(self.grid.rows) > _LONG
+        return len(self.grid.rows) > _LONG if self.folded is None else self.folded
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number, what it is of, and what it means."""
+
+    label: str
+    value: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Cards:
+    """Cards side by side, under the name of a model."""
+
+    caption: str
+    cards: Sequence[Card]
+    kind = "cards"
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """All maps of a sentence at once."""
+
+    caption: str
+    kinds: Sequence[SmallMaps]
+    kind = "patterns"
+
+
+@dataclass(frozen=True)
+class SentenceList:
+    """Sentences with their translations, under a caption."""
+
+    caption: str
+    examples: Sequence[Example]
+    kind = "sentences"
 
 
 @dataclass(frozen=True)
@@ -72,7 +111,7 @@ class Maps:
 
 
 #: A text is a paragraph.
-Item = str | Code | PageTable | Drawing | Maps
+Item = str | Code | PageTable | Cards | Patterns | SentenceList | Drawing | Maps
 
 
 @dataclass(frozen=True)
@@ -82,13 +121,9 @@ class Part:
 
 
 def report(title: str, parts: Sequence[Part]) -> str:
-    look = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    return (
-        maps_page.templates(__package__)
-        .get_template("page.html.j2")
-        .render(
-            title=title,
-            parts=parts,
-            style=maps_page.style() + look,
-        )
+    look, code = (
+        files(__package__).joinpath(name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js")
     )
+    template = maps_page.templates(__package__).get_template("page.html.j2")
+    return template.render(title=title, parts=parts, style=maps_page.style() + look, code=code)

@@ -18,10 +18,85 @@ from ..lengths import figure as length_figure
 from ..probing import figure as probing_figure
 from ..probing import results as probing
 from ..scoring.significance import SAMPLES, SEED
-from .findings import Findings
-from .page import Code, Drawing, Item, Maps, PageTable
+from .findings import Findings, ModelFindings
+from .page import Card, Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
+from .patterns import small_maps
+from .translations import chosen, differing
 
-_NO_TRANSLATIONS = "No translations were given (--hypotheses or --generated)."
+#: Sentences of a page, besides those worth reading; more are left to the file of translations.
+_ALL = 2_000
+
+
+def glance_part(found: Findings) -> Iterator[Item]:
+    """Say how good the models are, compared with what, and what their attention does."""
+    for model in found.models:
+        cards = [*_score_cards(found, model), *_attention_cards(model)]
+        yield Cards(f"{model.name}: {model.description}", cards)
+    for number, model in enumerate(found.models):
+        kinds = small_maps(number, model.maps)
+        if kinds:
+            (first, *_) = model.maps.sentences
+            caption = f"{model.name} on sentence {first.number + 1}: {' '.join(first.source)}"
+            yield Patterns(caption, kinds)
+    if any(model.maps.sentences[0].units["words"] for model in found.models):
+        yield (
+            "Each small map is a head, or a branch (the mean of its heads): rows attend to "
+            "columns, darker is more, grey is forbidden by the pattern. Maps of one kind share a "
+            "scale. A click shows one large, with its words."
+        )
+
+
+def _score_cards(found: Findings, model: ModelFindings) -> Iterator[Card]:
+    for one in found.scores:
+        if "." in one.name:  # one of several sets
+            continue
+        ours = one.systems[model.name]
+        interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
+        yield Card(one.label, f"{ours.value:.2f}{interval}", f"{one.sentences:,} sentences")
+    if not found.scores:
+        return
+    bleu, first = found.scores[0], found.models[0].name
+    ours = bleu.systems[model.name]
+    if model.name != first:
+        chance = "" if ours.p_value is None else f", p = {ours.p_value:.3f}"
+        gain = ours.value - bleu.systems[first].value
+        yield Card(f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
+    elif len(found.models) == 1:
+        others = sorted(found.beside.items(), key=lambda item: -item[1])[:3]
+        for name, value in others:
+            yield Card(f"against {name}", f"{ours.value - value:+.2f}", f"{name}: {value:.2f}")
+        if not others:
+            detail = "BLEU of the source, untranslated"
+            yield Card("without a model", f"{bleu.source:.2f}", detail)
+
+
+def _attention_cards(model: ModelFindings) -> Iterator[Card]:
+    """What the heads of each kind do, means over all."""
+    rows, layers = model.heads.heads, model.heads.layers
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        values = {
+            name: _mean(row[name] for row in rows if row["kind"] == kind)
+            for name in ("distance", "relative_entropy")
+        }
+        differ = _mean(one["divergence_of_heads"] for one in layers if one["kind"] == kind)
+        details = [] if differ is None else [f"heads differ by {differ:.2f} bits"]
+        peaked = values["relative_entropy"]
+        if peaked is not None:
+            details.insert(0, f"entropy {100 * peaked:.0f} % of the possible")
+        if values["distance"] is not None:
+            details.insert(0, "subwords away")
+            value = f"{values['distance']:.2f}"
+        else:
+            value = "" if peaked is None else f"{100 * peaked:.0f} %"
+            details[:1] = [] if peaked is None else ["of the possible entropy"]
+        yield Card(f"{kind} attention", value, "; ".join(details))
+    if model.gates and model.gates.share is not None:
+        yield Card("gates", f"{model.gates.share:.3f}", "share of the local branch")
+
+
+def _mean(numbers) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
 
 
 def models_part(found: Findings) -> Iterator[Item]:
@@ -41,6 +116,10 @@ def models_part(found: Findings) -> Iterator[Item]:
     for model in found.models:
         if model.training:
             yield Code(f"The command that trained {model.name}", shlex.join(model.training))
+        if model.translating:
+            yield Code(
+                f"The command that translates with {model.name}", shlex.join(model.translating)
+            )
     made_with = {**found.versions, "code": found.code["digest"], "commit": found.code["commit"]}
     if found.code["modified"]:
         made_with["commit"] += ", with changes"
@@ -51,7 +130,6 @@ def models_part(found: Findings) -> Iterator[Item]:
 def scores_part(found: Findings) -> Iterator[Item]:
     """Show scores, and how likely the differences are due to chance."""
     if not found.scores:
-        yield _NO_TRANSLATIONS
         return
     names = [model.name for model in found.models]
     rows = []
@@ -68,8 +146,34 @@ def scores_part(found: Findings) -> Iterator[Item]:
             "this one would be by chance. It does not cover other trainings of the same models"
         )
     yield f"{how}. Seed {SEED}."
+    yield from found.notes
     for label, signature in dict.fromkeys((one.label, one.signature) for one in found.scores):
         yield f"{label}: {signature}"
+
+
+def translations_part(found: Findings) -> Iterator[Item]:
+    """Show sentences: where models differ, the worst and the best, and all of them."""
+    examples, names = found.examples, [model.name for model in found.models]
+    if not examples:
+        return
+    yield "Sentences are ranked by chrF (sacrebleu's, from 0 to 100), here before each translation."
+    for other in names[1:]:
+        for caption, some in differing(examples, names[0], other).items():
+            if some:
+                yield SentenceList(f"{caption} than {names[0]}", some)
+    for caption, some in chosen(examples, names[0]).items():
+        yield SentenceList(f"{caption.capitalize()} of {names[0]}", some)
+    headings = ["", *(f"chrF of {name}" for name in names), "source", "reference", *names]
+    rows = [
+        [
+            one.number,
+            *(round(one.scores[name], 1) for name in names),
+            *(one.source, one.reference, *(one.translations[name] for name in names)),
+        ]
+        for one in examples[:_ALL]
+    ]
+    caption = "All sentences" if len(examples) <= _ALL else f"The first {_ALL:,} sentences"
+    yield PageTable(Grid(headings, rows, digits=1), caption, folded=True)
 
 
 def maps_part(found: Findings) -> Iterator[Item]:
@@ -87,15 +191,7 @@ def _missing(found: Findings) -> Iterator[Item]:
 
 def gates_part(found: Findings) -> Iterator[Item]:
     gated = [model.gates for model in found.models if model.gates]
-    without = [model.name for model in found.models if not model.gates]
-    if without:
-        yield (
-            f"{', '.join(without)}: no gates. transformer_hybrid_gate has them, and "
-            "transformer_hysan with --branch-fusion gated-sum."
-        )
     if not gated:
-        if found.tags:
-            yield f"So parts of speech were not used ({found.tags})."
         return
     meanings = {name: text for model in gated for name, text in model.meanings.items()}
     yield (
@@ -146,7 +242,6 @@ def heads_part(found: Findings) -> Iterator[Item]:
 def lengths_part(found: Findings) -> Iterator[Item]:
     scores = found.lengths
     if scores is None:
-        yield _NO_TRANSLATIONS
         return
     yield Drawing.of(
         f"{scores.label} by words of the source sentence",
@@ -160,7 +255,6 @@ def lengths_part(found: Findings) -> Iterator[Item]:
 
 def curves_part(found: Findings) -> Iterator[Item]:
     if not found.curves:
-        yield "No logs were given (--log)."
         return
     drawn = curves.panels(None, found.curves)
     shown = [curve for panel in drawn for curve in panel.curves]
@@ -172,7 +266,6 @@ def curves_part(found: Findings) -> Iterator[Item]:
 def probing_part(found: Findings) -> Iterator[Item]:
     """Show what classifiers can tell about sentences from the encoders' states."""
     if not found.probing:
-        yield "No results of probing were given (--probing)."
         return
     yield (
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
@@ -183,14 +276,22 @@ def probing_part(found: Findings) -> Iterator[Item]:
     yield from probing.notes(found.probing)
 
 
-#: By their headings, in the order of the page.
+def absent_part(found: Findings) -> Iterator[Item]:
+    """Say what could not be shown, and how to get it."""
+    yield from found.absent
+
+
+#: By their headings, in the order of the page; a part without content is left out.
 PARTS: dict[str, Callable[[Findings], Iterator[Item]]] = {
-    "Models": models_part,
+    "At a glance": glance_part,
     "Scores": scores_part,
+    "Translations": translations_part,
+    "BLEU by source length": lengths_part,
     "Attention maps": maps_part,
     "Gates": gates_part,
     "Heads and branches": heads_part,
-    "BLEU by source length": lengths_part,
     "Learning curves": curves_part,
     "Probing": probing_part,
+    "Models": models_part,
+    "Not shown": absent_part,
 }

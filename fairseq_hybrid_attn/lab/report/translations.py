@@ -1,72 +1,32 @@
-"""A report's translations: of all models, and what they are scored against."""
+"""The translations of a report: scores, sentences worth reading, and where models differ."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from sacrebleu.metrics import CHRF
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..arguments import flags
 from ..files.text import read_lines, require_equal
+from ..inference.sentences import Sentences
 from ..lengths import systems as lengths
-from ..lengths.measure import BOUNDS, ScoresByLength, compare_systems, score_by_length
-from ..scoring.generate_output import join_subwords
+from ..lengths.measure import ScoresByLength, compare_systems, score_by_length
+from ..scoring.generate_output import join_subwords, read_finished, read_generated
 from ..scoring.metrics import build_metric, default_scores, language
 from ..text.test_sets import read_test_sets, slices
-from ..text.tokenisers import KINDS
-from .findings import SetScore
+from ..text.tokenisers import KINDS, detokeniser
+from ..text.words import base_language
+from .findings import Example, SetScore
+from .subjects import Subject
+from .translating import generated
 
-_SYSTEMS = "--hypotheses or --generated"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("translations, by model name")
-    lengths.add_systems(group)
-    group.add_argument("--reference", type=Path, metavar="REF", help="untouched text, one per line")
-    group.add_argument("--tokenizer", choices=KINDS, help="tokeniser of --generated; see `score`")
-    group.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
-    group.add_argument(
-        "--test-sets", type=Path, metavar="FILE", help="test sets in the text; see `score`"
-    )
-    group.add_argument(
-        "--source-words",
-        type=Path,
-        metavar="FILE",
-        help="tokenised source, to count its words (default: those of the model's text)",
-    )
-    lengths.add_bounds(group)
-
-
-def given(args: argparse.Namespace) -> dict[str, object]:
-    """The values of flags about translations, all of which a finished run knows."""
-    return {
-        _SYSTEMS: args.systems,
-        "--reference": args.reference,
-        "--tokenizer": args.tokenizer,
-        "--lowercase": args.lowercase,
-        "--test-sets": args.test_sets,
-        "--source-words": args.source_words,
-    }
-
-
-def check(args: argparse.Namespace) -> None:
-    if not args.systems:
-        others = {**given(args), "--bounds": args.bounds != BOUNDS}
-        flags.refuse(others, f"{{}} is for translations; give {_SYSTEMS} as well")
-        return
-    lengths.check_systems(args.systems, {"--tokenizer": args.tokenizer})
-    for one in args.systems:
-        flags.check_name("--generated" if one.generated else "--hypotheses", one.name, args.names)
-    without = set(args.names).difference(one.name for one in args.systems)
-    if without:
-        raise UserError(f"{_SYSTEMS}: there are no translations of {', '.join(sorted(without))}")
-    needed = {"--reference": args.reference, "--target-lang": args.target_lang}
-    flags.require(needed, "translations are scored: give {} as well")
+#: Shown of the worst, median and best sentences, and of those where a model gains or loses most.
+SHOWN, DIFFERING = (7, 6, 7), 5
 
 
 @dataclass(frozen=True)
@@ -74,11 +34,12 @@ class ReportTranslations:
     """The translations of a test set."""
 
     systems: dict[str, list[str]]  #: by the models' names, in their order
+    source: list[str]  #: for display
     references: list[str]
     target: str  #: their language
     lowercase: bool
     sets: dict[str, slice]  #: the named parts of the test set, and the whole
-    words: list[int] | None  #: of each source sentence, if counted in --source-words
+    words: list[int]  #: of each source sentence
 
     def scores(self) -> list[SetScore]:
         todo = [
@@ -100,55 +61,167 @@ class ReportTranslations:
             systems=compare_systems(
                 name, systems, references, self.target, lowercase=self.lowercase
             ),
+            # What a system scores that does nothing.
+            source=metric.score(self.source[part], references).value,
         )
 
-    def by_length(
-        self, source: Sequence[Sequence[str]], subwords: str, bounds: Sequence[int]
-    ) -> ScoresByLength:
-        """BLEU by words of the source: of --source-words, else of its joined subwords."""
-        words = self.words
-        if words is None:
-            lines = [join_subwords(" ".join(pieces), subwords) for pieces in source]
-            words = _count_words(lines, "the models' source")
+    def by_length(self, bounds: Sequence[int]) -> ScoresByLength:
         return score_by_length(
             "bleu",
             self.systems,
             self.references,
-            words,
+            self.words,
             self.target,
             bounds=bounds,
             lowercase=self.lowercase,
             progress=lambda parts: tqdm(parts, unit=" groups", file=sys.stderr),
         )
 
+    def examples(self) -> list[Example]:
+        """All sentences with the chrF of each translation; see :func:`chosen`."""
+        chrf = CHRF(lowercase=self.lowercase)
+        return [
+            Example(
+                number=number,
+                source=source,
+                reference=reference,
+                translations=dict(zip(self.systems, hypotheses, strict=True)),
+                scores={
+                    name: chrf.sentence_score(line, [reference]).score
+                    for name, line in zip(self.systems, hypotheses, strict=True)
+                },
+            )
+            for number, (source, reference, *hypotheses) in enumerate(
+                zip(self.source, self.references, *self.systems.values(), strict=True), start=1
+            )
+        ]
 
-def _count_words(lines: list[str], where: str) -> list[int]:
-    return lengths.count_words(lines, where, "--source-words FILE counts those of tokenised text")
+
+def chosen(examples: Sequence[Example], system: str) -> dict[str, list[Example]]:
+    """The worst, the median and the best sentences of a system, without repeating any."""
+    ranked = sorted(examples, key=lambda one: one.scores[system])
+    worst, median, best = SHOWN
+    if len(ranked) <= sum(SHOWN):
+        return {"all": ranked}
+    middle = (len(ranked) - median) // 2
+    middle = min(max(middle, worst), len(ranked) - best - median)
+    return {
+        "worst": ranked[:worst],
+        "median": ranked[middle : middle + median],
+        "best": ranked[-best:],
+    }
 
 
-def read(args: argparse.Namespace) -> ReportTranslations | None:
-    """Read the translations and their reference; None if there are none."""
-    if not args.systems:
-        return None
-    target = language(args.target_lang)
-    references = read_lines(args.reference)
-    count = len(references)
-    words = None
-    if args.source_words:
-        lines = read_lines(args.source_words)
-        require_equal(
-            {str(args.source_words): len(lines), f"the reference {args.reference}": count}
+def differing(examples: Sequence[Example], first: str, other: str) -> dict[str, list[Example]]:
+    """The sentences where ``other`` gains and loses most against ``first``."""
+    ranked = sorted(examples, key=lambda one: one.scores[other] - one.scores[first])
+    return {
+        f"{other} is better": [
+            e for e in ranked[: -DIFFERING - 1 : -1] if _gain(e, first, other) > 0
+        ],
+        f"{other} is worse": [e for e in ranked[:DIFFERING] if _gain(e, first, other) < 0],
+    }
+
+
+def _gain(one: Example, first: str, other: str) -> float:
+    return one.scores[other] - one.scores[first]
+
+
+def translate(
+    subjects: Sequence[Subject],
+    sentences: Sequence[Sentences],
+    checksums: Sequence[str],
+    args: argparse.Namespace,
+) -> tuple[ReportTranslations, list[str]]:
+    """Read, or first make, the translations of all models; and notes about how they are scored."""
+    first = subjects[0]
+    target = language(first.target)
+    tokens = [joined(s.target, one.subwords) for s, one in zip(sentences, subjects, strict=True)]
+    count = len(tokens[0])
+    notes = []
+    if first.reference:
+        references = read_lines(first.reference)
+        require_equal({str(first.reference): len(references), first.subset: count})
+        tokenizers = [
+            one.tokenizer or _guessed(lines, references, one.target)
+            for one, lines in zip(subjects, tokens, strict=True)
+        ]
+    else:
+        tokenizers = [one.tokenizer or "none" for one in subjects]
+        references = list(map(detokeniser(tokenizers[0], target), tokens[0]))
+        notes.append(
+            "The reference is that of the binarised set, with its subwords joined and its words "
+            f"detokenised ({tokenizers[0]}). Scores against untouched text are others: "
+            "--reference FILE."
         )
-        for kind in lengths.other_subwords(lines, "none"):
-            lengths.warn(f"--source-words {args.source_words} looks like {kind}, not like words")
-        words = _count_words(lines, str(args.source_words))
-    systems = {one.name: one for one in args.systems}
-    how = args.reference, count, target, args.subwords, args.tokenizer
+    systems = {}
+    given = {one.name: one for one in args.systems or ()}
+    for one, tokenizer, of_model, checksum in zip(
+        subjects, tokenizers, sentences, checksums, strict=True
+    ):
+        if one.name in given:
+            handed, where = given[one.name], args.reference or one.reference
+            kinds = where, count, one.target, one.subwords, tokenizer
+            systems[one.name] = handed.read(*kinds)
+        elif one.hypotheses:
+            systems[one.name] = read_finished(one.hypotheses, first.reference, count)
+        else:
+            made = generated(one, len(of_model), checksum, args)
+            missing = "empty" if args.too_long == "skip" else "error"
+            kinds = one.subwords, tokenizer, one.target, missing
+            systems[one.name], _ = read_generated(made, count, *kinds)
+    words = joined(sentences[0].source, first.subwords)
+    if first.raw_source:
+        source = read_lines(first.raw_source)
+        require_equal({str(first.raw_source): len(source), first.subset: count})
+    else:  # for display alone
+        source = list(map(detokeniser(_undone(tokenizers[0], first.source), first.source), words))
+    if first.source_words:
+        words = read_lines(first.source_words)
+        require_equal({str(first.source_words): len(words), first.subset: count})
+    sets = read_test_sets(first.test_sets, count) if first.test_sets else {}
     return ReportTranslations(
-        systems={name: systems[name].read(*how) for name in args.names},
+        systems=systems,
+        source=source,
         references=references,
         target=target,
-        lowercase=args.lowercase,
-        sets=slices(read_test_sets(args.test_sets, count) if args.test_sets else {}, count),
-        words=words,
+        lowercase=first.lowercase,
+        sets=slices(sets, count),
+        words=lengths.count_words(words, "the source", "these are counted as they are"),
+    ), notes
+
+
+def joined(sentences: Sequence[Sequence[str]], subwords: str) -> list[str]:
+    return [join_subwords(" ".join(pieces), subwords) for pieces in sentences]
+
+
+def _undone(kind: str, lang: str) -> str:
+    """The kind of tokeniser to undo in the other language: the same, if it is for that one."""
+    return kind if kind in _kinds(lang) else "none"
+
+
+def _kinds(lang: str) -> list[str]:
+    return [
+        k
+        for k, one in KINDS.items()
+        if base_language(lang) in (one.languages or [base_language(lang)])
+    ]
+
+
+def _guessed(tokens: list[str], references: list[str], lang: str) -> str:
+    """The tokeniser whose inverse makes the reference of the set's own tokens most often."""
+    right = Counter(
+        {
+            kind: sum(map(str.__eq__, map(detokeniser(kind, lang), tokens), references))
+            for kind in _kinds(lang)
+            if kind in ("none", "moses", "mecab", "jieba")  # the others are undone like these
+        }
     )
+    kind, count = right.most_common(1)[0]
+    if count * 2 < len(references):
+        raise UserError(
+            f"--reference: only {count:,} of its {len(references):,} sentences are those of the "
+            "test set; is it the reference of another set? If so, name the right one; otherwise "
+            "--tokenizer says how the words of the data were split"
+        )
+    return kind

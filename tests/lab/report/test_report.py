@@ -1,40 +1,48 @@
-"""The report: its numbers are those of the single commands; its page, and users' mistakes."""
+"""The report: found from a checkpoint, its numbers those of the single commands; its page."""
 
 import hashlib
 import json
 import shutil
+from argparse import Namespace
+from pathlib import Path
 
 import analysed
+import cli
 import lxml.html
 import pytest
 import torch
 from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
-from refusals import check_command_refusals, check_refusals
+from refusals import check_command_refusals
 
+from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
-from fairseq_hybrid_attn.lab.maps.page import plotly_script
+from fairseq_hybrid_attn.lab.report import models, translating
+from fairseq_hybrid_attn.lab.report.findings import Example
 from fairseq_hybrid_attn.lab.report.models import patterns_of
-from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, report
+from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, SentenceList, report
+from fairseq_hybrid_attn.lab.report.subjects import find
+from fairseq_hybrid_attn.lab.report.translations import chosen, differing
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
+NAMES = ("gate1", "mma")
 SYSTEMS = {
     "gate1": ["a house is there", "yes it is", "so", "I like the cats and dogs"],
     "mma": ["The house was there", "yes", "so it is said", "cats and dogs"],
 }
+GENERATE = ["fairseq-generate", "there", "--path", "model.pt", "--beam", "2", "--cpu"]
 BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
 
-TEXT = "--source text.de --target text.en --subwords subword-nmt --cpu"
-BOTH = f"bin --path gate1.pt mma.pt {TEXT}"
-GATED, MMA = (f"bin --path {name}.pt {TEXT}" for name in ("gate1", "mma"))
-SCORED = "--reference ref.en --target-lang en"
-HYPOTHESES, LOGS, PROBING = (
-    " ".join(f"--{flag} {name}={name}.{suffix}" for name in SYSTEMS)
-    for flag, suffix in (("hypotheses", "en"), ("log", "log"), ("probing", "probing"))
+TWO = "gate1/average.pt --compare mma/average.pt --names gate1 mma"
+BOTH = (
+    "bin --path gate1/average.pt mma/average.pt --names gate1 mma --gen-subset test "
+    "--subwords subword-nmt --cpu"
 )
-ONE = "--hypotheses mma=mma.en"
+GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
+TEXT = "--reference ref.en --tokenizer none"
+SCORED = "--reference ref.en --target-lang en --subwords subword-nmt --tokenizer none"
 PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu --hidden 2 --dropout 0"
 
 
@@ -57,16 +65,28 @@ def command(words, *more):
     main([*words.split(), *map(str, more)])
 
 
+def arguments(**given):
+    """What ``find`` takes of the command line."""
+    names = "data gen_subset source_lang target_lang subwords tokenizer reference lowercase"
+    return Namespace(**{**dict.fromkeys([*names.split(), "generate"]), **given})
+
+
+def make_model(folder, name, losses=(3, 2)):
+    """``NAME/average.pt`` with its log beside it."""
+    (folder / name).mkdir()
+    analysed.save(folder, name, f"{name}/average.pt")
+    write(folder / name / "train.log", log(losses))
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Models, their translations, logs, tags and results of probing (with different settings)."""
-    folder = analysed.make_data(tmp_path_factory.mktemp("report"), ["gate1", "mma", "lstm"])
+    """Models with their logs, a binary test set, tags and results of probing."""
+    folder = analysed.make_data(tmp_path_factory.mktemp("report"), [])
+    analysed.binarise(folder)
+    for name, losses in (("gate1", [3.5, 2.25, 2.5]), ("mma", [4, 3]), ("lstm", [2])):
+        make_model(folder, name, losses)
     write(folder / "ref.en", REFERENCE)
     write(folder / "text.tags", ["DET NOUN", "PRT", "", "NOUN ADJ VERB"])
-    for name, lines in SYSTEMS.items():
-        write(folder / f"{name}.en", lines)
-    write(folder / "gate1.log", log([3.5, 2.25, 2.5]))
-    write(folder / "mma.log", log([4, 3]))
     (folder / "tasks").mkdir()
     tasks = [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in BIGRAMS]
     write(folder / "tasks/bigram_shift.txt", tasks)
@@ -74,7 +94,7 @@ def data(tmp_path_factory):
         patch.chdir(folder)
         for name, flags in {"gate1": "--seeds 2", "mma": "--seeds 1 --end-symbol out"}.items():
             command(
-                f"probe bin --path {name}.pt {PROBE} {flags} --task-files tasks "
+                f"probe bin --path {name}/average.pt {PROBE} {flags} --task-files tasks "
                 f"--json {name}.probing"
             )
     return folder
@@ -92,11 +112,23 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            f"report bin --path gate1.pt --compare mma.pt {TEXT} {SCORED} {HYPOTHESES} {LOGS} "
-            f"--tags text.tags --probing mma=mma.probing --probing gate1=gate1.probing "
-            "--output whole.html --json whole.json"
+            f"report {TWO} {TEXT} --cpu --tags text.tags --maps 1,2,4 --probing mma=mma.probing "
+            "--probing gate1=gate1.probing --output whole.html --json whole.json"
         )
     return read(data / "whole.json"), Page(data / "whole.html")
+
+
+@pytest.fixture(scope="module")
+def theirs(data):
+    """The translations of fairseq-generate itself."""
+    for name in NAMES:
+        cli.run(
+            *("fairseq-generate", "bin", "--path", f"{name}/average.pt", "--user-dir"),
+            *(cli.USER_DIR, "--required-batch-size-multiple", "1", "--max-tokens", "4000"),
+            *("--cpu", "--results-path", f"{name}.out"),
+            cwd=data,
+        )
+    return {name: f"{name}.out/generate-test.txt" for name in NAMES}
 
 
 class Page:
@@ -119,38 +151,39 @@ class Page:
         }
 
 
-def test_parts_are_what_the_commands_print_and_write(in_data, whole, capsys):
+def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, capsys):
     found, page = whole
-    theirs = {}
+    of_parts = {}
+    generated = " ".join(f"--generated {name}={path}" for name, path in theirs.items())
     for part, words in {
         "Heads and branches": f"heads {BOTH}",
         "Gates": f"gates {GATED} --tags text.tags",
         "BLEU by source length": (
-            f"lengths --source text.de --source-subwords subword-nmt {SCORED} {HYPOTHESES}"
+            f"lengths --source text.de --source-subwords subword-nmt {SCORED} {generated}"
         ),
-        "Learning curves": "curves gate1=gate1.log mma=mma.log",
+        "Learning curves": "curves gate1=gate1/train.log mma=mma/train.log",
     }.items():
         capsys.readouterr()
         command(f"{words} --json part.json")
-        theirs[words.split()[0]] = read(in_data / "part.json")
+        of_parts[words.split()[0]] = read(in_data / "part.json")
         printed = {" ".join(line.split()) for line in capsys.readouterr().out.splitlines()}
         shown = [" ".join(" ".join(row).split()) for table in page.tables[part] for row in table]
         assert len(shown) > 2 and set(shown) <= printed, part
-    for ours, heads in zip(found["models"], theirs["heads"]["models"], strict=True):
+    for ours, heads in zip(found["models"], of_parts["heads"]["models"], strict=True):
         assert {key: ours[key] for key in heads} == heads
         assert ours["sentences"] == 3  # one is empty
-    assert found["curves"] == theirs["curves"]["curves"]
-    lengths = theirs["lengths"]
+    assert found["curves"] == of_parts["curves"]["curves"]
+    lengths = of_parts["lengths"]
     del lengths["source"], lengths["reference"]
     assert found["lengths"] == lengths
     bleu = found["scores"][0]["systems"]
     assert bleu == lengths["whole"]["scores"]
-    (gates,) = theirs["gates"]["models"]
+    (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == {**gates, "bleu": bleu["gate1"]["value"]}
-    assert found["models"][1]["gates"] is None and "mma: no gates" in page.texts["Gates"]
-    assert found["tags"] == theirs["gates"]["tags"]
+    assert found["models"][1]["gates"] is None and "Gates of mma" in page.texts["Not shown"]
+    assert found["tags"] == of_parts["gates"]["tags"]
     assert f"All layers: {gates['share']:.3f}, window 3." in page.texts["Gates"]
-    command(f"maps {BOTH} --page maps.html")
+    command(f"maps {BOTH} --sentences 1,2,4 --page maps.html")
     assert maps_data(in_data / "whole.html") == maps_data(in_data / "maps.html")
 
 
@@ -158,42 +191,50 @@ def maps_data(path):
     return json.loads(path.read_text().partition('class="maps-data">')[2].partition("</script>")[0])
 
 
-def test_scores_are_those_of_the_command(in_data, whole):
+def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     found, page = whole
     assert [score["name"] for score in found["scores"]] == ["bleu", "tokenised_bleu"]
-    for name in SYSTEMS:
-        command(f"score --hypotheses {name}.en {SCORED} --json score.json")
-        theirs = read(in_data / "score.json")["scores"]
+    for name, path in theirs.items():
+        command(f"score --generated {path} {SCORED} --json score.json --hypotheses-out {name}.en")
+        lines = (in_data / f"{name}.en").read_text().splitlines()
+        assert [one["translations"][name] for one in found["examples"]] == lines
+        scores = read(in_data / "score.json")["scores"]
         for score in found["scores"]:
-            assert score["systems"][name]["value"] == theirs[score["name"]]["value"]
-            assert score["signature"] == theirs[score["name"]]["signature"]
+            assert score["systems"][name]["value"] == scores[score["name"]]["value"]
+            assert score["signature"] == scores[score["name"]]["signature"]
             assert score["signature"] in page.texts["Scores"]
-    # As in the table of lengths, where tests see it printed.
+            assert f"{score['systems'][name]['value']:.2f}" in page.texts["At a glance"]
     *_, all_lengths = page.tables["BLEU by source length"][0]
     assert page.tables["Scores"][0][1] == ["BLEU", *all_lengths[1:]]
-    assert found["scores"][0]["systems"]["mma"]["p_value"] is not None
+    mma = found["scores"][0]["systems"]["mma"]
+    assert f"p = {mma['p_value']:.3f}" in page.texts["At a glance"]
+    rows = page.tables["Translations"][0]
+    assert [row[3:5] for row in rows[1:]] == [
+        [source, reference]
+        for source, reference in zip(
+            ["Das Haus", "ja", "", "猫が 好き です"], REFERENCE, strict=True
+        )
+    ]
 
 
 def test_probing_is_that_of_the_command(data, whole):
     found, page = whole
-    theirs = {name: read(data / f"{name}.probing") for name in SYSTEMS}
-    assert found["probing"] == theirs and list(found["probing"]) == ["gate1", "mma"]
-    gate1, mma = (one["tasks"]["BShift"] for one in theirs.values())
+    files = {name: read(data / f"{name}.probing") for name in NAMES}
+    assert found["probing"] == files and list(found["probing"]) == ["gate1", "mma"]
+    gate1, mma = (one["tasks"]["BShift"] for one in files.values())
     deviation = f"{gate1['accuracy']:.2f} ± {gate1['deviation']:.2f}"
     assert page.tables["Probing"][0] == [
         ["task", "group", "gate1", "mma", "most common class"],
         ["BShift", "syntactic", deviation, f"{mma['accuracy']:.2f}", "50.00"],
     ]
-    assert "mma: layer last, end symbol out, seeds 1; hidden" in page.texts["Probing"]
     assert "were probed with different settings" in page.texts["Probing"]
-    assert "different files" not in page.texts["Probing"]
 
 
 def test_what_the_models_are(data, whole):
     found, page = whole
     rows = {row[0]: row[1:] for row in page.tables["Models"][0]}
     for number, model in enumerate(found["models"]):
-        path = data / f"{model['name']}.pt"
+        path = data / model["name"] / "average.pt"
         weights = torch.load(path, weights_only=True)["model"]
         buffers = ("version", "_float_tensor")
         count = sum(w.numel() for name, w in weights.items() if not name.endswith(buffers))
@@ -205,8 +246,8 @@ def test_what_the_models_are(data, whole):
         "decoder 1-2: past",
         "cross 1-2: global",
     ]
-    assert found["command"][:3] == ["fairseq-hybrid", "report", "bin"]
-    assert "fairseq-hybrid report bin --path gate1.pt" in page.texts["Models"]
+    assert "fairseq-hybrid report gate1/average.pt" in page.texts["Models"]
+    assert "fairseq-generate" in page.texts["Models"]
     assert f"torch {torch.__version__}" in page.texts["Models"]
     layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
     assert patterns_of(layers) == ["encoder 1-2: global | local (share gates)", "encoder 3: global"]
@@ -222,57 +263,269 @@ def test_the_page_names_nothing_outside_itself(data, whole):
         for name in ("src", "href", "action")
         if element.get(name)
     ]
-    images = [link for link in named if link.startswith("data:image/svg+xml;base64,")]
-    assert len(images) == 2 * (1 + 2 + 1 + 1 + 1)
-    assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 9)]
-    rest = (data / "whole.html").read_text().replace(plotly_script(), "")
-    assert "http://" not in rest and "https://" not in rest
+    images = [link for link in named if link.startswith("data:image/")]
+    # Figures, and maps of 2 + 2 + 2 layers: 2 branches or 4 heads.
+    small = 2 * (2 * 2 + 2 * 4 + 2 * 4) + 2 * (3 * 2 * 4)
+    assert len(images) == 2 * (1 + 2 + 1 + 1 + 1) + small
+    assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 12)]
+    text = (data / "whole.html").read_text()
+    assert "http://" not in text and "https://" not in text
+    assert len(text) < 1_500_000
 
 
-def test_the_page_in_a_browser(data, whole, browser):
+@pytest.mark.parametrize("width", [390, 820, 1400])
+def test_the_page_in_a_browser(data, whole, browser, width):
     shown = Shown(browser, data / "whole.html", "dark")
+    page = shown.page
+    page.set_viewport_size({"width": width, "height": 900})
     for theme in ("dark", "light", "dark"):
-        visible = [one for one in shown.page.locator("figure img").all() if one.is_visible()]
-        assert len(visible) == 6
+        images = page.locator("img").all()
+        visible = [image for image in images if image.is_visible()]
+        assert len(visible) == len(images) / 2
         assert {image.get_attribute("class") for image in visible} == {f"only-{theme}"}
-        assert all(image.evaluate("image => image.naturalWidth > 100") for image in visible)
-        shown.page.click("#theme")
-        shown.page.emulate_media(color_scheme="light")  # from now on, the button alone says dark
-    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    shown.page.locator(".maps-plot").first.evaluate("e => e.scrollIntoView({block: 'center'})")
+        page.click("#theme")
+        page.emulate_media(color_scheme="light")  # from now on, the button alone says dark
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.emulate_media(media="print")
+    assert page.locator("img.only-light").first.is_visible()
+    page.emulate_media(media="screen")
+    shown.cell(1, 0).evaluate("e => e.scrollIntoView({block: 'center'})")
     assert "Haus → Das" in shown.hover(1, 0)
+    # A small map is shown large: the second layer's forward head of mma.
+    page.locator('.small-map[data-model="1"][data-kind="encoder"][data-layer="1"]').nth(2).click()
+    chosen_ones = {name: page.locator(f'[data-choice="{name}"]') for name in ("model-0", "head-0")}
+    texts = {n: one.evaluate("s => s.selectedOptions[0].text") for n, one in chosen_ones.items()}
+    assert texts == {"model-0": "mma", "head-0": "3 (forward)"}
+    heading = page.locator("#part3 th", has_text="chrF of mma")
+    page.locator("#part3 summary").click()
+    column = page.locator("#part3 tbody td:nth-child(3)")
+    for sign in (1, -1):
+        heading.click()
+        numbers = [sign * float(text) for text in column.all_text_contents()]
+        assert numbers == sorted(numbers)
     assert not shown.faults
     assert all(url.startswith(("file:", "data:")) for url in shown.asked)
 
 
-def test_what_does_not_apply_is_left_out_and_names_are_escaped(in_data):
-    """Names of models and of files, and sentences."""
-    name = "<b>&\"'</b></script>"
-    for file, line in {"<b>.de": name, "<b>.en": name, "<b>.tags": "X"}.items():
-        write(in_data / file, [line, line])
-    text = "--source <b>.de --target <b>.en --subwords none --tags <b>.tags --cpu"
-    command(f"report bin --path lstm.pt {text} --output o.html --names", name)
-    page = Page(in_data / "o.html")
-    assert len(maps_data(in_data / "o.html")["sentences"]) == 2
-    assert not list(page.tree.iter("b")) and name in page.tree.findtext(".//title")
-    assert page.tables["Models"][0][:2] == [["", name], ["architecture", "LSTMModel"]]
-    for part in ("Scores", "BLEU by source length"):
-        assert "No translations were given" in page.texts[part]
-    assert "No logs were given" in page.texts["Learning curves"]
-    assert "No results of probing were given" in page.texts["Probing"]
-    assert f"{name}: no gates" in page.texts["Gates"]
-    assert "So parts of speech were not used (<b>.tags)" in page.texts["Gates"]
-    reason = f"{name} has no encoder attention: LSTMEncoder has no self-attention modules."
+NASTY = "</script><script>alert(1)</script><b>&\"'"
+
+
+@pytest.fixture
+def nasty(tmp_path, monkeypatch, capsys):
+    """A folder, sentences and a model's name with markup; no log, and a model without gates."""
+    folder = tmp_path / "<script>'&\""
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for side in ("de", "en"):
+        write(Path(f"text.{side}"), [f"{NASTY} x", "<script> y"])
+    monkeypatch.setattr(analysed, "SOURCE", ("x y", NASTY, "<script>"))
+    monkeypatch.setattr(analysed, "TARGET", analysed.SOURCE)
+    made = analysed.make_data(folder, []) if not (folder / "bin").exists() else folder
+    for side in ("de", "en"):
+        write(Path(f"text.{side}"), [f"{NASTY} x", "<script> y"])
+    analysed.binarise(made)
+    analysed.save(made, "lstm")
+    return folder
+
+
+def test_nothing_becomes_markup(nasty, browser, capsys):
+    """In sentences, names of models, and folders."""
+    command("report lstm.pt --cpu --output o.html --names", NASTY)
+    page = Page(nasty / "o.html")
+    assert len(maps_data(nasty / "o.html")["sentences"]) == 2
+    assert not list(page.tree.iter("script")) and NASTY in page.tree.findtext(".//title")
+    assert [b.text for b in page.tree.iter("b") if "." not in (b.text or ".0")] == []
+    assert page.tables["Models"][0][:2] == [["", NASTY], ["architecture", "LSTMModel"]]
+    assert str(nasty) in page.texts["Models"]
+    assert {row[2] for row in page.tables["Translations"][0][1:]} == {f"{NASTY} x", "<script> y"}
+    shown = Shown(browser, nasty / "o.html")
+    scripts = shown.page.locator("script").count()
+    assert (scripts, shown.faults) == (4, [])
+    told = page.texts["Not shown"]
+    for line in ("there is no log of its training", "there are none", "--compare MODEL"):
+        assert line in told and line in capsys.readouterr().out
+        break
+    assert "Learning curves" not in page.texts and "Gates" not in page.texts
+    reason = "has no encoder attention: LSTMEncoder has no self-attention modules."
     assert reason in page.texts["Attention maps"] and reason in page.texts["Heads and branches"]
-    assert page.tables["Heads and branches"][0][1][:2] == ["cross", "1"]
+    assert "The reference is that of the binarised set" in page.texts["Scores"]
 
 
 def test_texts_of_all_kinds_are_escaped(tmp_path):
     nasty = "<u>x</u>"
-    items = [nasty, Code(nasty, nasty), PageTable(Grid([nasty], [[nasty]]), nasty)]
+    example = Example(1, nasty, nasty, {nasty: nasty}, {nasty: 1.0})
+    table = PageTable(Grid([nasty], [[nasty]]), nasty)
+    items = [nasty, Code(nasty, nasty), table, SentenceList(nasty, [example])]
     (tmp_path / "page").write_text(report(nasty, [Part(nasty, items)]))
     page = Page(tmp_path / "page")
     assert not list(page.tree.iter("u")) and page.tables[nasty] == [[[nasty], [nasty]]]
+
+
+def test_sentences_worth_reading():
+    def example(number, a, b):
+        return Example(number, "s", "r", {"a": "", "b": ""}, {"a": a, "b": b})
+
+    many = [example(n, float(n * 7 % 31), 15.0) for n in range(31)]
+    picked = {name: [one.scores["a"] for one in some] for name, some in chosen(many, "a").items()}
+    assert picked == {
+        "worst": list(range(7)),
+        "median": list(range(12, 18)),
+        "best": list(range(24, 31)),
+    }
+    gains = {
+        name: [one.scores["b"] - one.scores["a"] for one in some]
+        for name, some in differing(many, "a", "b").items()
+    }
+    assert gains == {
+        "b is better": [15, 14, 13, 12, 11],
+        "b is worse": [-15, -14, -13, -12, -11],
+    }
+    few = chosen(many[:3], "a")
+    assert [one.scores["a"] for one in few["all"]] == [0, 7, 14]
+
+
+def test_maps_leave_room_on_the_page(in_data, whole, monkeypatch):
+    """Fewer sentences, but one, where maps would make the page large."""
+    found = maps_data(in_data / "whole.html")
+    sizes = [
+        sum(
+            len(one["weights"])
+            for m in found["models"]
+            for u in m["sentences"][n].values()
+            for one in u.values()
+        )
+        for n in range(3)
+    ]
+    for budget, count in ((sum(sizes) + 9, 3), (sum(sizes[:2]) + 9, 2), (0, 1)):
+        monkeypatch.setattr(models.within, "__defaults__", (budget,))
+        command(f"report {TWO} {TEXT} --cpu --output few.html")
+        shown = [one["number"] for one in maps_data(in_data / "few.html")["sentences"]]
+        assert len(shown) == count
+
+
+# -- What is found -----------------------------------------------------------------------------
+
+
+def test_what_a_checkpoint_knows(in_data, tmp_path):
+    found = find("m", Path("mma/average.pt"), arguments())
+    assert (found.data, found.subset, found.subwords) == (in_data / "bin", "test", "subword-nmt")
+    assert (found.source, found.target) == ("de", "en")
+    assert (found.tokenizer, found.reference) == (None, None)
+    assert found.log == in_data / "mma/train.log"
+    assert find("m", Path("mma"), arguments()).model == Path("mma/average.pt")
+
+
+def test_a_moved_checkpoint(in_data, tmp_path, monkeypatch):
+    """Data are found under their name beside it, in the folder above, or by --data."""
+    state = torch.load("mma/average.pt", weights_only=True)
+    state["cfg"]["task"]["data"] = "/gone/corpora/mine/bin"
+    (tmp_path / "models/deep").mkdir(parents=True)
+    model = tmp_path / "models/deep/average.pt"
+    torch.save(state, model)
+    refused = "its data are neither in /gone/corpora/mine/bin nor beside it; --data names"
+    monkeypatch.chdir(tmp_path)
+    check_command_refusals([(str(model), refused)], "report")
+    assert find("m", model, arguments(data=in_data / "bin")).data == in_data / "bin"
+    for place in ("mine/bin", "models/bin", "models/deep/mine/bin"):  # the nearer, the better
+        shutil.copytree(in_data / "bin", tmp_path / place)
+        assert find("m", model, arguments()).data == tmp_path / place
+
+
+@pytest.mark.parametrize(
+    "text, marks, tokenizer",
+    [("▁ein ▁Haus er", "sentencepiece", None), ("ein Haus", "none", None)]
+    + [("ein @-@ Haus", "none", "moses"), ("&apos;s ja@@", "subword-nmt", "moses")],
+)
+def test_what_a_dictionary_shows(in_data, tmp_path, text, marks, tokenizer):
+    shutil.copytree("bin", tmp_path / "bin")
+    write(tmp_path / "bin/dict.en.txt", [f"{piece} 1" for piece in text.split()])
+    found = find("m", Path("mma/average.pt"), arguments(data=tmp_path / "bin"))
+    assert (found.subwords, found.tokenizer) == (marks, tokenizer)
+
+
+def test_the_tokeniser_is_what_makes_the_reference(in_data, capsys):
+    """Of the set's own words; the reference of another text is refused."""
+    write(in_data / "moses.en", ["the house", "yes", "so", "I like cats"])
+    command("report mma/average.pt --cpu --reference moses.en --output r.html --json r.json")
+    assert [one["reference"] for one in read(in_data / "r.json")["examples"]][0] == "the house"
+    write(in_data / "three.en", REFERENCE[:3])
+    cases = [
+        ("--reference ref.en", "only 0 of its 4 sentences are those of the test set"),
+        ("--reference three.en", "three.en has 3 lines, but test has 4"),
+    ]
+    check_command_refusals(cases, "report", "mma/average.pt", "--cpu")
+
+
+# -- Translations ------------------------------------------------------------------------------
+
+
+class Translating:
+    """Translations of a model of its own, in parts of a sentence; the parts translated so far."""
+
+    def __init__(self, patch):
+        self.parts, self.stop_at = [], None
+        really = translating.generate.main
+
+        def counted(args):
+            if len(self.parts) == self.stop_at:
+                raise KeyboardInterrupt
+            self.parts.append(args.distributed_rank)
+            return really(args)
+
+        patch.setattr(translating.generate, "main", counted)
+        patch.setattr(translating, "PART", 1)
+
+    def __call__(self, checksum="1", **flags):
+        """The lines of the output."""
+        args = arguments(**flags, user_dir=None, max_tokens=6, too_long="error", cpu=True)
+        args.output = Path("p.html").absolute()
+        subject = find("m", Path("mma/average.pt"), args)
+        return translating.generated(subject, 4, checksum, args).read_text().splitlines()
+
+
+@pytest.fixture
+def alone(in_data, tmp_path, monkeypatch):
+    shutil.copytree("mma", tmp_path / "mma", ignore=shutil.ignore_patterns("*.report"))
+    monkeypatch.chdir(tmp_path)
+    return Translating(monkeypatch)
+
+
+def best(lines):
+    return sorted(line for line in lines if line.startswith("H-"))
+
+
+def test_translating_resumes_and_is_done_once(alone, theirs, in_data):
+    alone.stop_at = 2
+    with pytest.raises(KeyboardInterrupt):
+        alone()
+    alone.stop_at = None
+    lines = best(alone())
+    assert alone.parts == [0, 1, 2, 3]
+    # Other batches, so other roundings of the scores; the same words.
+    whole = best((in_data / theirs["mma"]).read_text().splitlines())
+    assert [(h.split("\t")[0], h.split("\t")[2]) for h in lines] == [
+        (h.split("\t")[0], h.split("\t")[2]) for h in whole
+    ]
+    kept = {path.name for path in Path("mma/average.report").iterdir()}
+    assert kept == {"generate-test.txt", "stages", ".lock"}
+    shutil.move("mma", "moved")
+    Path("mma").symlink_to("moved")
+    assert best(alone()) == lines and len(alone.parts) == 4
+    alone(generate=["--beam", "1"])
+    assert len(alone.parts) == 8  # another search
+    alone(checksum="2", generate=["--beam", "1"])
+    assert len(alone.parts) == 12  # another model
+
+
+def test_a_folder_that_cannot_be_written_to(alone, capsys):
+    Path("mma/average.report").write_text("")
+    assert len(best(alone())) == 4
+    said = capsys.readouterr().err
+    assert "average.report cannot be written to; translations are kept in" in said
+    assert len(list(Path().glob("p.*.report/generate-test.txt"))) == 1
+
+
+# -- Runs and mistakes -------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -289,144 +542,100 @@ def runs(in_data, tmp_path):
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     (corpus / "manifest.json").write_text('{"digest": "d"}')
     folders = []
-    for name in SYSTEMS:
+    for name, lines in SYSTEMS.items():
         folder = tmp_path / f"runs/small@text/hysan/table1/{name}/bleu/seed1"
         (folder / "logs").mkdir(parents=True)
-        shutil.copy("lstm.pt", folder / "model.pt")
-        shutil.copy(f"{name}.en", folder / "hypotheses.txt")
-        shutil.copy(f"{name}.log", folder / "logs/train.log")
+        shutil.copy("lstm/average.pt", folder / "model.pt")
+        write(folder / "hypotheses.txt", lines)
+        shutil.copy(f"{name}/train.log", folder / "logs/train.log")
         score = "fairseq-hybrid score --subwords subword-nmt --tokenizer moses --lowercase".split()
         result = {
-            **{"scores": {}, "identity": {}, "updates": 20, "parameters": 9, "finished": "now"},
+            **{
+                "scores": {"bleu": {"value": 10.5, "signature": "s"}},
+                "identity": {},
+                "updates": 20,
+                "parameters": 9,
+                "finished": "now",
+            },
             "label": "small@text",
             "corpus": {"source": "de", "target": "en", "digest": "d"},
             "settings": {"corpus": "ldc.en-zh"},
-            "commands": {"train": ["fairseq-train", "bin", "--arch", name], "score": score},
+            "commands": {
+                "train": ["fairseq-train", "bin", "--arch", name],
+                "score": score,
+                "generate": GENERATE,
+            },
         }
         (folder / "result.json").write_text(json.dumps(result))
         folders.append(folder)
     return folders
 
 
-def test_runs_know_what_flags_say(in_data, runs):
+def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     one_sentence = "--sentences 2 --maps 2"  # for speed
     command(
-        f"report --cpu {one_sentence} --output o.html --json o.json --run",
-        *(runs[0], "--compare", runs[1]),
+        f"report --cpu {one_sentence} --output o.html --json o.json", runs[0], "--compare", runs[1]
     )
-    shutil.copy("lstm.pt", "mma.lstm.pt")
-    names = ["gate1/bleu/seed1", "mma/bleu/seed1"]
-    named = " ".join(
-        f"--hypotheses {name}={short}.en --log {name}={short}.log"
-        for name, short in zip(names, SYSTEMS, strict=True)
-    )
-    command(
-        f"report bin --path lstm.pt mma.lstm.pt {TEXT} {SCORED} {named} --lowercase {one_sentence} "
-        f"--names {' '.join(names)} --output p.html --json p.json --source-words",
-        runs[0].parents[6] / "corpora/small@text/ldc.en-zh/tokenised/test.de",
-    )
-    ours, theirs = read(in_data / "o.json"), read(in_data / "p.json")
-    for key in ("scores", "lengths", "curves"):
-        assert ours[key] == theirs[key]
-    for one, other in zip(ours["models"], theirs["models"], strict=True):
-        for key in ("name", "heads", "layers", "gates", "sha256", "parameters"):
-            assert one[key] == other[key]
-    command(f"score --hypotheses mma.en {SCORED} --lowercase --json score.json")
-    expected = read(in_data / "score.json")["scores"]["bleu"]["value"]
-    assert ours["scores"][0]["systems"]["mma/bleu/seed1"]["value"] == expected
-    assert "case:lc" in ours["scores"][0]["signature"]
+    ours = read(in_data / "o.json")
+    names = [f"{name}/bleu/seed1" for name in NAMES]
+    for name, short in zip(names, SYSTEMS, strict=True):
+        assert [one["translations"][name] for one in ours["examples"]] == SYSTEMS[short]
+        write(in_data / "hyp.en", SYSTEMS[short])
+        command(
+            "score --hypotheses hyp.en --reference ref.en --target-lang en --lowercase "
+            "--json score.json"
+        )
+        expected = read(in_data / "score.json")["scores"]["bleu"]
+        score = ours["scores"][0]
+        assert score["systems"][name]["value"] == expected["value"]
+        assert score["signature"] == expected["signature"] and "case:lc" in score["signature"]
     assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0]
     assert ours["models"][1]["training"] == ["fairseq-train", "bin", "--arch", "mma"]
     assert "fairseq-train bin --arch mma" in (in_data / "o.html").read_text()
+    assert [curve["run"] for curve in ours["curves"]] == names
+    assert not list(tmp_path.rglob("*.report"))  # nothing was translated
+    alone = find("m", runs[0], arguments())
+    assert (alone.generate, alone.beside) == (("--beam", "2"), {"mma": 10.5})
+    # Only the model is left: it is a checkpoint like any other, and knows its data.
+    shutil.copytree(runs[0], tmp_path / "elsewhere")
+    moved = find("m", tmp_path / "elsewhere", arguments())
+    assert (moved.data, moved.hypotheses, moved.tokenizer) == (in_data / "bin", None, None)
 
 
-def test_mistakes_about_runs(in_data, runs, tmp_path):
-    def refused(flags, problem):
-        check_command_refusals([(flags, problem)], "report", "--output", "no.html", "--cpu")
-
-    first, second = runs
-    shutil.copytree(first, tmp_path / "elsewhere")
-    for flags, problem in (
-        (f"--run {first} --gen-subset test", "--run knows that; leave out --gen-subset"),
-        (f"bin --run {first}", "--run knows that; leave out DATA"),
-        (f"--run {tmp_path}", "there is no result.json"),
-        (f"--run {first} {second} --names a", "gives 1 names for 2 runs"),
-        (f"--run {first} {first}", "two models are called"),
-        (f"--run {tmp_path}/elsewhere", "is not where `reproduce` makes runs"),
-    ):
-        refused(flags, problem)
-    manifest = first.parents[6] / "corpora/small@text/ldc.en-zh/manifest.json"
-    manifest.write_text('{"digest": "other"}')
-    refused(f"--run {first}", "the run was not made from the corpus in")
-    manifest.unlink()
-    refused(f"--run {first}", "its corpus is not in")
-    (first / "model.pt").unlink()
-    refused(f"--run {first}", "has no model.pt")
-
-
-def test_mistakes(in_data):
-    write(in_data / "short.en", REFERENCE[:3])
-    short = "--reference short.en --target-lang en --hypotheses mma=short.en"
+def test_mistakes(in_data, tmp_path):
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
-    other = "is of gate1.pt, which is or was another checkpoint than mma.pt"
+    other = "is of gate1/average.pt, which is or was another checkpoint than mma/average.pt"
+    model = "mma/average.pt --names mma"
     cases = [
-        (TEXT, "give DATA and --path; or --run FOLDER alone"),
-        (f"bin --compare mma.pt {TEXT}", "--compare with what"),
-        (f"{BOTH} {SCORED} --hypotheses gate1=gate1.en", "no translations of mma"),
+        ("none.pt", "none.pt: there is no such checkpoint or folder"),
+        ("tasks", "tasks has none of model.pt, average.pt"),
+        ("mma/average.pt mma/average.pt", "two models are called"),
+        ("mma/average.pt --names a b", "gives 2 names for 1 models"),
+        (f"{model} --data tasks", "tasks has no dict.en.txt"),
+        (f"{model} --data bin --gen-subset none", "there is no none.de-en in bin"),
+        (f"{model} --hypotheses nobody=mma.en", "no such model; they are called mma"),
+        (f"{model} --hypotheses mma=text.json", "has 1 lines, the reference"),
+        (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
+        (f"{model} --log mma=text.de", "has no training records"),
+        (f"{model} --probing mma=none.json", "none.json cannot be read"),
+        (f"{model} --probing mma=gate1.probing", other),
+        (f"{model} --probing mma=text.json", "text.json was not written by `probe"),
+        (f"{model} --tags text.tags --tagger de", "one of --tags"),
+        (f"{model} --json report.html", "--output writes there too"),
+        (f"{model} --json mma/average.pt", "one of the inputs"),
+        (f"{model} --max-tokens 0", "use 1 or more"),
     ]
-    cases += [
-        (f"{MMA} {flags}", problem)
-        for flags, problem in (
-            (f"{SCORED} --hypotheses nobody=mma.en", "no such model; they are called mma"),
-            (ONE, "give --reference and --target-lang as well"),
-            (f"{ONE} --reference ref.en", "scored: give --target-lang as well"),
-            (SCORED, "--reference is for translations"),
-            ("--lowercase", "--lowercase is for translations"),
-            ("--bounds 5", "--bounds is for translations"),
-            (f"{SCORED} --generated mma=mma.en", "needs --tokenizer"),
-            ("--log x=mma.log", "--log x=…: there is no such model"),
-            ("--log mma=mma.log --log mma=mma.log", "loss .training. twice"),
-            (f"{SCORED} {ONE} --tokenizer moses", "needs --generated"),
-            (f"{SCORED} --hypotheses mma=none.en", "none.en cannot be read"),
-            (f"{SCORED} {ONE} --source-words none.words", "none.words cannot be read"),
-            ("--probing mma=none.json", "none.json cannot be read"),
-            ("--tags text.tags --tagger de", "one of --tags"),
-            ("--sentences 3", "none of the sentences can be analysed"),
-            ("--json no.html", "--output writes there too"),
-            ("--json mma.pt", "one of the inputs"),
-            (short, "has 3 lines, but the sentences of the models are 4"),
-            (
-                f"{short} --source-words text.de",
-                "text.de has 4 lines, but the reference short.en has 3",
-            ),
-            ("--probing mma=gate1.probing", other),
-            ("--probing mma=text.de", "text.de was not written by `probe"),
-            ("--probing mma=text.json", "text.json was not written by `probe"),
-            ("--probing x=mma.probing", "--probing x=…: there is no such model"),
-            ("--probing mma=mma.probing --probing mma=mma.probing", "--probing mma=… twice"),
-        )
-    ]
-    check_command_refusals(cases, "report", "--output", "no.html")
-
-
-def test_bounds_and_words_of_the_source(in_data, capsys):
-    """Groups are those of the command; a file without words is warned of."""
-    flags = f"{SCORED} {ONE} --bounds 1,2"
-    command(f"report {MMA} {flags} --sentences 4 --maps 1,2 --output w.html --json w.json")
-    assert "warning" not in capsys.readouterr().err
-    command(f"lengths --source text.de --source-subwords subword-nmt {flags} --json lengths.json")
-    command(f"heads {MMA} --sentences 4 --json heads.json")
-    found, heads = read(in_data / "w.json"), read(in_data / "heads.json")["models"][0]["heads"]
-    assert found["lengths"]["groups"] == read(in_data / "lengths.json")["groups"]
-    assert [group["label"] for group in found["lengths"]["groups"]] == ["(0,1]", "(1,2]", "(2,∞)"]
-    assert (found["models"][0]["heads"], found["models"][0]["sentences"]) == (heads, 1)
-    assert [one["number"] for one in maps_data(in_data / "w.html")["sentences"]] == [1, 2]
-    write(in_data / "source.words", ["我喜欢这本书" * 5 + "@@ x"] * 4)
-    words = f"report {MMA} {SCORED} {ONE} --source-words source.words --sentences 3 --output n.html"
-    check_refusals([(words, "none of the sent")], command)
-    warned = capsys.readouterr().err
-    assert "are there spaces between words? --source-words" in warned
-    assert "source.words looks like subword-nmt" in warned
+    check_command_refusals(cases, "report", "--cpu")
+    shutil.copytree("bin", tmp_path / "bin")
+    for side in ("de", "en"):
+        write(tmp_path / f"text.{side}", [*"abcd"])
+        shutil.copy(f"bin/dict.{side}.txt", tmp_path / f"bin/dict.{side}.txt")
+    analysed.binarise(tmp_path)
+    state = torch.load("mma/average.pt", weights_only=True)
+    state["cfg"]["task"]["data"] = str(tmp_path / "bin")
+    torch.save(state, tmp_path / "other.pt")
+    cases = [(f"{model} other --compare {tmp_path}/other.pt", "is not that of mma")]
+    check_command_refusals(cases, "report", "--cpu")
 
 
 def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
@@ -437,19 +646,45 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
     ):
         arch, settings = analysed.MODELS[base]
         monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
-        analysed.save(in_data, name)
-    tight = f"bin --path mma.pt tight.pt {TEXT}"
-    blind = f"bin --path blind.pt {TEXT}"
-    long = "--path tight.pt: 2 sentences are longer .* by --"
-    none = "LSTMDecoder has no attention modules, and returns no"
-    cases = [
-        (f"report {tight} --too-long skip --output no.html", long),
-        (f"maps {tight} --page no.html", long),
-        (f"heads {blind} --json no.html", none),
-        (f"maps {blind} --page no.html", none),
+        make_model(in_data, name)
+    with pytest.raises(UserError, match="tight.*Size of sample #0 is invalid"):
+        command("report tight/average.pt --cpu --output no.html")
+    command("report tight/average.pt --cpu --too-long skip --output t.html --json t.json")
+    assert [one["translations"]["average"] == "" for one in read(Path("t.json"))["examples"]] == [
+        True,
+        False,
+        False,
+        True,
     ]
-    check_refusals(cases, command)
-    assert not (in_data / "no.html").exists()
-    command(f"report bin --path mma.pt blind.pt {TEXT} --output w.html")
+    command(f"report mma/average.pt blind/average.pt {TEXT} --cpu --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
-    assert "blind has no attention that can be looked at" in text
+    assert "blind/average has no attention that can be looked at" in text
+    assert not (in_data / "no.html").exists()
+
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name, subwords",
+    [
+        *(("stock", "sentencepiece"), ("lstm", "none")),
+        pytest.param("hysan", "none", marks=SLOW),
+        pytest.param("nopos", "sentencepiece", marks=SLOW),
+        pytest.param("gate2", "none", marks=SLOW),
+    ],
+)
+def test_any_architecture_and_subwords(tmp_path, monkeypatch, name, subwords):
+    monkeypatch.chdir(tmp_path)
+    for side, text in (("SOURCE", analysed.SOURCE), ("TARGET", analysed.TARGET)):
+        lines = [line.replace("@@", "") for line in text]
+        if subwords == "sentencepiece":
+            lines = [" ".join(f"▁{word}" for word in line.split()) for line in lines]
+        monkeypatch.setattr(analysed, side, tuple(lines))
+    analysed.binarise(analysed.make_data(tmp_path, [name]))
+    command(f"report {name}.pt --cpu --json r.json --maps 1")
+    assert find("m", Path(f"{name}.pt"), arguments()).subwords == subwords
+    found, page = read(tmp_path / "r.json"), Page(tmp_path / "report.html")
+    assert found["scores"][0]["systems"][name]["value"] >= 0
+    assert found["examples"][3]["reference"] == "I li ke cats"
+    assert page.tree.xpath("//button[@class='small-map']")

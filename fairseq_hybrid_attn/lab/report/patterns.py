@@ -1,0 +1,78 @@
+"""All attention maps of a sentence at once, as small multiples (HySAN Fig. 5, MMA Fig. 3).
+
+Each map is a tiny image, a pixel for each weight, which the page enlarges.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..figures import style
+from ..inference.attentions import CROSS, DECODER, ENCODER
+from ..maps.figure import MapPanel, branches_of_layers, heads_of_layers
+from ..maps.measure import Map, ModelMaps
+
+LABELS = {
+    ENCODER: "encoder self-attention",
+    DECODER: "decoder self-attention",
+    CROSS: "cross-attention",
+}
+
+
+@dataclass(frozen=True)
+class SmallMap:
+    """A small map: its title, its images by theme, and what choosing it shows in the large one."""
+
+    title: str
+    images: dict[str, str]
+    shows: dict[str, str]
+
+
+@dataclass(frozen=True)
+class SmallMaps:
+    """All maps of one kind: rows of layers, columns of heads or branches."""
+
+    label: str
+    columns: int
+    rows: list[tuple[str, list[SmallMap]]]
+
+
+def small_maps(number: int, model: ModelMaps) -> list[SmallMaps]:
+    """The maps of a model (from 0) for its first sentence, those of one kind on one scale."""
+    return [_of_kind(number, kind, one) for kind, one in model.sentences[0].units["words"].items()]
+
+
+def _of_kind(number: int, kind: str, one: Map) -> SmallMaps:
+    branched = any(len(layer.heads) > 1 for layer in one.layers)
+    rows = branches_of_layers(one) if branched else heads_of_layers(one)
+    top = max(float(panel.weights.max()) for row in rows for panel in row.panels) or 1.0
+
+    def small(layer: int, place: int, panel: MapPanel) -> SmallMap:
+        part = {"branch": place, "head": "mean"} if branched else {"branch": 0, "head": place}
+        shows = {"model": number, "kind": kind, "layer": layer, **part}
+        images = {theme: _image(panel, top, theme) for theme in style.THEMES}
+        return SmallMap(panel.title.removeprefix("head ").replace("\n", " · "), images, shows)
+
+    return SmallMaps(
+        label=LABELS[kind],
+        columns=max(len(row.panels) for row in rows),
+        rows=[
+            (row.title, [small(layer, place, panel) for place, panel in enumerate(row.panels)])
+            for layer, row in enumerate(rows)
+        ],
+    )
+
+
+def _image(panel: MapPanel, top: float, theme: str) -> str:
+    """A map as PNG in base64; what the pattern forbids is grey."""
+    from matplotlib.image import imsave
+
+    colours = style.scale(theme, style.THEMES[theme].faint)
+    shares = np.ma.masked_where(~panel.allowed, panel.weights / top)
+    content = io.BytesIO()
+    imsave(content, colours(shares, bytes=True), format="png", metadata={"Software": None})
+    return base64.b64encode(content.getvalue()).decode()

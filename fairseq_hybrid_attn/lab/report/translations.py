@@ -21,7 +21,7 @@ from ..scoring.metrics import build_metric, default_scores, language
 from ..text.test_sets import read_test_sets, slices
 from ..text.tokenisers import KINDS, detokeniser
 from ..text.words import base_language
-from .findings import Example, SetScore
+from .findings import SentenceScores, SetScore
 from .subjects import Subject
 from .translating import generated
 
@@ -77,11 +77,11 @@ class ReportTranslations:
             progress=lambda parts: tqdm(parts, unit=" groups", file=sys.stderr),
         )
 
-    def examples(self) -> list[Example]:
+    def examples(self) -> list[SentenceScores]:
         """All sentences with the chrF of each translation; see :func:`chosen`."""
         chrf = CHRF(lowercase=self.lowercase)
         return [
-            Example(
+            SentenceScores(
                 number=number,
                 source=source,
                 reference=reference,
@@ -97,7 +97,7 @@ class ReportTranslations:
         ]
 
 
-def chosen(examples: Sequence[Example], system: str) -> dict[str, list[Example]]:
+def chosen(examples: Sequence[SentenceScores], system: str) -> dict[str, list[SentenceScores]]:
     """The worst, the median and the best sentences of a system, without repeating any."""
     ranked = sorted(examples, key=lambda one: one.scores[system])
     worst, median, best = SHOWN
@@ -112,7 +112,9 @@ def chosen(examples: Sequence[Example], system: str) -> dict[str, list[Example]]
     }
 
 
-def differing(examples: Sequence[Example], first: str, other: str) -> dict[str, list[Example]]:
+def differing(
+    examples: Sequence[SentenceScores], first: str, other: str
+) -> dict[str, list[SentenceScores]]:
     """The sentences where ``other`` gains and loses most against ``first``."""
     ranked = sorted(examples, key=lambda one: one.scores[other] - one.scores[first])
     return {
@@ -123,7 +125,7 @@ def differing(examples: Sequence[Example], first: str, other: str) -> dict[str, 
     }
 
 
-def _gain(one: Example, first: str, other: str) -> float:
+def _gain(one: SentenceScores, first: str, other: str) -> float:
     return one.scores[other] - one.scores[first]
 
 

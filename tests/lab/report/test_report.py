@@ -20,7 +20,7 @@ from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.report import models, translating
-from fairseq_hybrid_attn.lab.report.findings import Example
+from fairseq_hybrid_attn.lab.report.findings import SentenceScores
 from fairseq_hybrid_attn.lab.report.models import patterns_of
 from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, SentenceList, report
 from fairseq_hybrid_attn.lab.report.subjects import find
@@ -353,7 +353,7 @@ def test_nothing_becomes_markup(nasty, browser, capsys):
 
 def test_texts_of_all_kinds_are_escaped(tmp_path):
     nasty = "<u>x</u>"
-    example = Example(1, nasty, nasty, {nasty: nasty}, {nasty: 1.0})
+    example = SentenceScores(1, nasty, nasty, {nasty: nasty}, {nasty: 1.0})
     table = PageTable(Grid([nasty], [[nasty]]), nasty)
     items = [nasty, Code(nasty, nasty), table, SentenceList(nasty, [example])]
     (tmp_path / "page").write_text(report(nasty, [Part(nasty, items)]))
@@ -363,7 +363,7 @@ def test_texts_of_all_kinds_are_escaped(tmp_path):
 
 def test_sentences_worth_reading():
     def example(number, a, b):
-        return Example(number, "s", "r", {"a": "", "b": ""}, {"a": a, "b": b})
+        return SentenceScores(number, "s", "r", {"a": "", "b": ""}, {"a": a, "b": b})
 
     many = [example(n, float(n * 7 % 31), 15.0) for n in range(31)]
     picked = {name: [one.scores["a"] for one in some] for name, some in chosen(many, "a").items()}

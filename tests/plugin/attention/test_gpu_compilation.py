@@ -28,12 +28,11 @@ MOST_SHARED = 99 * 1024
 
 
 def cases(release, capability):
-    """Every type at every length; each time another shape, and so with each Triton and GPU."""
-    shapes = cycle(SHAPES)
-    factors = (RELEASES, (80, 90), ("fp16", "bf16", "fp32"), (30, 50, 1030))
-    for *where, dtype, length in product(*factors):
-        branches, width, *flags = next(shapes).split("-")
-        if where == [release, capability]:
+    """Every shape in every type at every length, once: one after another for each Triton and GPU."""
+    places = cycle(product(RELEASES, (80, 90)))
+    for shape, dtype, length in product(SHAPES, ("fp16", "bf16", "fp32"), (30, 50, 1030)):
+        if next(places) == (release, capability):
+            branches, width, *flags = shape.split("-")
             yield "-".join([dtype, branches, width, str(length), *flags])
 
 
@@ -48,7 +47,7 @@ def check(capability, some, triton=None):
     assert {kernel["case"] for kernel in told} == set(some)
     for kernel in told:
         assert kernel["spilled"] <= MOST_SPILLED[kernel["case"][:4]], kernel
-        assert kernel["registers"] <= 255 and kernel["shared"] <= MOST_SHARED, kernel
+        assert kernel["shared"] <= MOST_SHARED, kernel
     return told
 
 

@@ -100,6 +100,10 @@ class Table:
     transposed: bool = False  # printed with one line per column, for many columns of few rows
     notes: str = ""  # differences from the paper, for display
     claims: tuple[Claim, ...] = ()
+    rank: bool = False  # correlate the paper's order of rows with ours, in each column
+    # For the table that the document of results begins with: columns, each with the column that
+    # its fall is measured from. All falls are from the same runs.
+    headline: dict[str, str] = field(default_factory=dict)
 
     def row(self, name: str) -> Row:
         return self._named("row", self.rows, name)
@@ -264,7 +268,13 @@ def _read_table(name: str, configs: Path) -> Table:
         except UserError as error:
             rows.append(Row(row, given, fault=str(error)))
     more = {"name": name, "columns": columns, "rows": tuple(rows), "raw": given, "configs": configs}
-    return read(Table, content, str(path), **more)
+    table = read(Table, content, str(path), **more)
+    for named in (*table.headline, *table.headline.values()):
+        if named not in {column.name for column in columns}:
+            raise UserError(f"{path}: headline: the table has no column {named}")
+    if len({table.column(whole).run for whole in table.headline.values()}) > 1:
+        raise UserError(f"{path}: headline: falls are measured from columns with the same runs")
+    return table
 
 
 def _settings_of(content: object, configs: Path, where: str) -> tuple[RawSettings, dict]:

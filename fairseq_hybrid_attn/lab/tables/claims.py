@@ -10,6 +10,7 @@ A claim is a sum that is said to be above zero, such as the loss of one system m
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Claim, Table
@@ -28,10 +29,10 @@ TOO_FEW = "cannot be judged, since there are fewer than two sentences"
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
 
 HOW_JUDGED = (
-    "Differences of BLEU, with the 95 % interval in brackets, by resampling the test set "
-    f"{SAMPLES:,} times (the same sentences for all systems). Held: the whole interval is above "
-    "zero, and so is every seed. Did not hold: both are below zero. The interval does not cover "
-    "how much trainings with other seeds would differ, nor that many claims are tested."
+    "Differences of BLEU with 95 % intervals: over sentences, by resampling the test set "
+    f"{SAMPLES:,} times (bootstrap, the same sentences for all systems); over seeds, by Student's "
+    "t, where there are three or more. Held: every interval is above zero, and so is every seed. "
+    "Did not hold: all are below zero. No interval covers that many claims are tested."
 )
 
 
@@ -97,13 +98,17 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
         str(seed): sum(sign * one.measure().value for sign, one in terms_found)
         for seed, terms_found in found.items()
     }
-    verdict = OPEN
-    if ours.low > 0 and min(by_seed.values()) > 0:
-        verdict = HELD
-    elif ours.high < 0 and max(by_seed.values()) < 0:
-        verdict = FAILED
     states = {results.status(run).state for run in runs if run.seed in found}
-    return Verdict(claim.says, paper, ours, by_seed, lacking, State.STALE in states, verdict)
+    judged = Verdict(claim.says, paper, ours, by_seed, lacking, State.STALE in states, OPEN)
+    return replace(judged, verdict=decided(judged))
+
+
+def decided(one: Verdict) -> str:
+    """The verdict that a claim's numbers give."""
+    values = (one.ours.low, one.ours.high, *one.by_seed.values(), *(one.over_seeds or ()))
+    if min(values) > 0:
+        return HELD
+    return FAILED if max(values) < 0 else OPEN
 
 
 def _of_seed(
@@ -121,15 +126,17 @@ def _of_seed(
     return found if all(isinstance(one, ScoredTranslations) for _, one in found) else None
 
 
-def in_words(one: Verdict, emphasis: str = "") -> str:
-    """A verdict as an item of a list, with marks of emphasis around the verdict itself."""
-    verdict = f"{emphasis}{one.verdict[0].upper()}{one.verdict[1:]}{emphasis}"
+def in_words(one: Verdict) -> str:
+    """A verdict as an item of a list."""
+    verdict = f"{one.verdict[0].upper()}{one.verdict[1:]}"
     seeds = " (one seed)" if len(one.by_seed) == 1 else ""
     stale = f"{STALE} (a run is not up to date)" if one.stale else ""
     told = []
     if one.ours:
         low, high = one.ours.low, one.ours.high
         told.append(f"ours {one.ours.value:+.2f} ({low:+.2f} to {high:+.2f})")
+        if one.over_seeds:
+            told.append("over seeds {:+.2f} to {:+.2f}".format(*one.over_seeds))
         told += [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
         if one.lacking:
             told.append(f"not all runs with seed {', '.join(map(str, one.lacking))}")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import statistics
 from dataclasses import replace
-
-from scipy.stats import t as student
 
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Column
@@ -18,7 +15,8 @@ from ..runs.run_scores import AER
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Score
 from .claims import judge
-from .numbers import Line, Measured, Section, TableNumbers
+from .numbers import Line, Measured, Section, TableNumbers, over_seeds
+from .ranks import rank_agreement
 from .run_results import RunResults, ScoredTranslations
 
 
@@ -42,7 +40,10 @@ def measure(results: RunResults, significance: bool = True) -> TableNumbers:
             baseline = _line(results, table.baseline_cell(column), significance=False)
         group = None if column.group is None else str(column.group)
         what = (column.name, column.title, column.score, column.curve, group)
-        sections.append(Section(*what, baseline, tuple(lines)))
+        rank = None
+        if table.rank and not column.curve:
+            rank = rank_agreement(results, list(zip(cells, lines, strict=True)), significance)
+        sections.append(Section(*what, baseline, tuple(lines), rank))
     return TableNumbers(
         table=table.name,
         title=table.title,
@@ -84,7 +85,7 @@ def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
         end,
         value=statistics.fmean(values),
         by_seed=tuple(values),
-        interval=_over_seeds(values),
+        interval=over_seeds(values),
         over="seeds",
         signature="; ".join(dict.fromkeys(score["signature"] for score in scores)),
         updates=at,
@@ -115,7 +116,7 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
         raise UserError(f"seed {begun[0]}: {states[begun[0]]}" if begun else "not run")
     score, found = _values(results, cell, done)
     values = [one["value"] for one in found]
-    interval, over, p_values = _over_seeds(values), "seeds", ()
+    interval, over, p_values = over_seeds(values), "seeds", ()
     if interval is None:
         over = "test set"
     if significance:
@@ -211,17 +212,6 @@ def _with_view(score: Score, column: Column, found: ScoredTranslations) -> dict:
     cut = "|cut:reference" if column.cut else ""
     signature = f"{score.signature}{how}|sentences:{len(found.references)}{cut}"
     return {"value": score.value, "signature": signature}
-
-
-def _over_seeds(values: list[float]) -> float | None:
-    """Half the 95 % interval of a mean over seeds, by Student's t; None for fewer than three.
-
-    With two seeds, t has one degree of freedom: 12.7 standard errors, which says nothing.
-    """
-    if len(values) < 3:
-        return None
-    quantile = float(student.ppf(0.975, len(values) - 1))
-    return quantile * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _p_values(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 from types import NoneType
 from typing import get_args, get_origin, get_type_hints
+
+from scipy.stats import t as student
 
 from ..scoring.significance import Combined
 
@@ -13,6 +17,17 @@ from ..scoring.significance import Combined
 STALE = "†"
 #: Marks what other code has made, and was accepted.
 ACCEPTED = "‡"
+
+
+def over_seeds(values: Sequence[float]) -> float | None:
+    """Half the 95 % interval of a mean over seeds, by Student's t; None for fewer than three.
+
+    With two seeds, t has one degree of freedom: 12.7 standard errors, which says nothing.
+    """
+    if len(values) < 3:
+        return None
+    quantile = float(student.ppf(0.975, len(values) - 1))
+    return quantile * stdev(values) / math.sqrt(len(values))
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,13 @@ class Measured:
     accepted: str = ""  #: which code made it and for which it was accepted, if they differ
 
 
+def differences(one: Measured, other: Measured) -> tuple[float, ...]:
+    """One number minus the other, for each seed that both have."""
+    theirs = dict(zip(other.seeds, other.by_seed, strict=True))
+    ours = zip(one.seeds, one.by_seed, strict=True)
+    return tuple(value - theirs[seed] for seed, value in ours if seed in theirs)
+
+
 @dataclass(frozen=True)
 class Line:
     """A row of a printed table."""
@@ -48,6 +70,16 @@ class Line:
 
 
 @dataclass(frozen=True)
+class RankAgreement:
+    """Spearman's rank correlation between the paper's numbers of a column and ours."""
+
+    value: float
+    low: float | None  #: the ends of its 95 % interval, by resampling the test set
+    high: float | None
+    rows: int  #: how many are ranked: those with both numbers
+
+
+@dataclass(frozen=True)
 class Section:
     """One column of a paper's table, printed as a separate table."""
 
@@ -58,6 +90,7 @@ class Section:
     group: str | None  #: the lengths of source sentences that it is restricted to, if any
     baseline: Line | None  #: what others are compared with, of this table or of another
     lines: tuple[Line, ...]
+    rank: RankAgreement | None = None  #: if the table asks for it
 
     @property
     def measured(self) -> list[Line]:
@@ -79,14 +112,9 @@ class Section:
         base = self.baseline
         if base is None or base == line or base.ours is None or line.ours is None:
             return None
-        seeds = self.shared_seeds(line)
         # Points of a curve are compared after the same number of updates only.
-        if not seeds or base.at != line.at:
-            return None
-        ours, theirs = (
-            dict(zip(one.seeds, one.by_seed, strict=True)) for one in (line.ours, base.ours)
-        )
-        return fmean(ours[seed] - theirs[seed] for seed in seeds)
+        found = differences(line.ours, base.ours) if base.at == line.at else ()
+        return fmean(found) if found else None
 
     def shared_seeds(self, line: Line) -> list[int]:
         return [seed for seed in line.ours.seeds if seed in self.baseline.ours.seeds]
@@ -103,6 +131,12 @@ class Verdict:
     lacking: tuple[int, ...]  #: the seeds with a missing run
     stale: bool  #: whether one of its runs is not up to date
     verdict: str
+
+    @property
+    def over_seeds(self) -> tuple[float, float] | None:
+        """The ends of the 95 % interval over seeds; None for fewer than three."""
+        half = over_seeds(tuple(self.by_seed.values()))
+        return None if half is None else (self.ours.value - half, self.ours.value + half)
 
 
 @dataclass(frozen=True)

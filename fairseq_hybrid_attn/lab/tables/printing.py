@@ -9,6 +9,7 @@ from dataclasses import asdict
 from ..files.tabular import Grid
 from ..scoring.significance import SAMPLES
 from .claims import HOW_JUDGED, in_words
+from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
 from .numbers import ACCEPTED, STALE, Line, Section, TableNumbers
 
 INTERVALS = {
@@ -19,11 +20,39 @@ INTERVALS = {
 
 
 def as_terminal(numbers: TableNumbers) -> str:
-    return _text(numbers, numbers.title, Grid.terminal, emphasis="")
+    blocks = [numbers.title, *_scale(numbers)]
+    if numbers.transposed:
+        blocks += [transposed_grid(numbers.sections).terminal(), *_footnotes(*numbers.sections)]
+    else:
+        for section in numbers.sections:
+            if numbers.columns > 1:
+                blocks.append(f"{section.title}:")
+            grid = curves_grid(section) if section.curve else rows_grid(numbers, section)
+            blocks += [grid.terminal(), *_footnotes(section)]
+    if numbers.verdicts:
+        blocks += ["Claims:", "\n".join(map(in_words, numbers.verdicts)), HOW_JUDGED]
+    return _joined(numbers, blocks)
 
 
 def as_markdown(numbers: TableNumbers) -> str:
-    return _text(numbers, f"### {numbers.title}", Grid.markdown, emphasis="**")
+    """Shorter: a line for each system, differences in parentheses, notes once for all columns."""
+    blocks = [f"### {numbers.title}", *_scale(numbers)]
+    if numbers.transposed:
+        blocks.append(transposed_grid(numbers.sections).markdown())
+    else:
+        blocks += [grid.markdown() for grid in short_grids(numbers.sections)]
+        for section in (section for section in numbers.sections if section.curve):
+            blocks += [f"{section.title}:", curves_grid(section).markdown()]
+    notes = _footnotes(*numbers.sections, parentheses=not numbers.transposed)
+    blocks.append("\n".join(f"- {note}" for block in notes for note in block.split("\n")))
+    if numbers.verdicts:
+        blocks += [claims_grid(numbers.verdicts).markdown(), HOW_JUDGED]
+    return _joined(numbers, blocks)
+
+
+def _joined(numbers: TableNumbers, blocks: list[str]) -> str:
+    notes = [f"Note: {numbers.notes}"] if numbers.notes else []
+    return "\n\n".join([*blocks, *notes]) + "\n"
 
 
 def as_csv(numbers: TableNumbers) -> str:
@@ -72,99 +101,28 @@ FORMATS: dict[str, Callable[[TableNumbers], str]] = {
 }
 
 
-def _text(numbers: TableNumbers, heading: str, show: Callable[[Grid], str], emphasis: str) -> str:
-    blocks = [heading]
-    if not numbers.is_papers:
-        text = f"another text ({numbers.text})" if numbers.text else "its corpus"
-        # The full profile leaves a table's own sizes as they are.
-        scale = "On" if numbers.profile == "full" else f"Profile {numbers.profile} on"
-        compared = "levels cannot be compared with the paper's; differences between rows can."
-        if any(section.has_paper for section in numbers.sections):
-            blocks.append(f"{scale} {text}: {compared}")
-        else:
-            blocks.append(f"{scale} {text}.")
-    if numbers.transposed:
-        blocks += [show(_transposed_grid(numbers.sections)), *_footnotes(*numbers.sections)]
-    else:
-        for section in numbers.sections:
-            if numbers.columns > 1:
-                blocks.append(f"{section.title}:")
-            grid = _curves_grid(section) if section.curve else _rows_grid(numbers, section)
-            blocks += [show(grid), *_footnotes(section)]
-    if numbers.verdicts:
-        verdicts = [in_words(verdict, emphasis) for verdict in numbers.verdicts]
-        blocks += ["Claims:", "\n".join(verdicts), HOW_JUDGED]
-    if numbers.notes:
-        blocks.append(f"Note: {numbers.notes}")
-    return "\n\n".join(blocks) + "\n"
+def _scale(numbers: TableNumbers) -> list[str]:
+    """A sentence on what the numbers are of, unless they are at the papers' scale."""
+    if numbers.is_papers:
+        return []
+    text = f"another text ({numbers.text})" if numbers.text else "its corpus"
+    # The full profile leaves a table's own sizes as they are.
+    scale = "On" if numbers.profile == "full" else f"Profile {numbers.profile} on"
+    if not any(section.has_paper for section in numbers.sections):
+        return [f"{scale} {text}."]
+    compared = "levels cannot be compared with the paper's; differences between rows can."
+    return [f"{scale} {text}: {compared}"]
 
 
 def _digits(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _rows_grid(numbers: TableNumbers, section: Section) -> Grid:
-    """A line for each row: the paper's number, ours, and both beside the baseline."""
-    columns: dict[str, Callable[[Line], str]] = {
-        "row": lambda line: line.row,
-        "system": lambda line: line.system,
-        "paper": lambda line: _number(line.paper),
-        "ours": _ours,
-    }
-    if not section.has_paper:
-        del columns["paper"]
-    elif numbers.is_papers:
-        columns["ours - paper"] = lambda line: (
-            _signed(line.ours.value - line.paper) if line.ours and line.paper is not None else ""
-        )
-    if section.baseline is not None:
-        name = section.baseline.row
-        if section.has_paper:
-            columns[f"paper - {name}"] = lambda line: _signed(section.paper_difference(line))
-        columns |= {f"ours - {name}": lambda line: _difference(section, line), "p": _p_values}
-    columns["seeds"] = _seeds
-    rows = [[show(line) for show in columns.values()] for line in section.lines]
-    return Grid(list(columns), rows, left=2)
+def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
+    """How numbers were computed, and which of them are not up to date.
 
-
-def _curves_grid(section: Section) -> Grid:
-    """A line for each checkpoint, a column for each row that has them."""
-    curves: dict[str, dict[int | None, Line]] = {}
-    for line in section.lines:
-        curves.setdefault(f"{line.row}: {line.system}".removesuffix(": "), {})[line.at] = line
-    points = sorted({at for curve in curves.values() for at in curve if at is not None})
-    rows: list[list] = [
-        [at, *(_ours(curve[at]) if at in curve else "" for curve in curves.values())]
-        for at in points
-    ]
-    why_not = [next(iter(curve.values())).why_not for curve in curves.values()]
-    if any(why_not):
-        rows.append(["", *why_not])
-    return Grid(["updates", *curves], rows, left=0)
-
-
-def _transposed_grid(sections: tuple[Section, ...]) -> Grid:
-    """A line for each column of the table, with the numbers of its rows."""
-    names = dict.fromkeys((line.row, line.system) for s in sections for line in s.lines)
-    reported = {line.row for s in sections for line in s.lines if line.paper is not None}
-    headings = [""]
-    for row, system in names:
-        who = system or row
-        headings += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
-    rows = []
-    for section in sections:
-        lines = {line.row: line for line in section.lines}
-        cells = [section.title]
-        for row, _ in names:
-            line = lines.get(row)
-            cells += [_number(line and line.paper)] if row in reported else []
-            cells.append(_ours(line) if line else "")
-        rows.append(cells)
-    return Grid(headings, rows, left=1)
-
-
-def _footnotes(*sections: Section) -> list[str]:
-    """How the numbers of one grid were computed, and which of them are not up to date."""
+    ``parentheses``: differences from the baseline are in parentheses.
+    """
     lines = [line for section in sections for line in section.measured]
     measured = [line.ours for line in lines]
     notes = []
@@ -175,12 +133,16 @@ def _footnotes(*sections: Section) -> list[str]:
         names = list(scores)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
         notes.append(f"{told}: {signature}")
+    bases = {s.baseline.row for s in sections if s.baseline and len(s.lines) > 1}
+    if parentheses and bases:
+        notes.append(f"In parentheses: the difference from {', '.join(sorted(bases))}.")
     overs = sorted({ours.over for ours in measured if ours.interval is not None})
     if overs:
         notes.append(f"± is half the 95 % interval, {'; '.join(map(INTERVALS.get, overs))}.")
     if any(ours.p_values for ours in measured):
         how = f"paired bootstrap ({SAMPLES:,} draws)"
         notes.append(f"p, for each seed: {how} against the baseline's run of the same seed.")
+    notes += [_rank(section) for section in sections if section.rank]
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
@@ -188,6 +150,17 @@ def _footnotes(*sections: Section) -> list[str]:
     known = [line for line in lines if line.ours and line.ours.accepted and not line.ours.stale]
     notes += dict.fromkeys(f"{ACCEPTED} {line.row}: {line.ours.accepted}" for line in known)
     return ["\n".join(notes)] if notes else []
+
+
+def _rank(section: Section) -> str:
+    rank = section.rank
+    interval = ""
+    if rank.low is not None:
+        interval = f", 95 % interval {rank.low:.2f} to {rank.high:.2f} over sentences (bootstrap)"
+    return (
+        f"Order of rows, {section.title}: Spearman's rank correlation of the paper's numbers and "
+        f"ours is {rank.value:.2f}{interval}; {rank.rows} rows."
+    )
 
 
 def _whose_seeds(sections: tuple[Section, ...]) -> list[str]:
@@ -206,42 +179,3 @@ def _whose_seeds(sections: tuple[Section, ...]) -> list[str]:
         return [f"Seeds: {next(iter(whose))}."]
     told = "; ".join(f"{seeds} ({'; '.join(who)})" for seeds, who in whose.items())
     return [f"Seeds: {told}."] if whose else []
-
-
-def _ours(line: Line) -> str:
-    ours = line.ours
-    if ours is None:
-        return line.why_not
-    interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
-    mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
-    return f"{ours.value:.2f}{interval}{mark}"
-
-
-def _difference(section: Section, line: Line) -> str:
-    difference = section.our_difference(line)
-    if difference is None:
-        return ""
-    base, seeds = section.baseline.ours.seeds, section.shared_seeds(line)
-    alone = {tuple(seeds)} != {base, line.ours.seeds}
-    return _signed(difference) + (f" (seed {' '.join(map(str, seeds))})" if alone else "")
-
-
-def _seeds(line: Line) -> str:
-    """How many, and the number of each."""
-    if line.ours is None:
-        return ""
-    count = len(line.ours.seeds)
-    return str(count) if count == 1 else f"{count}: {' '.join(map(_number, line.ours.by_seed))}"
-
-
-def _p_values(line: Line) -> str:
-    p_values = line.ours.p_values if line.ours else ()
-    return " ".join("-" if p is None else f"{p:.3f}" for p in p_values)
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
-
-
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}"

@@ -3,69 +3,160 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
+from ..configuration.paper_tables import Cell, table_names
 from ..planning.status import State
+from .claims import HOW_JUDGED, terms_of
+from .grids import claims_grid
+from .headline import headline_table
+from .numbers import Verdict
 from .printing import as_markdown
 from .results_folder import KeptTable, read_tables
 
 HEAD = """\
 # Results
 
-`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers' numbers in
-`configs/`; do not edit it. What was not run is marked so. Levels on another text or at another size
-than a paper's cannot be compared with the paper's. Differences between rows can, with the level in
-mind: a system at 10 BLEU cannot fall by 16.
+{picture}`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers'
+numbers in `configs/`; do not edit it. Levels on another text or at another size than a paper's
+cannot be compared with the paper's. Differences between rows can, with the level in mind: a system
+at 10 BLEU cannot fall by 16.
 """
+
+PICTURE = """\
+<picture>
+  <source media="(prefers-color-scheme: dark)" srcset="{folder}/headline-dark.svg">
+  <img alt="{title}" src="{folder}/headline-light.svg">
+</picture>
+
+"""
+
+#: Folders of tables that are not a paper's.
+_NOT_PAPERS = ("demo",)
 
 
 def write_up(folder: Path, name: str, configs: Path) -> str:
     """Return the document as Markdown; ``name`` is the folder of results as seen from it."""
     tables = read_tables(folder, configs)
-    blocks, written = [HEAD.format(folder=name)], set[tuple[str, str]]()
-    for one in tables:
-        if one.numbers.is_measured:
-            blocks.append(as_markdown(one.numbers))
-            if one.figure:
-                blocks.append(f"![{one.numbers.title}]({name}/tables/{one.figure})\n")
-            blocks.append(_how(one, written))
-            if one.unfinished:
-                blocks.append(f"Not finished: {_states(one)}\n")
-            written.add((one.numbers.table, one.numbers.label))
-    not_run = [_not_run(one) for one in tables if not one.numbers.is_measured]
-    if not_run:
-        blocks += ["## Not run\n", "\n".join(not_run) + "\n"]
-    return "\n".join(blocks)
+    measured = [one for one in tables if one.numbers.is_measured]
+    first = headline_table(tables)
+    picture = first and PICTURE.format(folder=name, title=first.numbers.title)
+    blocks = [HEAD.format(folder=name, picture=picture or "")]
+    blocks += _in_short(first, measured)
+    for one in measured:
+        shown = one.numbers
+        if one is first:
+            shown = replace(shown, verdicts=tuple(v for v in shown.verdicts if not _is_first(v)))
+        blocks.append(as_markdown(shown))
+        if one.figure:
+            blocks.append(f"![{one.numbers.title}]({name}/tables/{one.figure})\n")
+    blocks += _how_to_repeat(measured)
+    blocks += _unfinished(tables)
+    blocks += _not_run(measured, configs)
+    before, judged, after = "\n".join(blocks).partition(f"{HOW_JUDGED}\n\n")
+    return before + judged + after.replace(judged or "\0", "")  # it is said once
 
 
-def _how(one: KeptTable, written: set[tuple[str, str]]) -> str:
-    """The command that repeats a table, and what its runs took, unless already stated."""
-    for name, result in one.results.items():
-        check_facts(result, f"the result of {name}")
-    told = _told(list(one.results.values()), written)
-    command = f"```sh\n{shlex.join(one.command)}\n```\n"
-    return "\n".join([command, *(f"- {line}" for line in told)]) + "\n"
+def _is_first(verdict: Verdict) -> bool:
+    """Whether a claim of the headline table is at the top: if a paper has numbers for it."""
+    return verdict.paper is not None
+
+
+def _in_short(first: KeptTable | None, measured: list[KeptTable]) -> list[str]:
+    """How many claims held, those of the headline table, and how to check one of them."""
+    verdicts = [verdict for one in measured for verdict in one.numbers.verdicts]
+    if not verdicts:
+        return []
+    counts = Counter(verdict.verdict for verdict in verdicts)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    blocks = ["## In short\n", f"Of {len(verdicts)} claims, by the tables below: {told}.\n"]
+    top = [v for v in first.numbers.verdicts if _is_first(v)] if first else []
+    if top:
+        blocks += [f"{first.numbers.title}:\n", f"{claims_grid(top).markdown()}\n"]
+        blocks += [f"{HOW_JUDGED}\n", *_check(first, top[0])]
+    return blocks
+
+
+def _check(first: KeptTable, verdict: Verdict) -> list[str]:
+    """The command that repeats a claim's runs of the first seed."""
+    (claim,) = (one for one in first.table.claims if one.says == verdict.claim)
+    cells = [cell for _, cell in terms_of(first.table, claim)]
+    seed = next(iter(verdict.by_seed), None)
+    wanted = {f"{first.numbers.label}/{cell.run_name}/seed{seed}" for cell in cells}
+    runs = [result for name, result in first.results.items() if name in wanted]
+    if not runs or first.numbers.text is not None:
+        return []
+    rows, columns = (dict.fromkeys(names) for names in zip(*map(_names, cells), strict=True))
+    words = [*first.command[:2], *rows, "--columns", ",".join(columns)]
+    words += ["--seeds", f"{seed},"] if seed != "1" else []
+    return [f"To check the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)}).\n"]
+
+
+def _names(cell: Cell) -> tuple[str, str]:
+    return cell.row.name, cell.column.name
+
+
+def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
+    """The commands and what they took; facts of their runs, each once for those that share it."""
+    if not measured:
+        return []
+    lines, runs = [], dict[str, dict]()
+    for one in measured:
+        for name, result in one.results.items():
+            check_facts(result, f"the result of {name}")
+        own = {name: result for name, result in one.results.items() if name not in runs}
+        others = dict.fromkeys(_owner(r) for name, r in one.results.items() if name in runs)
+        runs |= own
+        took = [f"{_count(own)}, {_time(list(own.values()))}"] if own else []
+        if others:
+            took.append(f"{_count(one.results.keys() - own)} of {', '.join(others)}")
+        lines.append(f"- `{shlex.join(one.command)}`: {'; '.join(took)}")
+    facts = [f"- {_by_table(fact, list(runs.values()))}" for fact in FACTS]
+    shared = "Run again, a command resumes. Of all runs:\n"
+    return ["## How to repeat each\n", "\n".join(lines) + "\n", shared, "\n".join(facts) + "\n"]
+
+
+def _count(runs: Collection) -> str:
+    return f"{len(runs)} run" + ("s" if len(runs) > 1 else "")
+
+
+def _owner(result: dict) -> str:
+    """The table that a run is of, and the text, if it is not the papers'."""
+    _, at, text = result["label"].partition("@")
+    return f"{result['paper']}/{result['table']}" + (f" ({text})" if at else "")
+
+
+def _unfinished(tables: list[KeptTable]) -> list[str]:
+    """Runs that were begun, and failed or were stopped."""
+    states = {name: state for one in tables for name, state in one.unfinished.items()}
+    begun = [f"- {n}: {state}" for n, state in states.items() if state != State.NOT_BEGUN.value]
+    return ["## Failed or unfinished\n", "\n".join(begun) + "\n"] if begun else []
+
+
+def _not_run(measured: list[KeptTable], configs: Path) -> list[str]:
+    """The tables of each paper that have no number here."""
+    papers: dict[str, list[str]] = {}
+    for name in table_names(configs):
+        paper, _, table = name.partition("/")
+        if paper not in _NOT_PAPERS and name not in {one.numbers.table for one in measured}:
+            papers.setdefault(paper, []).append(table)
+    lines = [f"- {paper}: {', '.join(names)}" for paper, names in papers.items()]
+    return ["## Not run\n", "\n".join(lines) + "\n"] if lines else []
 
 
 def check_facts(result: dict, where: str) -> None:
     """Check that a result has what the document says of it."""
     try:
-        _told([result], set())
+        _time([result]), _owner(result), [of(result) for of in FACTS.values()]
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise UserError(
             f"{where} is not one of this package ({error!r}); delete it, and `reproduce` makes it "
             "again"
         ) from None
-
-
-def _told(results: Sequence[dict], written: set[tuple[str, str]]) -> list[str]:
-    tables = dict.fromkeys((f"{r['paper']}/{r['table']}", r["label"]) for r in results)
-    count = f"{len(results)} run" + ("s" if len(results) > 1 else "")
-    if written.issuperset(tables):
-        return [f"{count} of {', '.join(table for table, _ in tables)}: see there"]
-    return [f"{count}, {_time(results)}", *(_by_row(fact, results) for fact in FACTS)]
 
 
 def _time(results: Sequence[dict]) -> str:
@@ -75,20 +166,29 @@ def _time(results: Sequence[dict]) -> str:
         for result in results
         for hardware in [result["hardware"]]
     )
-    return (
-        f"{sum(seconds) / 3600:.1f} h of training in all, {min(seconds) / 60:.0f} to "
-        f"{max(seconds) / 60:.0f} min each, on {'; '.join(machines)}"
-    )
+    each = " to ".join(dict.fromkeys(f"{of(seconds) / 60:.0f}" for of in (min, max)))
+    hours = f"{sum(seconds) / 3600:.1f} h of training in all"
+    return f"{hours}, {each} min each, on {'; '.join(machines)}"
 
 
-def _by_row(fact: str, results: Sequence[dict]) -> str:
-    """A fact, once if all results share it, or else with the rows that have it."""
-    rows: dict[str, dict[str, None]] = {}
+def _by_table(fact: str, results: Sequence[dict]) -> str:
+    """A fact, once if all results share it, or else with the tables or rows that have it."""
+    found: dict[str, dict[str, dict[str, None]]] = {}
+    rows: dict[str, set[str]] = {}
     for result in results:
-        rows.setdefault(FACTS[fact](result), {})[result["row"]] = None
-    if len(rows) == 1:
-        return f"{fact}: {next(iter(rows))}"
-    return f"{fact}: " + "; ".join(f"{text} ({', '.join(which)})" for text, which in rows.items())
+        table, row = _owner(result), result["row"]
+        found.setdefault(FACTS[fact](result), {}).setdefault(table, {})[row] = None
+        rows.setdefault(table, set()).add(row)
+    if len(found) == 1:
+        return f"{fact}: {next(iter(found))}"
+    lines = [f"{fact}:"]
+    for text, tables in found.items():
+        who = [
+            table if rows[table] == set(which) else f"{table}: {', '.join(which)}"
+            for table, which in tables.items()
+        ]
+        lines.append(f"{text} ({'; '.join(who)})")
+    return "\n  - ".join(lines)
 
 
 def _budget(result: dict) -> str:
@@ -118,18 +218,3 @@ FACTS: dict[str, Callable[[dict], str]] = {
     "code": _commit,
     "versions": lambda result: ", ".join(f"{name} {v}" for name, v in result["versions"].items()),
 }
-
-
-def _states(one: KeptTable, unless: str | None = None) -> str:
-    """How far unfinished runs were, except those in one state."""
-    states = one.unfinished.items()
-    return "; ".join(f"{name}: {state}" for name, state in states if state != unless)
-
-
-def _not_run(one: KeptTable) -> str:
-    lines = [line for section in one.numbers.sections for line in section.lines]
-    rows = dict.fromkeys(f"{line.row}: {line.system}".removesuffix(": ") for line in lines)
-    states = _states(one, unless=State.NOT_BEGUN.value)
-    begun = f" ({states})" if states else ""
-    title, command = one.numbers.title, shlex.join(one.command)
-    return f"- **{title}** (`{command}`): not run: {'; '.join(rows)}{begun}"

@@ -59,6 +59,7 @@ class KeptTable:
     results: dict[str, dict]  #: by the names of its runs that are done
     unfinished: dict[str, str]  #: how far its other runs were, failures included
     figure: str | None  #: the name of its figure, beside it
+    table: Table | None = None  #: its configuration; None for an earlier version's file
 
 
 def publish(plan: Plan, folder: Path) -> None:
@@ -91,7 +92,10 @@ def publish(plan: Plan, folder: Path) -> None:
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
-    """All tables in a folder of results; in each paper, those with their own runs come first."""
+    """All tables in a folder of results, first the headline, last those on the user's text.
+
+    In each paper, those with their own runs come first.
+    """
     paths = sorted((folder / "tables").glob("*.json"))
     if not paths:
         raise UserError(f"{folder} has no tables/*.json; `publish` writes them")
@@ -99,7 +103,8 @@ def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
     def order(one: KeptTable) -> tuple:
         name = one.numbers.table
         own = any(f"/{name}/" in run for run in one.results)
-        return name.partition("/")[0], not own, name, one.numbers.label
+        users, first = one.numbers.text is not None, one.table and one.table.headline
+        return users, not first, name.partition("/")[0], not own, name, one.numbers.label
 
     return sorted((_read_table(path, folder, configs) for path in paths), key=order)
 
@@ -122,7 +127,8 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         runs = [plan.workspace.run(cell, seed) for seed in plan.seeds for cell in cells]
         others = [run.name for run in runs if result_name(run) not in results]
         unfinished = {name: content["begun"].get(name, State.NOT_BEGUN.value) for name in others}
-        return KeptTable(numbers, command_of(plan), results, unfinished, content["figure"])
+        command = command_of(plan)
+        return KeptTable(numbers, command, results, unfinished, content["figure"], table=plan.table)
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -188,6 +194,8 @@ def _by_name(numbers: dict, table: Table) -> dict:
             section["baseline"] = own[0]
         else:
             places["baseline"] = section["baseline"]
+        if section["rank"] is not None:
+            places["rank"] = section["rank"]
         sections[section["name"]] = places
     formulas = [claim.above_zero for claim in table.claims]
     return {

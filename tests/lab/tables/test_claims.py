@@ -13,8 +13,9 @@ from workspaces import write_yaml
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.configuration.paper_tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.scoring.significance import SEED, combined
-from fairseq_hybrid_attn.lab.tables.claims import judge, terms_of
+from fairseq_hybrid_attn.lab.scoring.significance import SEED, Combined, combined
+from fairseq_hybrid_attn.lab.tables.claims import FAILED, HELD, OPEN, decided, judge, terms_of
+from fairseq_hybrid_attn.lab.tables.numbers import Verdict
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 POSITIONS = EVERY_TABLE["evidence/positions"]
@@ -146,3 +147,17 @@ def test_numbers_of_other_texts_are_not_added_up(made):
     write_yaml(path, {**content, "claims": [{"says": "x", "above-zero": "plain"}]})
     with pytest.raises(UserError, match="use ROW/COLUMN"):  # before anything is run
         made.hybrid("reproduce", "toy/table1", "--dry-run")
+
+
+def test_a_claim_holds_only_if_the_interval_over_seeds_does():
+    """Three seeds above zero, whose mean is not: 4.303 * 2.08 / sqrt(3) is more than 2.4."""
+    for sign, by_seed, verdict in (
+        (1, (0.8, 1.65, 4.75), OPEN),
+        (1, (2.3, 2.4, 2.5), HELD),
+        (1, (0.8, 4.0), HELD),  # two seeds have no such interval
+        (-1, (-2.3, -2.4, -2.5), FAILED),
+        (-1, (-0.8, -1.65, -4.75), OPEN),
+    ):
+        ours = Combined(sign * 2.4, *sorted((sign * 2.0, sign * 2.8)))
+        found = Verdict("x", None, ours, dict(zip("123", by_seed, strict=False)), (), False, "")
+        assert decided(found) == verdict, by_seed

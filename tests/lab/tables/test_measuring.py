@@ -13,7 +13,8 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, p_value
 from fairseq_hybrid_attn.lab.files.json_files import write_json
-from fairseq_hybrid_attn.lab.tables.measuring import _over_seeds, measure
+from fairseq_hybrid_attn.lab.tables.measuring import measure
+from fairseq_hybrid_attn.lab.tables.numbers import over_seeds
 from fairseq_hybrid_attn.lab.tables.run_results import (
     RunResults,
     ScoredTranslations,
@@ -45,8 +46,8 @@ def test_a_number_is_the_mean_over_seeds_beside_the_papers(shared):
 
 def test_interval_over_seeds_is_students():
     # t(0.975) is 4.30265 with two degrees of freedom, and 12.7 with one, which says nothing.
-    assert _over_seeds([30.0]) is _over_seeds([30.0, 31.0]) is None
-    assert _over_seeds([1.0, 2.0, 3.0]) == pytest.approx(4.30265 / math.sqrt(3), 1e-5)
+    assert over_seeds([30.0]) is over_seeds([30.0, 31.0]) is None
+    assert over_seeds([1.0, 2.0, 3.0]) == pytest.approx(4.30265 / math.sqrt(3), 1e-5)
 
 
 def test_the_interval_of_a_mean_has_the_same_sentences_of_all_systems():

@@ -23,9 +23,11 @@ def test_what_is_published_is_what_was_printed(made):
     document = (made.folder / "RESULTS.md").read_text()
     for text in re.split(r"\n(?=### )", printed):
         assert text.rstrip() in document
-    assert "## Not run" not in document
-    assert "scripts/reproduce.sh toy/gates --seeds 1 --data text" in document
-    assert "- 2 runs of toy/table1: see there" in document
+    assert "## Not run\n\n- toy: cut, other\n" in document
+    repeat = (
+        "- `scripts/reproduce.sh toy/gates --seeds 1 --data text`: 2 runs of toy/table1 (text)\n"
+    )
+    assert repeat in document
     figures = re.findall(r"!\[.*\]\((.*)\)", document)
     assert figures == ["results/tables/toy.lengths.full@text.png"]  # the curves have a column more
     assert (made.folder / figures[0]).read_bytes().startswith(b"\x89PNG")
@@ -107,9 +109,9 @@ def test_a_run_that_failed_is_listed_with_its_error(made):
     log.write_text(f"{failed}Some advice of several words\n\n")
     made.hybrid("publish", "toy/curves", "--seeds", "3,4")
     document = (made.folder / "RESULTS.md").read_text()
-    assert "## Not run" in document and "plain: Plain | p; ours" in document
+    assert "- toy: curves, " in document.partition("## Not run")[2]
     state = "begun (before its first update; failed: FloatingPointError: loss is nan)"
-    assert f"toy/table1/plain/bleu/seed3: {state}" in document
+    assert f"## Failed or unfinished\n\n- toy/table1/plain/bleu/seed3: {state}\n" in document
     assert "seed4" not in document
     log.write_text(log.read_text() + "2026-01-01 | INFO | resumed\n")
     made.hybrid("publish", "toy/curves", "--seeds", "3,4")
@@ -150,5 +152,5 @@ def test_a_profile_from_a_file_and_tables_of_the_checkout_are_in_the_document(ma
     shutil.copytree(kept, made.folder / "results")
     made.hybrid("publish", "toy/table1", "--profile", "half.yaml", "--seeds", "3,")
     document = (made.folder / "RESULTS.md").read_text()
-    assert "scripts/reproduce.sh toy/table1 --seeds 3, --profile half --data text" in document
-    assert "scripts/reproduce.sh hysan/table1 " in document
+    assert "- toy: curves, cut, gates, lengths, other, table1\n" in document
+    assert "scripts/reproduce.sh evidence/europarl " in document

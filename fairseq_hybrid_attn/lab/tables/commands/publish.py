@@ -19,8 +19,9 @@ from ...arguments.outputs import write_text
 from ...files.writing import check_outputs
 from ...planning.commands.workspace_flags import add_workspace
 from ...runs.results import read_result
+from .. import headline
 from ..results_document import check_facts, write_up
-from ..results_folder import check_can_be_published, publish
+from ..results_folder import check_can_be_published, publish, read_tables
 from .table_arguments import add_cells, plans
 
 
@@ -54,6 +55,7 @@ def run(args: argparse.Namespace) -> None:
     for plan in chosen:
         publish(plan, args.results)
         print(f"{plan.table.name} is in {args.results}")
+    headline.save(read_tables(args.results, args.configs), args.results)
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
     write_text(args.document, write_up(args.results, name, args.configs))
     print(f"{args.document} is written")

@@ -1,0 +1,210 @@
+"""A table's numbers as grids of text: wide ones for a terminal, short ones for a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..files.tabular import Grid
+from .numbers import ACCEPTED, STALE, Line, Section, TableNumbers, Verdict
+
+#: Columns that fit on a page side by side.
+_ON_A_PAGE = 8
+
+
+def short_grids(sections: Sequence[Section]) -> list[Grid]:
+    """Columns of a table without row names, differences in parentheses: side by side if they fit.
+
+    Or else one below the other, in one grid, under their titles.
+    """
+    sections = [section for section in sections if not section.curve]
+    shown = [_shown(section) for section in sections]
+    beside = sum(map(len, shown)) < _ON_A_PAGE and len({_rows(one) for one in sections}) == 1
+    if beside:
+        headings = [
+            heading if len(sections) == 1 else f"{section.title.partition(' (')[0]}: {heading}"
+            for section, columns in zip(sections, shown, strict=True)
+            for heading in columns
+        ]
+        rows = [
+            [
+                name_of(sections[0].lines[n]),
+                *(
+                    show(section, section.lines[n])
+                    for section, columns in zip(sections, shown, strict=True)
+                    for show in columns.values()
+                ),
+            ]
+            for n in range(len(sections[0].lines))
+        ]
+        return [Grid(["system", *headings], rows, left=1)]
+    columns = {name: show for one in shown for name, show in one.items()}
+    headings = [heading for heading in _CELLS if heading in columns]
+    rows = []
+    for section in sections:
+        rows.append([f"**{section.title}**", *[""] * len(headings)])
+        cells = [[_CELLS[heading](section, line) for heading in headings] for line in section.lines]
+        rows += [[name_of(line), *of] for line, of in zip(section.lines, cells, strict=True)]
+    return [Grid(["system", *headings], rows, left=1)] if sections else []
+
+
+def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
+    """A line for each claim; of what was not measured, the paper's number alone."""
+    seeds = any(one.over_seeds for one in verdicts)
+    headings = ["claim", "", "ours", "over sentences", *["over seeds"] * seeds, "by seed", "paper"]
+    rows = []
+    for one in verdicts:
+        ours, bounds = one.ours, one.over_seeds
+        stale = f" {STALE} a run is not up to date" if one.stale else ""
+        rows.append(
+            [
+                one.claim,
+                f"**{one.verdict}**{stale}",
+                _signed(ours and ours.value),
+                _range(ours and (ours.low, ours.high)),
+                *[_range(bounds)] * seeds,
+                " ".join(map(_signed, one.by_seed.values())),
+                _signed(one.paper),
+            ]
+        )
+    return Grid(headings, rows, left=2)
+
+
+def name_of(line: Line) -> str:
+    """A row's name for display; with its key if that is not in it, as in HySAN's e1."""
+    known = line.row.replace("_", " ") in line.system.lower()
+    return line.system if known else f"{line.row}: {line.system}".removesuffix(": ")
+
+
+def rows_grid(numbers: TableNumbers, section: Section) -> Grid:
+    """A line for each row: the paper's number, ours, and both beside the baseline."""
+    columns: dict[str, Callable[[Line], str]] = {
+        "row": lambda line: line.row,
+        "system": lambda line: line.system,
+        "paper": lambda line: _number(line.paper),
+        "ours": _ours,
+    }
+    if not section.has_paper:
+        del columns["paper"]
+    elif numbers.is_papers:
+        columns["ours - paper"] = lambda line: (
+            _signed(line.ours.value - line.paper) if line.ours and line.paper is not None else ""
+        )
+    if section.baseline is not None:
+        name = section.baseline.row
+        if section.has_paper:
+            columns[f"paper - {name}"] = lambda line: _signed(section.paper_difference(line))
+        columns |= {f"ours - {name}": lambda line: _difference(section, line), "p": _p_values}
+    columns["seeds"] = _seeds
+    rows = [[show(line) for show in columns.values()] for line in section.lines]
+    return Grid(list(columns), rows, left=2)
+
+
+def curves_grid(section: Section) -> Grid:
+    """A line for each checkpoint, a column for each row that has them."""
+    curves: dict[str, dict[int | None, Line]] = {}
+    for line in section.lines:
+        curves.setdefault(f"{line.row}: {line.system}".removesuffix(": "), {})[line.at] = line
+    points = sorted({at for curve in curves.values() for at in curve if at is not None})
+    rows: list[list] = [
+        [at, *(_ours(curve[at]) if at in curve else "" for curve in curves.values())]
+        for at in points
+    ]
+    why_not = [next(iter(curve.values())).why_not for curve in curves.values()]
+    if any(why_not):
+        rows.append(["", *why_not])
+    return Grid(["updates", *curves], rows, left=0)
+
+
+def transposed_grid(sections: tuple[Section, ...]) -> Grid:
+    """A line for each column of the table, with the numbers of its rows."""
+    names = dict.fromkeys((line.row, line.system) for s in sections for line in s.lines)
+    reported = {line.row for s in sections for line in s.lines if line.paper is not None}
+    headings = [""]
+    for row, system in names:
+        who = system or row
+        headings += [f"paper: {who}", f"ours: {who}"] if row in reported else [who]
+    rows = []
+    for section in sections:
+        lines = {line.row: line for line in section.lines}
+        cells = [section.title]
+        for row, _ in names:
+            line = lines.get(row)
+            cells += [_number(line and line.paper)] if row in reported else []
+            cells.append(_ours(line) if line else "")
+        rows.append(cells)
+    return Grid(headings, rows, left=1)
+
+
+def _ours(line: Line) -> str:
+    ours = line.ours
+    if ours is None:
+        return line.why_not
+    interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
+    mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
+    return f"{ours.value:.2f}{interval}{mark}"
+
+
+def _difference(section: Section, line: Line) -> str:
+    difference = section.our_difference(line)
+    if difference is None:
+        return ""
+    base, seeds = section.baseline.ours.seeds, section.shared_seeds(line)
+    alone = {tuple(seeds)} != {base, line.ours.seeds}
+    return _signed(difference) + (f" (seed {' '.join(map(str, seeds))})" if alone else "")
+
+
+def _seeds(line: Line) -> str:
+    """How many, and the number of each."""
+    if line.ours is None:
+        return ""
+    count = len(line.ours.seeds)
+    return str(count) if count == 1 else f"{count}: {' '.join(map(_number, line.ours.by_seed))}"
+
+
+def _p_values(line: Line) -> str:
+    p_values = line.ours.p_values if line.ours else ()
+    return " ".join("-" if p is None else f"{p:.3f}" for p in p_values)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "" if value is None else f"{value:+.2f}"
+
+
+def _shown(section: Section) -> dict[str, Callable[[Section, Line], str]]:
+    """Those of :data:`_CELLS` that a column of the table has."""
+    has = {
+        "paper": section.has_paper,
+        "p": any(line.ours.p_values for line in section.measured),
+    }
+    return {heading: show for heading, show in _CELLS.items() if has.get(heading, True)}
+
+
+def _rows(section: Section) -> tuple[str, ...]:
+    return tuple(line.row for line in section.lines)
+
+
+def _paper_short(section: Section, line: Line) -> str:
+    return _with_difference(_number(line.paper), _signed(section.paper_difference(line)))
+
+
+def _ours_short(section: Section, line: Line) -> str:
+    return _with_difference(_ours(line), _difference(section, line))
+
+
+def _with_difference(level: str, other: str) -> str:
+    return f"{level} ({other.replace(' (', ', ').removesuffix(')')})" if other else level
+
+
+def _range(bounds: tuple[float, float] | None) -> str:
+    return "{:+.2f} to {:+.2f}".format(*bounds) if bounds else ""
+
+
+_CELLS: dict[str, Callable[[Section, Line], str]] = {
+    "paper": _paper_short,
+    "ours": _ours_short,
+    "p": lambda section, line: _p_values(line),
+}

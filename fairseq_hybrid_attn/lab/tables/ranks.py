@@ -1,0 +1,73 @@
+"""Whether our numbers put the rows of a column into the paper's order."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import rankdata
+
+from ..configuration.paper_tables import Cell
+from ..scoring.significance import QUANTILES, SAMPLES, draw
+from .numbers import Line, RankAgreement
+from .run_results import RunResults, ScoredTranslations
+
+
+def rank_agreement(
+    results: RunResults, lines: list[tuple[Cell, Line]], significance: bool
+) -> RankAgreement | None:
+    """Spearman's rank correlation over the rows that have both numbers; None for fewer than three.
+
+    The interval is that of the same correlation on resampled test sets, the same sentences for all
+    rows.  Rows that are nearly equal change places there, so it may lie below the value.
+    """
+    ranked = [(cell, line) for cell, line in lines if line.ours and line.paper is not None]
+    papers = np.array([line.paper for _, line in ranked])
+    ours = np.array([[line.ours.value for _, line in ranked]])
+    if len(ranked) < 3 or np.ptp(papers) == 0 or np.ptp(ours) == 0:
+        return None
+    drawn = _on_resampled_text(results, ranked) if significance else None
+    low, high = (None, None)
+    if drawn is not None:
+        low, high = map(float, np.quantile(_spearman(papers, drawn), QUANTILES))
+    return RankAgreement(float(_spearman(papers, ours)[0]), low, high, len(ranked))
+
+
+def _spearman(papers: np.ndarray, ours: np.ndarray) -> np.ndarray:
+    """The correlation of ``papers`` (``[rows]``) with each line of ``ours`` (``[draws, rows]``)."""
+    one = rankdata(papers) - (len(papers) + 1) / 2
+    other = rankdata(ours, axis=1) - (len(papers) + 1) / 2
+    norms = np.sqrt((one**2).sum() * (other**2).sum(axis=1))
+    return (other @ one) / np.where(norms == 0, 1, norms)
+
+
+def _on_resampled_text(results: RunResults, ranked: list[tuple[Cell, Line]]) -> np.ndarray | None:
+    """Scores of rows on resampled test sets, ``[draws, rows]``, means over seeds.
+
+    None if translations are missing, or are of different sentences.
+    """
+    times, references, scores = None, None, []
+    for cell, line in ranked:
+        of_seeds = []
+        for run, _ in results.of_cell(cell):
+            found = results.sentences(run, line.ours.score, cell.column)
+            if not isinstance(found, ScoredTranslations) or len(found.references) < 2:
+                return None
+            if times is None:
+                references, count = found.references, len(found.references)
+                drawn = draw(count, SAMPLES)
+                times = np.array([np.bincount(one, minlength=count) for one in drawn], float)
+            if found.references != references:
+                return None
+            of_seeds.append(_scores(found, times))
+        scores.append(np.mean(of_seeds, axis=0))
+    return np.stack(scores, axis=1)
+
+
+def _scores(found: ScoredTranslations, times: np.ndarray) -> list[float]:
+    """The score of each draw; ``times`` says how often it has each sentence."""
+    metric = found.metric
+    # sacrebleu's public functions compare no more than two systems.
+    counts = metric.bleu._extract_corpus_statistics(
+        metric.prepare(found.translations), [metric.prepare(found.references)]
+    )
+    sums = times @ np.array(counts, dtype=float)
+    return [metric.bleu._compute_score_from_stats(one.tolist()).score for one in sums]

@@ -1,0 +1,123 @@
+"""The beginning of the document of results: a figure, claims; and the order of rows."""
+
+import numpy as np
+import pytest
+import yaml
+from made_runs import REFERENCES, read_lines, score, worse
+from refusals import check_refusals
+from scipy.stats import spearmanr
+from workspaces import write_yaml
+
+from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
+from fairseq_hybrid_attn.lab.scoring.significance import SEED
+from fairseq_hybrid_attn.lab.tables import headline, ranks
+from fairseq_hybrid_attn.lab.tables.measuring import measure
+from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
+from fairseq_hybrid_attn.lab.tables.run_results import RunResults
+
+ROWS = {"plain": 30.0, "ours": 31.0, "third": 29.0, "fourth": 32.0}
+
+
+def configure(made, **keys):
+    """Change the keys of toy/table1, and give it two rows more."""
+    path = made.configs / "toy/table1.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["rows"] |= {row: {"paper": {"bleu": ROWS[row]}} for row in ("third", "fourth")}
+    write_yaml(path, {**content, **keys})
+
+
+def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
+    """With scipy's correlation of full scores of resampled texts; seeds are averaged."""
+    monkeypatch.setattr(ranks, "SAMPLES", 30)
+    configure(made, rank=True, claims=[])
+    for row, share in (("third", 0.11), ("fourth", 0.12)):
+        for seed in (1, 2):
+            made.finish(made.run(row, "bleu", seed), worse(REFERENCES, share, f"{row}{seed}"))
+    results = RunResults(made.plan())
+    bleu, nopos = measure(results, significance=False).sections
+    assert nopos.rank is None  # one row has a paper's number
+    cells = [cell for cell in results.plan.cells if cell.column.name == "bleu"]
+    found = ranks.rank_agreement(results, list(zip(cells, bleu.lines, strict=True)), True)
+    assert found.value == bleu.rank.value and bleu.rank.low is None
+
+    def correlation(chosen):
+        references = [REFERENCES[n] for n in chosen]
+        found = {}
+        for row in ROWS:
+            lines = [read_lines(made.run(row, "bleu", s).folder.hypotheses) for s in (1, 2)]
+            found[row] = np.mean([score([one[n] for n in chosen], references) for one in lines])
+        return spearmanr(list(ROWS.values()), list(found.values())).statistic
+
+    drawn = np.random.default_rng(SEED).integers(60, size=(30, 60))
+    low, high = np.quantile([correlation(chosen) for chosen in drawn], (0.025, 0.975))
+    assert low < high and found.rows == 4
+    expected = pytest.approx((correlation(range(60)), low, high))
+    assert (found.value, found.low, found.high) == expected
+    # Published, it is kept with its interval.
+    made.hybrid("publish", "toy/table1")
+    (kept,) = read_tables(made.folder / "results", made.configs)
+    kept = kept.numbers.sections[0].rank
+    assert kept.low < kept.high and kept.rows == 4
+    note = f"ours is {kept.value:.2f}, 95 % interval {kept.low:.2f} to {kept.high:.2f} over"
+    assert note in (made.folder / "RESULTS.md").read_text()
+
+
+def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
+    configure(made, headline={"nopos": "bleu"})
+    made.hybrid("publish", "toy/table1", "--seeds", "2")
+    document = (made.folder / "RESULTS.md").read_text()
+    for theme in ("light", "dark"):
+        path = f"results/headline-{theme}.svg"
+        assert f'"{path}"' in document.partition("## In short")[0]
+        assert (made.folder / path).read_bytes().startswith(b"<?xml")
+    # The claim that a paper has numbers for is at the top; the others are in the table's section.
+    claims = [
+        line for line in document.splitlines() if line.startswith("| ") and "**held**" in line
+    ]
+    assert "| plain falls " in claims[0] and document.count("| plain falls ") == 1
+    top, section = document.split("### Toy")
+    assert "plain falls" in top and "ours falls less" in section
+
+    (kept,) = read_tables(made.folder / "results", made.configs)
+    levels, losses = headline.draw(kept).axes
+    names = [label.get_text() for label in levels.get_yticklabels()]
+    assert names == ["Plain\n| p", "ours", "third", "fourth"]  # the last two were not run
+    by_seed = {
+        (row, column, seed): made.run(row, column, seed).folder.hypotheses
+        for row in ("plain", "ours")
+        for column in ("bleu", "nopos")
+        for seed in (1, 2)
+    }
+    by_seed = {key: score(read_lines(path), REFERENCES) for key, path in by_seed.items()}
+
+    def dots(axes):
+        found = [line.get_xdata() for line in axes.lines if line.get_marker() == "o"]
+        return [list(values) for values in found]
+
+    expected = [
+        [by_seed[row, column, seed] for seed in (1, 2)]
+        for column in ("bleu", "nopos")
+        for row in ("plain", "ours")
+    ]
+    assert np.allclose(dots(levels), expected)
+    whole, without = np.array(expected[:2]), np.array(expected[2:])
+    assert np.allclose(dots(losses), whole - without)
+    papers = [line.get_xdata() for line in losses.lines if line.get_marker() == "D"]
+    assert papers == [[15.0]]  # of the one row that the paper has both numbers of
+
+
+def test_wrong_keys_are_refused(made):
+    cases = [
+        ({"headline": {"nopos": "other"}}, "headline: the table has no column other"),
+        ({"headline": ["nopos"]}, "headline"),
+        ({"headline": {"nopos": "bleu", "bleu": "nopos"}}, "with the same runs"),
+        ({"rank": "yes please"}, "rank"),
+    ]
+
+    def load(keys):
+        path = made.configs / "toy/table1.yaml"
+        content = yaml.safe_load(path.read_text())
+        write_yaml(path, {**content, "headline": {}, "rank": False, **keys})
+        load_table("toy/table1", made.configs)
+
+    check_refusals(cases, load)

@@ -123,7 +123,7 @@ class PatternedSelfAttention(MultiheadAttention):
 
         Args:
             query: ``[n, b, d]``; ``key`` and ``value`` must be the same tensor.
-            key_padding_mask: ``[b, n]``, non-zero = padding.
+            key_padding_mask: ``[b, n]``, True or non-zero = padding; of floating point, 0 and -inf.
             incremental_state: holds the keys and values of earlier steps.
             need_weights: return the weights, averaged over the heads.
             need_head_weights: return the weights of each head, heads first (fairseq).
@@ -153,6 +153,11 @@ class PatternedSelfAttention(MultiheadAttention):
         if key_padding_mask is not None and key_padding_mask.shape != (b, n):
             found = list(key_padding_mask.shape)
             raise ValueError(f"key_padding_mask must have shape [b, n] = {[b, n]}, not {found}")
+        if key_padding_mask is not None and key_padding_mask.is_floating_point():
+            padding = key_padding_mask.isneginf()
+            if not (padding | (key_padding_mask == 0)).all():  # torch would add it to the scores
+                raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
+            key_padding_mask = padding
         if attn_mask is not None and not is_causal:
             is_causal = _forbids_the_future(attn_mask, n)
         need_weights = need_weights or need_head_weights

@@ -10,6 +10,7 @@ import copy
 import re
 import sys
 from dataclasses import dataclass
+from types import MethodType
 
 import torch
 from fairseq.distributed import fsdp_wrap
@@ -172,7 +173,9 @@ class PatternedTransformer(PlannedModel, TransformerModelBase):
                     "omit --bf16"
                 )
             for side in (self.encoder, self.decoder):
-                side.forward = torch.autocast("cpu", torch.bfloat16)(side.forward)
+                # A method: a copy of the model gets one of its own weights, not of these.
+                forward = torch.autocast("cpu", torch.bfloat16)(type(side).forward)
+                side.forward = MethodType(forward, side)
 
 
 class PatternedEncoder(TransformerEncoderBase):

@@ -36,8 +36,9 @@ def devices_of(run: Run, devices: Devices) -> Devices:
     if devices.kind != "cpu":
         return devices
     precision, begun = devices.precision, read_begun(run.folder.begun)
-    if run.settings.train.get("criterion") not in CRITERIA:
-        precision = "fp32"  # other criteria know nothing else
+    train = run.settings.train
+    if train.get("criterion") not in CRITERIA or train.get("checkpoint-activations"):
+        precision = "fp32"  # the others know nothing else
     elif precision == "auto" and begun:  # perhaps on another machine
         precision = "bf16" if begun.get("precision") == "bf16" and has_bfloat16() else "fp32"
     elif precision == "auto":  # several processes must agree

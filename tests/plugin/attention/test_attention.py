@@ -176,6 +176,7 @@ def test_what_self_attention_cannot_do_is_refused():
         ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(7, 7)}),
         ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(6, 6).expand(3 * H, 6, 6)}),
         ((x, x), "key_padding_mask", {"key_padding_mask": torch.zeros(x.size(1), 1).bool()}),
+        ((x, x), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), 0.5)}),
     ):
         with pytest.raises(ValueError, match=said):
             module(x, key, value, **more)

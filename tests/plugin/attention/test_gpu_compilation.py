@@ -28,7 +28,7 @@ MOST_SHARED = 99 * 1024
 
 
 def cases(release, capability):
-    """Every shape in every type at every length, once: one after another for each Triton and GPU."""
+    """Every shape in every type at every length, once: by each Triton and GPU in turn."""
     places = cycle(product(RELEASES, (80, 90)))
     for shape, dtype, length in product(SHAPES, ("fp16", "bf16", "fp32"), (30, 50, 1030)):
         if next(places) == (release, capability):

@@ -1,5 +1,6 @@
 """Translation with ``--cpu --bf16``: bfloat16 in products of matrices, not in scores."""
 
+import copy
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +56,17 @@ def test_scores_are_those_of_double_precision(name, monkeypatch):
         for beams, others in zip(found, exact, strict=True)
         for beam, other in zip(beams, others, strict=True)
     )
+
+
+def test_a_copy_has_weights_of_its_own(monkeypatch):
+    monkeypatch.setattr(transformer, "has_bfloat16", lambda: True)
+    model = prepared("hysan-gated", True)
+    other = copy.deepcopy(model)
+    for weight in other.encoder.parameters():
+        weight.data.zero_()
+    source = torch.tensor(SENTENCES[:1])
+    one, two = (some.encoder(source)["encoder_out"][0] for some in (model, other))
+    assert one.any() and not two.any()
 
 
 def test_a_cpu_without_the_instructions_is_refused(monkeypatch):

@@ -8,9 +8,10 @@ from dataclasses import dataclass, make_dataclass
 from pathlib import Path
 
 import torch
+from analysed import make_data
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
-from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build, build_tiny
+from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
 from fairseq_hybrid_attn import patterns, record_attention
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
@@ -74,18 +75,27 @@ def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
     assert (weights[..., (j - i) % 2 == 0] > 0).all()
 
 
-def test_the_snippet_on_recording(monkeypatch):
-    model = build_tiny("hysan-gated")
-    monkeypatch.setattr(
-        "fairseq.checkpoint_utils.load_model_ensemble_and_task", lambda paths: ([model], None, None)
-    )
-    scope = {
-        "src_tokens": torch.tensor([[5, 6, 2]]),
-        "src_lengths": torch.tensor([3]),
-        "prev_output_tokens": torch.tensor([[2, 7]]),
-    }
-    exec(snippet("docs/python.md", "import fairseq_hybrid_attn"), scope)
-    assert scope["record"].weights.shape == (4, 1, 4, 3, 3)
+def test_the_page_on_python_is_a_program(tmp_path, monkeypatch, capsys):
+    """It averages two models, translates, records, draws and scores."""
+    make_data(tmp_path, ("mma",))
+    (tmp_path / "model").mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "bin").rename(tmp_path / "data/bin")
+    state = torch.load(tmp_path / "mma.pt")
+    for number, factor in ((4, 1.0), (5, 3.0)):
+        weights = {name: weight * factor for name, weight in state["model"].items()}
+        torch.save({**state, "model": weights}, tmp_path / f"model/checkpoint{number}.pt")
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    for code in snippets("docs/python.md"):
+        exec(code, scope)
+    found = scope["model"].state_dict()["encoder.layers.0.fc1.weight"]
+    assert torch.allclose(found, 2 * state["model"]["encoder.layers.0.fc1.weight"])
+    assert len(scope["translations"]) == 2
+    assert scope["words"] == ["Da@@", "s", "Haus", "</s>"]
+    assert scope["record"].weights.shape == (1, 1, 4, 4, 4)
+    assert Path("map.png").read_bytes().startswith(b"\x89PNG")
+    assert re.search(r"^\d+\.\d\d nrefs:1\|", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_the_page_on_the_attention_module_is_a_program():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import statistics
 from dataclasses import replace
 
@@ -26,7 +25,6 @@ def measure(results: RunResults, significance: bool = True) -> TableNumbers:
     With ``significance``, the test set is resampled for intervals, p-values and claims; that takes
     about a second for each row and each term of a claim.
     """
-    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
     plan = results.plan
     table, workspace = plan.table, plan.workspace
     sections = []

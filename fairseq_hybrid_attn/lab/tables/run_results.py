@@ -6,6 +6,7 @@ each sentence.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 
 from ...errors import UserError
@@ -146,6 +147,8 @@ def check_score(run: Run, score: str, stored: float, again: bool = True) -> None
 
     ``again``: translations that are still there are scored again, and alignments counted.
     """
+    # It warns of texts in tokens, which some corpora are.
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)
     beside = scores_of(run.folder)["scores"].get(score)
     found = {"the files that it was made from say": beside and beside["value"]}
     sentences = scored_sentences(run, score) if again else None

@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    logging.getLogger("sacrebleu").setLevel(logging.WARNING)
+    logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
     args.path = [*args.models, *(args.compare or ())]
     check_arguments(args)
     subjects = [find(*pair, args) for pair in zip(args.names, args.path, strict=True)]

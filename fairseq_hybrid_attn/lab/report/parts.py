@@ -66,8 +66,8 @@ def _score_cards(found: Findings, model: ModelFindings) -> Iterator[Card]:
         for name, value in others:
             yield Card(f"against {name}", f"{ours.value - value:+.2f}", f"{name}: {value:.2f}")
         if not others:
-            detail = "BLEU of the source, untranslated"
-            yield Card("without a model", f"{bleu.source:.2f}", detail)
+            detail = "BLEU of the untranslated source"
+            yield Card("source as it is", f"{bleu.source:.2f}", detail)
 
 
 def _attention_cards(model: ModelFindings) -> Iterator[Card]:
@@ -80,16 +80,16 @@ def _attention_cards(model: ModelFindings) -> Iterator[Card]:
         }
         differ = _mean(one["divergence_of_heads"] for one in layers if one["kind"] == kind)
         details = [] if differ is None else [f"heads differ by {differ:.2f} bits"]
+        what = "mean distance"
         peaked = values["relative_entropy"]
         if peaked is not None:
-            details.insert(0, f"entropy {100 * peaked:.0f} % of the possible")
+            details.insert(0, f"entropy {100 * peaked:.0f} % of its maximum")
         if values["distance"] is not None:
-            details.insert(0, "subwords away")
-            value = f"{values['distance']:.2f}"
+            value = f"{values['distance']:.2f} subwords"
         else:
-            value = "" if peaked is None else f"{100 * peaked:.0f} %"
-            details[:1] = [] if peaked is None else ["of the possible entropy"]
-        yield Card(f"{kind} attention", value, "; ".join(details))
+            value, what = "" if peaked is None else f"{100 * peaked:.0f} %", "entropy"
+            details[:1] = [] if peaked is None else ["of its maximum"]
+        yield Card(f"{kind} attention, {what}", value, "; ".join(details))
     if model.gates and model.gates.share is not None:
         yield Card("gates", f"{model.gates.share:.3f}", "share of the local branch")
 

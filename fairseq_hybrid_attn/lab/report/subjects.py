@@ -149,6 +149,8 @@ def _of_checkpoint(name: str, model: Path, args: argparse.Namespace) -> Subject:
     state = read_checkpoint(model)
     settings = state.get("cfg") or state.get("args")
     task = setting(settings, "task") if isinstance(settings, dict) else settings
+    if isinstance(task, dict) and "target_lang" not in task:
+        raise UserError(f"{model} does not translate: its task is {task.get('_name')}")
     recorded = str(setting(task, "data") or "").split(":")[0]
     data = args.data or _data_folder(model, recorded)
     pair = [
@@ -160,13 +162,18 @@ def _of_checkpoint(name: str, model: Path, args: argparse.Namespace) -> Subject:
             strict=True,
         )
     ]
+    if not any(data.glob("dict.*.txt")):
+        raise UserError(f"{model}: {data} has no dictionaries; --data names a data folder")
     if not all(pair):
         raise UserError(f"{model}: which languages? Give --source-lang and --target-lang")
     if not (data / f"dict.{pair[1]}.txt").is_file():
         raise UserError(f"{model}: {data} has no dict.{pair[1]}.txt; is it a data folder?")
     subset = args.gen_subset or next((s for s in SUBSETS if _has(data, s, *pair)), SUBSETS[0])
     found = _of_data(name, model, data, *pair, subset)
-    return replace(found, log=_log_of(model, setting(setting(settings, "common"), "log_file")))
+    log_file = setting(setting(settings, "common"), "log_file")
+    return replace(
+        found, log=_log_of(model, log_file, setting(setting(settings, "checkpoint"), "save_dir"))
+    )
 
 
 def _data_folder(model: Path, recorded: str) -> Path:
@@ -236,9 +243,9 @@ def _if_there(path: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _log_of(model: Path, recorded: str | None) -> Path | None:
+def _log_of(model: Path, recorded: str | None, saved: str | None) -> Path | None:
     """The log of a training, if its folder has one, or only one."""
-    for path in _log_places(model, recorded):
+    for path in _log_places(model, recorded, saved):
         try:
             read_log(path)
         except UserError:
@@ -247,7 +254,7 @@ def _log_of(model: Path, recorded: str | None) -> Path | None:
     return None
 
 
-def _log_places(model: Path, recorded: str | None) -> Iterator[Path]:
+def _log_places(model: Path, recorded: str | None, saved: str | None) -> Iterator[Path]:
     folder = model.resolve().parent
     if recorded:
         yield Path(recorded)
@@ -257,6 +264,9 @@ def _log_places(model: Path, recorded: str | None) -> Iterator[Path]:
     others = sorted(folder.glob("*.log"))
     if len(others) == 1:
         yield others[0]
+    # A relative name may be that of another training below the current folder.
+    if saved and Path(saved).is_absolute():
+        yield from (Path(saved, "train.log"), Path(saved, "logs", "train.log"))
 
 
 def _with_flags(found: Subject, args: argparse.Namespace) -> Subject:

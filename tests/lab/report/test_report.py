@@ -418,13 +418,15 @@ def test_a_moved_checkpoint(in_data, tmp_path, monkeypatch):
     """Data are found under their name beside it, in the folder above, or by --data."""
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = "/gone/corpora/mine/bin"
+    state["cfg"]["checkpoint"]["save_dir"] = str(in_data / "mma")
     (tmp_path / "models/deep").mkdir(parents=True)
     model = tmp_path / "models/deep/average.pt"
     torch.save(state, model)
     refused = "its data are neither in /gone/corpora/mine/bin nor beside it; --data names"
     monkeypatch.chdir(tmp_path)
     check_command_refusals([(str(model), refused)], "report")
-    assert find("m", model, arguments(data=in_data / "bin")).data == in_data / "bin"
+    found = find("m", model, arguments(data=in_data / "bin"))
+    assert (found.data, found.log) == (in_data / "bin", in_data / "mma/train.log")
     for place in ("mine/bin", "models/bin", "models/deep/mine/bin"):  # the nearer, the better
         shutil.copytree(in_data / "bin", tmp_path / place)
         assert find("m", model, arguments()).data == tmp_path / place
@@ -610,7 +612,7 @@ def test_mistakes(in_data, tmp_path):
         ("tasks", "tasks has none of model.pt, average.pt"),
         ("mma/average.pt mma/average.pt", "two models are called"),
         ("mma/average.pt --names a b", "gives 2 names for 1 models"),
-        (f"{model} --data tasks", "tasks has no dict.en.txt"),
+        (f"{model} --data tasks", "tasks has no dictionaries; --data names a data folder"),
         (f"{model} --data bin --gen-subset none", "there is no none.de-en in bin"),
         (f"{model} --hypotheses nobody=mma.en", "no such model; they are called mma"),
         (f"{model} --hypotheses mma=text.json", "has 1 lines, the reference"),
@@ -633,7 +635,10 @@ def test_mistakes(in_data, tmp_path):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = str(tmp_path / "bin")
     torch.save(state, tmp_path / "other.pt")
+    state["cfg"]["task"] = {"_name": "language_modeling", "data": str(tmp_path / "bin")}
+    torch.save(state, tmp_path / "lm.pt")
     cases = [(f"{model} other --compare {tmp_path}/other.pt", "is not that of mma")]
+    cases += [(f"{tmp_path}/lm.pt", "does not translate: its task is language_modeling")]
     check_command_refusals(cases, "report", "--cpu")
 
 

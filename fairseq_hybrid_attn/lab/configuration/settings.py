@@ -145,11 +145,11 @@ FULL = Profile("full", "each table's own corpora, sizes and numbers of updates")
 def load_profile(name: str, configs: Path) -> Profile:
     """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml.
 
-    The profile ``full`` needs no file: it changes nothing.
+    The profile ``full`` needs no file, even where earlier runs recorded one: it changes nothing.
     """
     named = name.endswith(".yaml")
     path = Path(name) if named else config_file(f"profiles/{name}.yaml", configs)
-    if name == FULL.name and not path.is_file():
+    if path.stem == FULL.name and not path.is_file():
         return FULL
     if not path.is_file():
         known = {p.stem for folder in (configs, CONFIGS) for p in folder.glob("profiles/*.yaml")}

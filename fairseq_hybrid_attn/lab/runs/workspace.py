@@ -40,7 +40,7 @@ class Workspace:
         texts = own and {**asdict(own), "folder": str(own.folder.absolute())}
         return {
             "configs": str(self.configs),
-            "profile": file and str(file.absolute()),
+            "profile": str(file.absolute()) if file else self.profile.name,
             "own": texts,
             "user_dir": self.user_dir and str(self.user_dir),
         }

@@ -2,8 +2,10 @@
 
 import json
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
+import analysed
 import pytest
 import torch
 
@@ -74,8 +76,10 @@ def test_only_the_folder_that_the_user_names_is_imported(theirs, look, capsys, t
     assert {row["gate"] for row in model["rows"]} == {"share"} and model["window"] == 3
     look("maps", "--path", "theirs.pt", "--sentences", "1", "--json", tmp_path / "m.json")
     look("align", "--path", "theirs.pt", "--output", tmp_path / "align")
-    look("report", "--path", "theirs.pt", "--maps", "1", "--output", tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
+    analysed.binarise(Path())
+    page = str(tmp_path / "report.html")
+    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", "--output", page])
+    page = Path(page).read_text()
     assert "transformer_of_a_user" in page and "(share gates)" in page
 
 

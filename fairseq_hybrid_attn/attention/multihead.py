@@ -150,20 +150,12 @@ class PatternedSelfAttention(MultiheadAttention):
                 f"query must have shape [n, b, {self.embed_dim}], not {list(query.shape)}"
             )
         n, b, _ = query.shape
-        if key_padding_mask is not None and key_padding_mask.shape != (b, n):
-            found = list(key_padding_mask.shape)
-            raise ValueError(f"key_padding_mask must have shape [b, n] = {[b, n]}, not {found}")
-        if key_padding_mask is not None and key_padding_mask.is_floating_point():
-            padding = key_padding_mask.isneginf()
-            if not (padding | (key_padding_mask == 0)).all():  # torch would add it to the scores
-                raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
-            key_padding_mask = padding
         if attn_mask is not None and not is_causal:
             is_causal = _forbids_the_future(attn_mask, n)
         need_weights = need_weights or need_head_weights
         record = self.attend(
             query,
-            key_padding_mask,
+            None if key_padding_mask is None else _padding(key_padding_mask, b, n),
             incremental_state,
             need_weights=need_weights or bool(self.listeners),
             need_branches=bool(self.listeners),
@@ -281,6 +273,23 @@ class PatternedSelfAttention(MultiheadAttention):
 @lru_cache(maxsize=256)
 def _without_future(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     return tuple(tuple(map(causal, branch)) for branch in branches)
+
+
+def _padding(mask: Tensor, b: int, n: int) -> Tensor:
+    """Return a padding mask whose non-zero elements are padding, ``[b, n]``.
+
+    Raises:
+        ValueError: for another shape, or numbers that torch would add to the scores.
+    """
+    if mask.shape != (b, n):
+        raise ValueError(
+            f"key_padding_mask must have shape [b, n] = {[b, n]}, not {list(mask.shape)}"
+        )
+    if not mask.is_floating_point():
+        return mask
+    if not (mask.isneginf() | (mask == 0)).all():
+        raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
+    return mask.isneginf()
 
 
 def _forbids_the_future(mask: Tensor, n: int) -> bool:

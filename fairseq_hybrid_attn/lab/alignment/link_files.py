@@ -126,18 +126,10 @@ def read_gold(
 
     gold = Gold(sentences=[])
     links: list[tuple[set, set]] = [(set(), set()) for _ in range(count)]
-    zero_seen, nulls = False, 0
-    for entry in entries:
-        if 0 in entry.words:
-            zero_seen = True
-            if base == 1:
-                if kind == "naacl":
-                    nulls += 1
-                    continue
-                raise UserError(
-                    f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
-                    "from 1; should they count from 0 (--gold-base 0)?"
-                )
+    entries = list(entries)
+    zero_seen = any(0 in entry.words for entry in entries)
+    linked = _without_word_0(path, entries, kind) if base == 1 else entries
+    for entry in linked:
         link = entry.words[0] - base, entry.words[1] - base
         if reverse:
             link = link[1], link[0]
@@ -153,7 +145,7 @@ def read_gold(
         possible.add(link)
         if entry.sure:
             sure.add(link)
-    if nulls:
+    if nulls := len(entries) - len(linked):
         gold.remarks.append(f"{path}: {nulls:,} links with word 0 (no word); left out")
     if base == 0 and not zero_seen and any(possible for _, possible in links):
         gold.remarks.append(f"{path}: no link has a word 0; do words count from 1 (--gold-base 1)?")
@@ -168,6 +160,18 @@ class _Entry:
     words: tuple[int, int]  # as in the file
     sure: bool
     text: str
+
+
+def _without_word_0(path: Path, entries: list[_Entry], kind: str) -> list[_Entry]:
+    """Links between words that count from 1; ``naacl`` calls no word 0, other files may not."""
+    linked = [entry for entry in entries if 0 not in entry.words]
+    if kind != "naacl" and len(linked) < len(entries):
+        entry = next(entry for entry in entries if 0 in entry.words)
+        raise UserError(
+            f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
+            "from 1; should they count from 0 (--gold-base 0)?"
+        )
+    return linked
 
 
 def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:

@@ -2,14 +2,17 @@
 
 They are in RESULTS.md or in the CSV of a published table, which has each seed's number.  A decimal
 number may be rounded further than there.  A number that no result file has is listed at the end of
-the page, in a comment: ``<!-- not from results: 6.5 0.17 -->``.
+the page, in a comment: ``<!-- not from results: 6.5 0.17 -->``.  The tables of docs/performance.md
+are those that the benchmarks' result files give.
 """
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from benchmarks.tables import markdown
 from fairseq_hybrid_attn.lab.tables.printing import as_csv
 from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
 
@@ -46,6 +49,21 @@ def test_numbers_are_those_of_the_results(page):
     tables = read_tables(ROOT / "results", ROOT / "configs")
     results = [(ROOT / "RESULTS.md").read_text(), *(as_csv(one.numbers) for one in tables)]
     assert not strange(quoting()[page], "\n".join(results))
+
+
+def test_tables_of_costs_are_those_of_the_benchmarks():
+    page = " ".join((ROOT / "docs/performance.md").read_text().split())
+    documents = {
+        file.stem: json.loads(file.read_text()) for file in (ROOT / "benchmarks/results").iterdir()
+    }
+    for line in documents.pop("bleu-cpu-bf16")["results"].values():
+        assert line.split("BLEU4 = ")[1].split(",")[0] in page
+    for document in documents.values():
+        heading, *rest = markdown(document).split("\n\n")
+        rows = [line for part in rest for line in part.splitlines() if line.startswith("| ")]
+        assert rows
+        for text in [heading, *rows]:
+            assert " ".join(text.split()) in page
 
 
 def test_a_number_that_no_result_has_is_found():

@@ -15,8 +15,9 @@ means over all positions, for the heads of a layer (and branch) that have the sa
   symbol      attention to the end symbol; in decoder self-attention, to the start symbol
 
 and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
-attention, 1 = no key in common), between the heads of a branch and between the branches; and
-the position disagreement of Li et al. (2018), which is larger for more different heads.  --json
+attention, 1 = no key in common), between the heads of a branch and between the branches; beside
+it, that of even attention under the same patterns, so how much the patterns alone make them differ;
+and the position disagreement of Li et al. (2018), which is larger for more different heads.  --json
 and --csv have every head; --json also has the divergence of each pair of heads.
 """
 
@@ -83,7 +84,9 @@ def grid_of_differences(model: ModelHeads) -> Grid:
         "kind": "kind",
         "layer": "layer",
         "heads differ": "divergence_of_heads",
+        "by patterns alone": "divergence_of_heads_by_patterns",
         "branches differ": "divergence_of_branches",
+        "by patterns": "divergence_of_branches_by_patterns",
         "position disagreement": "position_disagreement",
     }
     return Grid.of(model.layers, columns)

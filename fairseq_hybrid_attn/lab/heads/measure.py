@@ -11,7 +11,8 @@ For every head of every branch, means over all queries of a text:
 For every layer, how much its heads differ, over the same queries:
 
 * divergence: the Jensen-Shannon divergence of two heads' distributions, in bits; Clark et al. 2019,
-  "What Does BERT Look At?", section 6.
+  "What Does BERT Look At?", section 6.  Beside it, that of attention which is even over the keys
+  that each pattern allows: how much heads differ by their patterns alone.
 * position disagreement: -1/h^2 sum_a sum_b sum_j w^a_ij w^b_ij over the heads a, b of a branch;
   Li et al. 2018, "Multi-Head Attention with Disagreement Regularization", section 3; there summed
   over the queries i, here their mean.  The larger (the closer to 0), the more heads differ.
@@ -93,8 +94,9 @@ def divergences(weights: np.ndarray) -> np.ndarray:
 class HeadsOfLayer:
     """Where the heads of a layer look and how much they differ, over many sentences.
 
-    ``divergences [l * h, l * h]`` of each pair of heads are summed over the queries, as are the
-    ``overlaps [l]`` of each branch: sum_a sum_b sum_j w^a_ij w^b_ij.
+    ``divergences [l * h, l * h]`` of each pair of heads are summed over the queries, as are those
+    of even attention, ``even``, and the ``overlaps [l]`` of each branch:
+    sum_a sum_b sum_j w^a_ij w^b_ij.
     """
 
     def __init__(self, kind: str, layer: Layer):
@@ -108,6 +110,7 @@ class HeadsOfLayer:
         self.means: list[dict[str, RunningMean]] = [defaultdict(RunningMean) for _ in self.units]
         self.queries = 0
         self.divergences = np.zeros((len(self.units), len(self.units)))
+        self.even = np.zeros_like(self.divergences)
         self.overlaps = np.zeros(len(layer.heads))
 
     def add(self, weights: np.ndarray, allowed: np.ndarray) -> None:
@@ -119,6 +122,9 @@ class HeadsOfLayer:
         weights = weights.astype(np.float64)
         self.queries += weights.shape[-2]
         self.divergences += divergences(weights.reshape(-1, *weights.shape[-2:]))
+        if (allowed != allowed[:1, :1]).any():
+            even = allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)
+            self.even += divergences(even.reshape(-1, *even.shape[-2:]))
         self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
 
     def rows(self) -> list[dict]:
@@ -137,21 +143,31 @@ class HeadsOfLayer:
 
         ``units`` are the rows and columns of ``divergences``.
         """
-        l, h = self.shape  # noqa: E741
-        mean = self.divergences / max(self.queries, 1)
-        pairs = mean.reshape(l, h, l, h)
-        within = [pairs[b, i, b, j] for b in range(l) for i in range(h) for j in range(i)]
-        across = [pairs[a, i, b, i] for a in range(l) for b in range(a) for i in range(h)]
+        heads, branches = self._apart(self.divergences)
+        even_heads, even_branches = self._apart(self.even)
         return {
             "kind": self.kind,
             "layer": self.number,
             "units": self.units,
             "queries": self.queries,
-            "divergence_of_heads": float(np.mean(within)) if within else None,
-            "divergence_of_branches": float(np.mean(across)) if across else None,
-            "position_disagreement": -float(self.overlaps.mean() / h**2 / max(self.queries, 1)),
-            "divergences": mean.tolist(),
+            "divergence_of_heads": heads,
+            "divergence_of_heads_by_patterns": even_heads,
+            "divergence_of_branches": branches,
+            "divergence_of_branches_by_patterns": even_branches,
+            "position_disagreement": -float(
+                self.overlaps.mean() / self.shape[1] ** 2 / max(self.queries, 1)
+            ),
+            "divergences": (self.divergences / max(self.queries, 1)).tolist(),
         }
+
+    def _apart(self, divergences: np.ndarray) -> tuple[float | None, float | None]:
+        """The mean over the pairs of heads of a branch, and over the pairs of branches."""
+        l, h = self.shape  # noqa: E741
+        pairs = divergences.reshape(l, h, l, h) / max(self.queries, 1)
+        within = [pairs[b, i, b, j] for b in range(l) for i in range(h) for j in range(i)]
+        across = [pairs[a, i, b, i] for a in range(l) for b in range(a) for i in range(h)]
+        heads, branches = (float(np.mean(of)) if of else None for of in (within, across))
+        return heads, branches
 
 
 class Heads:

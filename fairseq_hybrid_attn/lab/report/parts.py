@@ -222,8 +222,8 @@ def heads_part(found: Findings) -> Iterator[Item]:
         "itself, symbol to the end symbol (decoder self-attention: to the start symbol). Means are "
         f"over all queries of {_sentences(found)}, and over the heads of a layer with the same "
         "pattern; JSON has every head. The difference of heads is the Jensen-Shannon divergence in "
-        "bits (0: equal, 1: no key in common), and the position disagreement of Li et al. (2018): "
-        "the closer to 0, the larger."
+        "bits (0: equal, 1: no key in common), beside that of even attention under the same "
+        "patterns, and the position disagreement of Li et al. (2018): the closer to 0, the larger."
     )
     longest = head_figure.longest(one.heads for one in found.models)  # one scale of colours
     for name, model in ((one.name, one.heads) for one in found.models):

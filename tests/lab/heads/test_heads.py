@@ -105,9 +105,14 @@ def test_differences_are_means_over_pairs(name, kind):
         queries = sum(w.shape[2] for w in weights)
         within = [((b, i), (b, j)) for b in branches for i in h for j in range(i)]
         across = [((a, i), (b, i)) for a in branches for b in range(a) for i in h]
+        even = [one[kind].allowed[found["layer"] - 1].astype(float) for one in maps]
         for what, pairs in (("heads", within), ("branches", across)):
-            mean = np.mean([divergence(weights, *pair) for pair in pairs]) if pairs else None
-            assert found[f"divergence_of_{what}"] == pytest.approx(mean, abs=1e-5)
+            for name, maps_ in (
+                (f"divergence_of_{what}", weights),
+                (f"divergence_of_{what}_by_patterns", even),
+            ):
+                mean = np.mean([divergence(maps_, *pair) for pair in pairs]) if pairs else None
+                assert found[name] == pytest.approx(mean, abs=1e-5)
         overlap = sum(
             (w[b, i] * w[b, j]).sum() for w in weights for b in branches for i in h for j in h
         )

@@ -53,7 +53,7 @@ from .findings import Findings, ModelFindings
 from .models import look, within
 from .page import Part, report
 from .parts import PARTS
-from .subjects import Subject, find
+from .subjects import Subject, find, names_of
 from .translating import generate_command
 
 
@@ -172,7 +172,7 @@ def run(args: argparse.Namespace) -> None:
 
 def check_arguments(args: argparse.Namespace) -> None:
     model_args.check_names(args)
-    args.names = args.names or model_args.names_of(args.path)
+    args.names = args.names or names_of(args.path)
     gates.check_tags(args)
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
@@ -229,7 +229,8 @@ def absent(
         if one.name not in logs:
             told.append(
                 f"Learning curves of {one.name}: there is no log of its training beside "
-                f"{one.model}; --log NAME=FILE names one."
+                f"{one.model}, of what fairseq-train printed (its --log-file is not that); "
+                "--log NAME=FILE names one."
             )
     without = [model.name for model in models if not model.gates]
     if without:

@@ -41,8 +41,8 @@ def glance_part(found: Findings) -> Iterator[Item]:
     if any(model.maps.sentences[0].units["words"] for model in found.models):
         yield (
             "Each small map is a head, or a branch (the mean of its heads): rows attend to "
-            "columns, darker is more, grey is forbidden by the pattern. Maps of one kind share a "
-            "scale. A click shows one large, with its words."
+            "columns, and grey is forbidden by the pattern. The more a cell stands out, the larger "
+            "its weight; maps of one kind share a scale. A click shows one large, with its words."
         )
 
 

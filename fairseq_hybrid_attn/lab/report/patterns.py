@@ -55,7 +55,10 @@ def _of_kind(number: int, kind: str, one: Map) -> SmallMaps:
         part = {"branch": place, "head": "mean"} if branched else {"branch": 0, "head": place}
         shows = {"model": number, "kind": kind, "layer": layer, **part}
         images = {theme: _image(panel, top, theme) for theme in style.THEMES}
-        return SmallMap(panel.title.removeprefix("head ").replace("\n", " · "), images, shows)
+        title = panel.title.removeprefix("head ").replace("\n", " · ")
+        if branched and one.layers[layer].branches.count(title) > 1:
+            title = f"{place + 1} · {title}"
+        return SmallMap(title, images, shows)
 
     return SmallMaps(
         label=LABELS[kind],

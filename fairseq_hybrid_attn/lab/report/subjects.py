@@ -20,6 +20,7 @@ from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.json_files import read_json
 from ..files.text import lines
+from ..inference import arguments as model_args
 from ..inference.arguments import note
 from ..runs.fairseq_commands import PreparedCorpus, RunFolder
 from ..runs.finished_run import finished_run
@@ -84,6 +85,13 @@ def find(name: str, path: Path, args: argparse.Namespace) -> Subject:
             "name another folder with --data, or another set with --gen-subset"
         )
     return found
+
+
+def names_of(paths: list[Path]) -> list[str]:
+    """Names for models: of their folders, where these differ and the files are called as usual."""
+    named = [path.resolve().parent if path.name in MODELS else path for path in paths]
+    named = [path.parent if path.name == "checkpoints" else path for path in named]
+    return model_args.names_of(named if len(set(named)) == len(named) else paths)
 
 
 def model_of(path: Path) -> Path:

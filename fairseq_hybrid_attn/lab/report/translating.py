@@ -92,10 +92,16 @@ def _in_folder(
         done = sum(not shop.is_outdated(one) for one in parts)
         resumed = f"; {done} of {count} parts are done" if done else ""
         note(f"translating {subject.subset} with {subject.name}, kept in {folder}{resumed}")
-        with tqdm(total=sentences, unit=" sentences", file=sys.stderr) as bar:
-            for one in parts:
-                shop.ensure(one)
-                bar.update(min(PART, sentences - bar.n))
+        try:
+            with tqdm(total=sentences, unit=" sentences", file=sys.stderr) as bar:
+                for one in parts:
+                    shop.ensure(one)
+                    bar.update(min(PART, sentences - bar.n))
+        except KeyboardInterrupt:
+            done = sum(not shop.is_outdated(one) for one in parts)
+            kept = f"{done} of {count} parts are kept in {folder}"
+            note(f"interrupted; {kept}: the same command resumes")
+            raise
         shop.ensure(whole)
         for one in parts:
             shop.discard(one)

@@ -23,7 +23,7 @@ from fairseq_hybrid_attn.lab.report import models, translating
 from fairseq_hybrid_attn.lab.report.findings import SentenceScores
 from fairseq_hybrid_attn.lab.report.models import patterns_of
 from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, SentenceList, report
-from fairseq_hybrid_attn.lab.report.subjects import find
+from fairseq_hybrid_attn.lab.report.subjects import find, names_of
 from fairseq_hybrid_attn.lab.report.translations import chosen, differing
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
@@ -414,6 +414,20 @@ def test_what_a_checkpoint_knows(in_data, tmp_path):
     assert find("m", Path("mma"), arguments()).model == Path("mma/average.pt")
 
 
+@pytest.mark.parametrize(
+    "paths, names",
+    [
+        ("mma/average.pt", "mma"),
+        ("hysan/average.pt base/average.pt", "hysan base"),
+        ("hysan/checkpoints/checkpoint_best.pt mine/plain.pt", "hysan plain"),
+        ("a/mma/average.pt b/mma/model.pt", "a/mma b/mma"),
+        ("mma/average.pt mma/checkpoint_best.pt", "average checkpoint_best"),
+    ],
+)
+def test_models_are_called_like_their_folders(paths, names):
+    assert names_of(list(map(Path, paths.split()))) == names.split()
+
+
 def test_a_moved_checkpoint(in_data, tmp_path, monkeypatch):
     """Data are found under their name beside it, in the folder above, or by --data."""
     state = torch.load("mma/average.pt", weights_only=True)
@@ -495,10 +509,12 @@ def best(lines):
     return sorted(line for line in lines if line.startswith("H-"))
 
 
-def test_translating_resumes_and_is_done_once(alone, theirs, in_data):
+def test_translating_resumes_and_is_done_once(alone, theirs, in_data, capsys):
     alone.stop_at = 2
     with pytest.raises(KeyboardInterrupt):
         alone()
+    told = "interrupted; 2 of 4 parts are kept in mma/average.report: the same command resumes"
+    assert told in capsys.readouterr().err
     alone.stop_at = None
     lines = best(alone())
     assert alone.parts == [0, 1, 2, 3]
@@ -654,7 +670,7 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
     with pytest.raises(UserError, match="tight.*Size of sample #0 is invalid"):
         command("report tight/average.pt --cpu --output no.html")
     command("report tight/average.pt --cpu --too-long skip --output t.html --json t.json")
-    assert [one["translations"]["average"] == "" for one in read(Path("t.json"))["examples"]] == [
+    assert [one["translations"]["tight"] == "" for one in read(Path("t.json"))["examples"]] == [
         True,
         False,
         False,
@@ -662,7 +678,7 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
     ]
     command(f"report mma/average.pt blind/average.pt {TEXT} --cpu --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
-    assert "blind/average has no attention that can be looked at" in text
+    assert "blind has no attention that can be looked at" in text
     assert not (in_data / "no.html").exists()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import analysed
 import cli
 import lxml.html
+import numpy
 import pytest
 import torch
 from models import build_tiny
@@ -18,11 +19,13 @@ from refusals import check_command_refusals
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.tabular import Grid
-from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
+from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions, Layer
+from fairseq_hybrid_attn.lab.maps.measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import models, translating
 from fairseq_hybrid_attn.lab.report.findings import SentenceScores
 from fairseq_hybrid_attn.lab.report.models import patterns_of
 from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, SentenceList, report
+from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import find, names_of
 from fairseq_hybrid_attn.lab.report.translations import chosen, differing
 
@@ -253,6 +256,15 @@ def test_what_the_models_are(data, whole):
     assert patterns_of(layers) == ["encoder 1-2: global | local (share gates)", "encoder 3: global"]
     layers = Attentions(build_tiny("hysan-gated")).layers[DECODER]
     assert patterns_of(layers) == ["decoder 1-2: fw | l5 (squeeze gates)"]
+
+
+def test_small_maps_of_branches_with_one_name_are_numbered():
+    layer = Layer(ENCODER, 1, (("global",), ("fw",), ("global",)), (), None)
+    weights = numpy.ones((3, 1, 2, 2))
+    one = Map(ENCODER, ["a", "b"], ["a", "b"], [layer], [weights], [weights > 0], [{}])
+    model = ModelMaps("m", "", [SentenceMaps(0, ["a"], ["a"], {"words": {ENCODER: one}})])
+    ((_, row),) = small_maps(0, model)[0].rows
+    assert [small.title for small in row] == ["1 · global", "fw", "3 · global"]
 
 
 def test_the_page_names_nothing_outside_itself(data, whole):

@@ -58,7 +58,8 @@ def draw(table: KeptTable, theme: str = "light") -> Figure:
         _legend(figure, [first, *pairs], colours)
         score = first.measured[0].ours.score if first.measured else first.score
         name = score.partition(".")[0].upper().replace("_", " ")
-        levels.set_xlabel(name, size=_POINTS)
+        seeds = max((len(line.ours.seeds) for line in first.measured), default=0)
+        levels.set_xlabel(f"{name} ({seeds} seed{'s' * (seeds != 1)})", size=_POINTS)
         losses.set_xlabel(f"{name} lost", size=_POINTS)
         levels.set_yticks(range(len(rows)), names)
         levels.set_ylim(len(rows) - 0.5, -0.5)

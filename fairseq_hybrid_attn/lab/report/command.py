@@ -131,12 +131,14 @@ def run(args: argparse.Namespace) -> None:
     if args.maps is None:
         models = within(models)
     scores = translated.scores()
+    given = {system.name for system in args.systems or ()}
     models = [
         replace(
             model,
             gates=model.gates and replace(model.gates, bleu=scores[0].systems[model.name].value),
             training=one.training,
             translating=None if one.hypotheses else generate_command(one, args),
+            search=None if one.name in given else one.search,
         )
         for one, model in zip(subjects, models, strict=True)
     ]

@@ -29,6 +29,7 @@ class ModelFindings:
     heads: ModelHeads
     training: list[str] | None = None  #: the command that trained it, if known
     translating: list[str] | None = None  #: the command that translates as was done here
+    search: str | None = None  #: beam and length penalty; None: the translations were given
 
     def as_dict(self) -> dict:
         """Plain data for JSON, without maps."""

@@ -52,7 +52,8 @@ def _score_cards(found: Findings, model: ModelFindings) -> Iterator[Card]:
             continue
         ours = one.systems[model.name]
         interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
-        yield Card(one.label, f"{ours.value:.2f}{interval}", f"{one.sentences:,} sentences")
+        detail = [f"{one.sentences:,} sentences", *([model.search] if model.search else [])]
+        yield Card(one.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
     if not found.scores:
         return
     bleu, first = found.scores[0], found.models[0].name

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -24,6 +25,7 @@ from ..inference import arguments as model_args
 from ..inference.arguments import note
 from ..runs.fairseq_commands import PreparedCorpus, RunFolder
 from ..runs.finished_run import finished_run
+from ..runs.results import read_result
 from ..text.test_sets import TEST_SETS
 from ..text.training_log import read_log
 
@@ -62,6 +64,16 @@ class Subject:
     generate: tuple[str, ...] = ()  #: flags of fairseq-generate
     training: list[str] | None = None  #: the command
     beside: dict[str, float] | None = None  #: BLEU of other rows of its table
+
+    @property
+    def search(self) -> str:
+        """Beam and length penalty, fairseq's unless given, and other flags of the search."""
+        parser = argparse.ArgumentParser(add_help=False)
+        parser.add_argument("--beam", default="5")
+        parser.add_argument("--lenpen", default="1")
+        known, others = parser.parse_known_args(self.generate)
+        words = [f"beam {known.beam}", f"length penalty {known.lenpen}"]
+        return ", ".join(words + ([" ".join(others)] if others else []))
 
     def arguments(self, args: argparse.Namespace) -> argparse.Namespace:
         """The arguments of the commands that look into a model."""
@@ -113,7 +125,7 @@ def _of_run(name: str, model: Path, args: argparse.Namespace) -> Subject | None:
     try:
         run = finished_run(folder.path)
     except UserError as error:  # only the model may have been moved
-        note(f"{error}; its model is described like any other")
+        note(f"{error}; its data are looked up like those of any model")
         return None
     subset = args.gen_subset or "test"
     is_test = subset == "test"
@@ -126,6 +138,27 @@ def _of_run(name: str, model: Path, args: argparse.Namespace) -> Subject | None:
         training=run.training,
         beside=_beside(folder) if is_test else None,
     )
+
+
+def _with_result(found: Subject) -> Subject:
+    """Add what the result beside a run's model says, wherever they lie: its search at least.
+
+    Its translations are those of the test set if the corpus is still the one it was made from.
+    """
+    folder = RunFolder(found.model.resolve().parent)
+    if found.model.name != folder.model.name:
+        return found
+    with suppress(UserError, KeyError, TypeError):  # another program's file of this name
+        result = read_result(folder.result) or {}
+        commands = result["commands"]
+        found = replace(
+            found, generate=_search_flags(commands["generate"]), training=commands["train"]
+        )
+        manifest = read_manifest(found.data.resolve().parent)
+        same = manifest is not None and manifest.digest == result["corpus"]["digest"]
+        if same and found.subset == "test" and found.reference:
+            found = replace(found, hypotheses=_if_there(folder.hypotheses))
+    return found
 
 
 def _search_flags(command) -> tuple[str, ...]:
@@ -179,9 +212,8 @@ def _of_checkpoint(name: str, model: Path, args: argparse.Namespace) -> Subject:
     subset = args.gen_subset or next((s for s in SUBSETS if _has(data, s, *pair)), SUBSETS[0])
     found = _of_data(name, model, data, *pair, subset)
     log_file = setting(setting(settings, "common"), "log_file")
-    return replace(
-        found, log=_log_of(model, log_file, setting(setting(settings, "checkpoint"), "save_dir"))
-    )
+    save_dir = setting(setting(settings, "checkpoint"), "save_dir")
+    return _with_result(replace(found, log=_log_of(model, log_file, save_dir)))
 
 
 def _data_folder(model: Path, recorded: str) -> Path:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from argparse import Namespace
+from dataclasses import fields
 from pathlib import Path
 
 import analysed
@@ -18,6 +19,7 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions, Layer
 from fairseq_hybrid_attn.lab.maps.measure import Map, ModelMaps, SentenceMaps
@@ -625,10 +627,20 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert not list(tmp_path.rglob("*.report"))  # nothing was translated
     alone = find("m", runs[0], arguments())
     assert (alone.generate, alone.beside) == (("--beam", "2"), {"mma": 10.5})
-    # Only the model is left: it is a checkpoint like any other, and knows its data.
-    shutil.copytree(runs[0], tmp_path / "elsewhere")
-    moved = find("m", tmp_path / "elsewhere", arguments())
+    assert "4 sentences; beam 2, length penalty 1" in Page(in_data / "o.html").texts["At a glance"]
+    # Only the run is left: its model knows its data, and its result how it was translated.
+    elsewhere = tmp_path / "elsewhere"
+    shutil.copytree(runs[0], elsewhere)
+    moved = find("m", elsewhere, arguments())
     assert (moved.data, moved.hypotheses, moved.tokenizer) == (in_data / "bin", None, None)
+    assert moved.generate == ("--beam", "2")
+    corpus = tmp_path / "corpora/small@text/ldc.en-zh"
+    manifest = {one.name: {} for one in fields(Manifest)} | {"digest": "d", "lowercase": True}
+    manifest |= {"subwords": {"kind": "subword-nmt"}, "tokenizer": {"en": "moses"}}
+    for digest, kept in (("d", elsewhere / "hypotheses.txt"), ("another", None)):
+        (corpus / "manifest.json").write_text(json.dumps({**manifest, "digest": digest}))
+        found = find("m", elsewhere, arguments(data=corpus / "bin"))
+        assert (found.hypotheses, found.generate) == (kept, ("--beam", "2"))
 
 
 def test_mistakes(in_data, tmp_path):

@@ -15,10 +15,11 @@ from torch import nn
 from tqdm import tqdm
 
 from ...errors import UserError
+from ...models.transformer import PatternedTransformer
 from ..files.text import read_lines, require_equal
 from ..text.words import SUBWORDS, check_kind
 from . import loading
-from .attentions import KINDS, Attentions, Observed, watch
+from .attentions import ENCODER, KINDS, Attentions, Observed, watch
 from .sentences import Sentences, some
 
 _TOO_LONG = "longer than the model takes"
@@ -144,10 +145,10 @@ class Loaded:
 
     @property
     def description(self) -> str:
-        """Architecture, and where it has positional embeddings."""
+        """Architecture, patterns of its encoder if it is ours, and positional embeddings."""
         cfg = getattr(self.model, "cfg", None)
         arch = getattr(cfg, "_name", None) or type(self.model).__name__
-        return "; ".join(filter(None, (arch, positions(self.model))))
+        return "; ".join(filter(None, (arch, encoder(self.model), positions(self.model))))
 
     def too_long(self, among: list[int]) -> list[int]:
         """Which of these sentences (from 0) are longer than the model takes."""
@@ -166,6 +167,15 @@ class Loaded:
     def refuse_too_long(self, numbers: list[int], way_out: str) -> None:
         if numbers:
             self.refuse(numbers, _TOO_LONG, way_out)
+
+
+def encoder(model: nn.Module) -> str:
+    """The words for all patterns of the encoder of one of our models; empty for others."""
+    if not isinstance(model, PatternedTransformer):
+        return ""
+    layers = Attentions(model, [ENCODER]).layers.get(ENCODER, ())
+    words = dict.fromkeys(w for layer in layers for branch in layer.heads for w in branch)
+    return f"encoder {', '.join(words)}" if words else ""
 
 
 def positions(model: nn.Module) -> str:

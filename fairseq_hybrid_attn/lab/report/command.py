@@ -146,6 +146,7 @@ def run(args: argparse.Namespace) -> None:
         command=args.command_line,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         text=name_of_text(args, subjects[0], len(texts[0])),
+        about=about(subjects[0], translated.sets),
         versions=provenance.versions(),
         code=provenance.code(),
         models=models,
@@ -163,7 +164,7 @@ def run(args: argparse.Namespace) -> None:
     for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr):
         if items := list(items_of(found)):
             parts.append(Part(heading, items))
-    text = report(found.title, parts)
+    text = report(found.title, parts, found.about)
     outputs.write_text(args.output, text)
     if args.json:
         write_json(args.json, found.as_dict())
@@ -270,6 +271,16 @@ def read_probing(args: argparse.Namespace) -> dict[str, dict]:
                 f"checkpoint than {paths[name]}; probe this one"
             )
     return {name: found[name] for name in args.names if name in found}
+
+
+def about(subject: Subject, sets: Mapping[str, slice]) -> str:
+    """The languages and the test set of a report, with the named sets that it consists of."""
+    named = [f"{name[1:]} {one.stop - one.start:,}" for name, one in sets.items() if name]
+    count = max(one.stop for one in sets.values())
+    return (
+        f"{subject.source} to {subject.target}; {subject.subset} set of {subject.corpus_name}: "
+        f"{count:,} sentences" + (f" ({', '.join(named)})" if named else "")
+    )
 
 
 def name_of_text(args: argparse.Namespace, subject: Subject, count: int) -> str:

@@ -71,6 +71,7 @@ class Findings:
     command: list[str]  #: the report's own
     made: str  #: when
     text: str  #: the name of the test set
+    about: str  #: languages and test set, for display under the title
     versions: dict[str, str]
     code: dict  #: this package's digest and commit
     models: list[ModelFindings]
@@ -80,7 +81,7 @@ class Findings:
     examples: list[SentenceScores]  #: all sentences of the set
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
-    beside: dict[str, float]  #: BLEU of other rows of the first model's table
+    beside: dict[str, float]  #: BLEU of the first model's table, the baseline first
     notes: list[str]  #: about the scores
     absent: list[str]  #: what could not be shown, and how to get it
 

@@ -18,7 +18,7 @@
     });
     body.append(...rows.map(([, row]) => row));
   }
-  for (const heading of document.querySelectorAll(".report th")) {
+  for (const heading of document.querySelectorAll(".sortable th")) {
     heading.tabIndex = 0;
     heading.addEventListener("click", () => sort(heading));
     heading.addEventListener("keydown", (event) => {

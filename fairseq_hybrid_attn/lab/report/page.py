@@ -43,6 +43,8 @@ class PageTable:
     grid: Grid
     caption: str = ""
     folded: bool | None = None  #: None: if it is long
+    sortable: bool = True
+    total: bool = False  #: its last row is of all others, and stays the last one
     kind = "table"
 
     @property
@@ -70,9 +72,10 @@ class Cards:
 
 @dataclass(frozen=True)
 class Patterns:
-    """All maps of a sentence at once."""
+    """All maps of a sentence at once, and its two texts, by what they are."""
 
     caption: str
+    texts: dict[str, str]
     kinds: Sequence[SmallMaps]
     kind = "patterns"
 
@@ -120,10 +123,12 @@ class Part:
     items: Sequence[Item]
 
 
-def report(title: str, parts: Sequence[Part]) -> str:
+def report(title: str, parts: Sequence[Part], about: str = "") -> str:
+    """The page; ``about`` is a line under its title."""
     look, code = (
         files(__package__).joinpath(name).read_text(encoding="utf-8")
         for name in ("page.css", "page.js")
     )
     template = maps_page.templates(__package__).get_template("page.html.j2")
-    return template.render(title=title, parts=parts, style=maps_page.style() + look, code=code)
+    style = maps_page.style() + look
+    return template.render(title=title, about=about, parts=parts, style=style, code=code)

@@ -24,7 +24,7 @@ from .patterns import small_maps
 from .translations import chosen, differing
 
 #: Sentences of a page, besides those worth reading; more are left to the file of translations.
-_ALL = 2_000
+_ALL = 3_000
 
 
 def glance_part(found: Findings) -> Iterator[Item]:
@@ -36,8 +36,11 @@ def glance_part(found: Findings) -> Iterator[Item]:
         kinds = small_maps(number, model.maps)
         if kinds:
             (first, *_) = model.maps.sentences
-            caption = f"{model.name} on sentence {first.number + 1}: {' '.join(first.source)}"
-            yield Patterns(caption, kinds)
+            caption = (
+                f"{model.name}: sentence {first.number + 1}, its reference forced on the decoder"
+            )
+            texts = {"source": " ".join(first.source), "reference": " ".join(first.target)}
+            yield Patterns(caption, texts, kinds)
     if any(model.maps.sentences[0].units["words"] for model in found.models):
         yield (
             "Each small map is a head, or a branch (the mean of its heads): rows attend to "
@@ -63,10 +66,9 @@ def _score_cards(found: Findings, model: ModelFindings) -> Iterator[Card]:
         gain = ours.value - bleu.systems[first].value
         yield Card(f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
     elif len(found.models) == 1:
-        others = sorted(found.beside.items(), key=lambda item: -item[1])[:3]
-        for name, value in others:
+        for name, value in list(found.beside.items())[:3]:
             yield Card(f"against {name}", f"{ours.value - value:+.2f}", f"{name}: {value:.2f}")
-        if not others:
+        if not found.beside:
             detail = "BLEU of the untranslated source"
             yield Card("source as it is", f"{bleu.source:.2f}", detail)
 
@@ -111,7 +113,7 @@ def models_part(found: Findings) -> Iterator[Item]:
     }
     headings = ["", *(one.name for one in found.models)]
     rows = [[what, *values] for what, values in about.items()]
-    yield PageTable(Grid(headings, rows, left=len(headings)))
+    yield PageTable(Grid(headings, rows, left=len(headings)), sortable=False)
     yield f"Test set: {found.text}"
     yield Code("The command that made this report", shlex.join(found.command))
     for model in found.models:
@@ -250,7 +252,7 @@ def lengths_part(found: Findings) -> Iterator[Item]:
             list(scores.groups), list(scores.systems), scores.label, theme
         ),
     )
-    yield PageTable(lengths.grid(scores))
+    yield PageTable(lengths.grid(scores), total=True)
     yield from lengths.notes(scores)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from fairseq.data.data_utils import infer_language_pair
 
 from ...errors import UserError
+from ..configuration.paper_tables import load_table
 from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.json_files import read_json
@@ -25,7 +26,7 @@ from ..inference import arguments as model_args
 from ..inference.arguments import note
 from ..runs.fairseq_commands import PreparedCorpus, RunFolder
 from ..runs.finished_run import finished_run
-from ..runs.results import read_result
+from ..runs.results import read_begun, read_result
 from ..text.test_sets import TEST_SETS
 from ..text.training_log import read_log
 
@@ -63,7 +64,7 @@ class Subject:
     log: Path | None = None
     generate: tuple[str, ...] = ()  #: flags of fairseq-generate
     training: list[str] | None = None  #: the command
-    beside: dict[str, float] | None = None  #: BLEU of other rows of its table
+    beside: dict[str, float] | None = None  #: BLEU of its table's baseline and other rows
 
     @property
     def search(self) -> str:
@@ -74,6 +75,12 @@ class Subject:
         known, others = parser.parse_known_args(self.generate)
         words = [f"beam {known.beam}", f"length penalty {known.lenpen}"]
         return ", ".join(words + ([" ".join(others)] if others else []))
+
+    @property
+    def corpus_name(self) -> str:
+        """The name of its data's folder, or of the one above a folder with a usual name."""
+        folder = self.data.resolve()
+        return (folder.parent if folder.name in _FOLDERS else folder).name
 
     def arguments(self, args: argparse.Namespace) -> argparse.Namespace:
         """The arguments of the commands that look into a model."""
@@ -100,9 +107,16 @@ def find(name: str, path: Path, args: argparse.Namespace) -> Subject:
 
 
 def names_of(paths: list[Path]) -> list[str]:
-    """Names for models: of their folders, where these differ and the files are called as usual."""
+    """Names for models: of their folders, where these differ and the files are called as usual.
+
+    A run alone is called ROW/COLUMN/seedN, wherever its folder is now.
+    """
     named = [path.resolve().parent if path.name in MODELS else path for path in paths]
     named = [path.parent if path.name == "checkpoints" else path for path in named]
+    if len(named) == 1:
+        with suppress(UserError, KeyError, TypeError):  # another program's file of this name
+            result = read_result(RunFolder(named[0]).result)
+            return [f"{result['row']}/{result['column']}/seed{result['seed']}"]
     return model_args.names_of(named if len(set(named)) == len(named) else paths)
 
 
@@ -173,7 +187,7 @@ def _search_flags(command) -> tuple[str, ...]:
 
 
 def _beside(folder: RunFolder) -> dict[str, float]:
-    """BLEU of the same table's other rows, of the same column and seed."""
+    """BLEU of the same table's other rows, same column and seed: the baseline, then the best."""
     column, seed = folder.path.parent.name, folder.path.name
     found = {}
     for row in sorted(folder.path.parents[2].iterdir()):
@@ -181,7 +195,18 @@ def _beside(folder: RunFolder) -> dict[str, float]:
         if row != folder.path.parents[1] and file.is_file():
             score = (read_json(file) or {}).get("scores", {}).get("bleu")
             found |= {row.name: score["value"]} if score else {}
-    return found
+    baseline = _baseline(folder)
+    return dict(sorted(found.items(), key=lambda item: (item[0] != baseline, -item[1])))
+
+
+def _baseline(folder: RunFolder) -> str | None:
+    """The row that the others of a run's table are compared with, if its configuration is found."""
+    *_, table, paper = (parent.name for parent in list(folder.path.parents)[:4])
+    with suppress(UserError, KeyError, TypeError):  # moved or changed since
+        return load_table(
+            f"{paper}/{table}", Path(read_begun(folder.begun)["workspace"]["configs"])
+        ).baseline
+    return None
 
 
 def _of_checkpoint(name: str, model: Path, args: argparse.Namespace) -> Subject:

@@ -134,7 +134,8 @@ def test_command(in_data, look, capsys):
     )
     said = capsys.readouterr()
     assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
-    assert "M (transformer_mma; with positions)" in said.out
+    patterns = "encoder global, local, forward, backward"
+    assert f"M (transformer_mma; {patterns}; with positions)" in said.out
     written = json.loads((in_data / "heads.json").read_text())
     # A row is the mean of the heads with one pattern.
     branch = written["models"][1]["heads"][:4]

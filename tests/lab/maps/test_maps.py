@@ -317,7 +317,9 @@ def test_figures_and_data_of_the_command(in_data, look, capsys):
     has_font = any(map(style._installed().get, (*style._JAPANESE, *style._CHINESE)))
     assert "no installed font" not in capsys.readouterr().err or not has_font
     written = json.loads((in_data / "maps.json").read_text())
-    assert written["models"][1]["description"] == "transformer_mma; with positions"
+    patterns = "encoder global, local, forward, backward"
+    described = f"transformer_mma; {patterns}; with positions"
+    assert written["models"][1]["description"] == described
     (one,) = written["models"][1]["sentences"]
     assert (one["sentence"], one["source"]) == (4, ["猫が", "好き", "です"])
     rows = list(csv.DictReader((in_data / "maps.csv").open()))

@@ -252,6 +252,9 @@ def test_what_the_models_are(data, whole):
         "cross 1-2: global",
     ]
     assert "fairseq-hybrid report gate1/average.pt" in page.texts["Models"]
+    glance = page.texts["At a glance"]
+    assert "mma: transformer_mma; encoder global, local, forward, backward; with pos" in glance
+    assert "mma: sentence 1, its reference forced on the decoder" in glance
     assert "fairseq-generate" in page.texts["Models"]
     assert f"torch {torch.__version__}" in page.texts["Models"]
     layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
@@ -310,6 +313,10 @@ def test_the_page_in_a_browser(data, whole, browser):
     chosen_ones = {name: page.locator(f'[data-choice="{name}"]') for name in ("model-0", "head-0")}
     texts = {n: one.evaluate("s => s.selectedOptions[0].text") for n, one in chosen_ones.items()}
     assert texts == {"model-0": "mma", "head-0": "3 (forward)"}
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.locator(".small-map").first.click()
+    menu, maps = (page.locator(of).bounding_box() for of in ("nav", ".attention-maps"))
+    assert menu["height"] - 1 <= maps["y"] < 2 * menu["height"]
     heading = page.locator("#part3 th", has_text="chrF of mma")
     page.locator("#part3 summary").click()
     column = page.locator("#part3 tbody td:nth-child(3)")
@@ -317,6 +324,14 @@ def test_the_page_in_a_browser(data, whole, browser):
         heading.click()
         numbers = [sign * float(text) for text in column.all_text_contents()]
         assert numbers == sorted(numbers)
+    heading = page.locator("#part4 th", has_text="source words")
+    for _ in range(2):
+        heading.click()
+        assert page.locator("#part4 tr td:first-child").all_text_contents()[-1] == "all"
+    assert page.locator("#part4 th[aria-sort]").count() == 1
+    models_part = page.locator("section", has=page.locator("h2:text-is('Models')"))
+    models_part.locator("th").last.click()  # a model's: rows are its properties
+    assert models_part.locator("th[aria-sort]").count() == 0
     assert not shown.faults
     assert all(url.startswith(("file:", "data:")) for url in shown.asked)
 
@@ -440,6 +455,14 @@ def test_what_a_checkpoint_knows(in_data, tmp_path):
 )
 def test_models_are_called_like_their_folders(paths, names):
     assert names_of(list(map(Path, paths.split()))) == names.split()
+
+
+def test_a_run_alone_is_called_as_in_its_table(runs):
+    assert names_of([runs[0]]) == ["seed1"]  # its result does not say
+    result = read(runs[0] / "result.json") | {"row": "mma", "column": "bleu", "seed": 3}
+    (runs[0] / "result.json").write_text(json.dumps(result))
+    assert names_of([runs[0] / "model.pt"]) == ["mma/bleu/seed3"]
+    assert names_of(runs) == ["gate1/bleu/seed1", "mma/bleu/seed1"]
 
 
 def test_a_moved_checkpoint(in_data, tmp_path, monkeypatch):
@@ -627,7 +650,16 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert not list(tmp_path.rglob("*.report"))  # nothing was translated
     alone = find("m", runs[0], arguments())
     assert (alone.generate, alone.beside) == (("--beam", "2"), {"mma": 10.5})
-    assert "4 sentences; beam 2, length penalty 1" in Page(in_data / "o.html").texts["At a glance"]
+    # The baseline of the table comes before better rows.
+    (runs[0] / "begun.json").write_text('{"identity": {}, "workspace": {"configs": "configs"}}')
+    base = runs[0].parents[1].with_name("base") / "bleu/seed1/result.json"
+    base.parent.mkdir(parents=True)
+    base.write_text('{"scores": {"bleu": {"value": 9.5}}}')
+    beside = find("m", runs[0], arguments()).beside
+    assert list(beside.items()) == [("base", 9.5), ("mma", 10.5)]
+    page = Page(in_data / "o.html")
+    assert "4 sentences; beam 2, length penalty 1" in page.texts["At a glance"]
+    assert page.tree.findtext(".//main/p") == "de to en; test set of ldc.en-zh: 4 sentences"
     # Only the run is left: its model knows its data, and its result how it was translated.
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(runs[0], elsewhere)

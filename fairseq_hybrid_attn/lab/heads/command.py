@@ -84,9 +84,9 @@ def grid_of_differences(model: ModelHeads) -> Grid:
         "kind": "kind",
         "layer": "layer",
         "heads differ": "divergence_of_heads",
-        "by patterns alone": "divergence_of_heads_by_patterns",
+        "heads by patterns": "divergence_of_heads_by_patterns",
         "branches differ": "divergence_of_branches",
-        "by patterns": "divergence_of_branches_by_patterns",
+        "branches by patterns": "divergence_of_branches_by_patterns",
         "position disagreement": "position_disagreement",
     }
     return Grid.of(model.layers, columns)

@@ -73,7 +73,9 @@ class Subject:
         parser.add_argument("--beam", default="5")
         parser.add_argument("--lenpen", default="1")
         known, others = parser.parse_known_args(self.generate)
-        words = [f"beam {known.beam}", f"length penalty {known.lenpen}"]
+        words = [f"beam {known.beam}"]
+        if "--gnmt-lenpen" not in others:  # which takes its place
+            words.append(f"length penalty {known.lenpen}")
         return ", ".join(words + ([" ".join(others)] if others else []))
 
     @property
@@ -342,6 +344,7 @@ def _with_flags(found: Subject, args: argparse.Namespace) -> Subject:
         "tokenizer": args.tokenizer,
         "lowercase": args.lowercase or None,
     }
-    if args.generate is not None:
-        said |= {"generate": tuple(args.generate), "hypotheses": None}
-    return replace(found, **{key: value for key, value in said.items() if value is not None})
+    found = replace(found, **{key: value for key, value in said.items() if value is not None})
+    if args.generate is None:
+        return found
+    return replace(found, generate=tuple(args.generate), hypotheses=None)

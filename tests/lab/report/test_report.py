@@ -650,6 +650,10 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert not list(tmp_path.rglob("*.report"))  # nothing was translated
     alone = find("m", runs[0], arguments())
     assert (alone.generate, alone.beside) == (("--beam", "2"), {"mma": 10.5})
+    # Another search than the run's needs other translations.
+    other = find("m", runs[0], arguments(generate=["--gnmt-lenpen", "0.6"]))
+    assert alone.hypotheses and other.hypotheses is None
+    assert other.search == "beam 5, --gnmt-lenpen 0.6"
     # The baseline of the table comes before better rows.
     (runs[0] / "begun.json").write_text('{"identity": {}, "workspace": {"configs": "configs"}}')
     base = runs[0].parents[1].with_name("base") / "bleu/seed1/result.json"

@@ -20,6 +20,7 @@ from ...errors import UserError
 from ..configuration.paper_tables import load_table
 from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
+from ..files.checksums import sha256
 from ..files.json_files import read_json
 from ..files.text import lines
 from ..inference import arguments as model_args
@@ -148,7 +149,7 @@ def _of_run(name: str, model: Path, args: argparse.Namespace) -> Subject | None:
     commands = read_json(folder.result)["commands"]
     return replace(
         _of_corpus(name, model, run.corpus, subset),
-        hypotheses=folder.hypotheses if is_test and folder.hypotheses.is_file() else None,
+        hypotheses=_translations_of(folder) if is_test else None,
         log=folder.path if run.has_curves else None,
         generate=_search_flags(commands.get("generate", ())),
         training=run.training,
@@ -173,8 +174,18 @@ def _with_result(found: Subject) -> Subject:
         manifest = read_manifest(found.data.resolve().parent)
         same = manifest is not None and manifest.digest == result["corpus"]["digest"]
         if same and found.subset == "test" and found.reference:
-            found = replace(found, hypotheses=_if_there(folder.hypotheses))
+            found = replace(found, hypotheses=_translations_of(folder))
     return found
+
+
+def _translations_of(folder: RunFolder) -> Path | None:
+    """A run's stored translations, unless its records say that another model made them."""
+    files = (read_json(folder.path / "stages" / "average.json") or {}).get("files", {})
+    recorded = files.get(folder.model.name, {}).get("sha256")
+    if recorded is not None and recorded != sha256(folder.model):
+        note(f"{folder.model} is not the model that {folder.hypotheses} is of")
+        return None
+    return _if_there(folder.hypotheses)
 
 
 def _search_flags(command) -> tuple[str, ...]:

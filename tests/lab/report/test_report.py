@@ -654,6 +654,11 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     other = find("m", runs[0], arguments(generate=["--gnmt-lenpen", "0.6"]))
     assert alone.hypotheses and other.hypotheses is None
     assert other.search == "beam 5, --gnmt-lenpen 0.6"
+    record = runs[0] / "stages/average.json"
+    record.parent.mkdir()
+    record.write_text('{"files": {"model.pt": {"sha256": "that of another model"}}}')
+    assert find("m", runs[0], arguments()).hypotheses is None
+    record.unlink()
     # The baseline of the table comes before better rows.
     (runs[0] / "begun.json").write_text('{"identity": {}, "workspace": {"configs": "configs"}}')
     base = runs[0].parents[1].with_name("base") / "bleu/seed1/result.json"

@@ -1,11 +1,16 @@
-"""Set before anything else: small models are slower with more threads than one."""
+"""What holds for all tests: one thread, Ctrl-C, long files first, and two fixtures."""
 
 import os
+import signal
 
+# Before torch is imported: small models are slower with more threads than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch.nn.functional as F
+
+# A shell's background jobs, and all that they start, ignore Ctrl-C; the tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -156,8 +156,6 @@ def stopped(text, output, number, stage):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # Background jobs of a shell ignore Ctrl-C; this one must not.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     for line in run.stdout:
         if f": {stage}" in line:

@@ -5,6 +5,7 @@ import json
 import shutil
 from argparse import Namespace
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 
 import analysed
@@ -256,7 +257,7 @@ def test_what_the_models_are(data, whole):
     assert "mma: transformer_mma; encoder global, local, forward, backward; with pos" in glance
     assert "mma: sentence 1, its reference forced on the decoder" in glance
     assert "fairseq-generate" in page.texts["Models"]
-    assert f"torch {torch.__version__}" in page.texts["Models"]
+    assert f"torch {version('torch')}" in page.texts["Models"]
     layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
     assert patterns_of(layers) == ["encoder 1-2: global | local (share gates)", "encoder 3: global"]
     layers = Attentions(build_tiny("hysan-gated")).layers[DECODER]

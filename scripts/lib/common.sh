@@ -49,10 +49,14 @@ show_failure() {
     die "The full log is in $1." "Fix the cause, then run this again; it resumes."
 }
 
-# choose_python: set PYTHON to a suitable interpreter, by default the caller's PYTHON.
+# choose_python: set PYTHON to a suitable interpreter: the caller's PYTHON, that of the environment
+# that there is (so that it is not made again with another one), or one in PATH.
 choose_python() {
     local candidate candidates=(python3.11 python3.12 python3 python)
     local will_do='import sys, venv, ensurepip; exit(not (3, 11) <= sys.version_info < (3, 13))'
+    local base='import sys; print(sys._base_executable)'
+    [[ ! -x $VENV/bin/python ]] ||
+        candidates=("$("$VENV/bin/python" -c "$base" 2>/dev/null || true)" "${candidates[@]}")
     [[ -z ${PYTHON:-} ]] || candidates=("$PYTHON")
     for candidate in "${candidates[@]}"; do
         if "$candidate" -c "$will_do" >/dev/null 2>&1; then

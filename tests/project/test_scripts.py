@@ -5,6 +5,7 @@ import pty
 import subprocess
 import sys
 import time
+import venv
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,29 @@ def test_a_gpu_is_checked_in_the_active_environment(tmp_path):
     done = run("check_gpu.sh", *arguments, cwd=tmp_path, VIRTUAL_ENV=sys.prefix)
     assert done.returncode == 1 and not list(tmp_path.iterdir())
     assert done.stderr.splitlines()[-1] == "--output nowhere: there is no such folder"
+
+
+def test_the_environment_keeps_its_interpreter(tmp_path):
+    """Scripts that find another Python first would otherwise make the environment again."""
+    first = tmp_path / "python3.11"  # the first in PATH, which says that it suits
+    first.write_text("#!/bin/sh\n")
+    first.chmod(0o755)
+    choose = f'ROOT={tmp_path}; source "{SCRIPTS}/lib/common.sh"; choose_python; echo "$PYTHON"'
+
+    def chosen(**variables):
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHON"}
+        environment |= {"PATH": path, **variables}
+        return subprocess.check_output(["bash", "-c", choose], env=environment, text=True).strip()
+
+    assert chosen() == "python3.11"
+    venv.create(tmp_path / ".venv", symlinks=True)
+    assert chosen() == sys._base_executable
+    assert chosen(PYTHON=str(first)) == str(first)
+    python = tmp_path / ".venv/bin/python"
+    python.unlink()
+    python.symlink_to(tmp_path / "gone")  # its interpreter was removed
+    assert chosen() == "python3.11"
 
 
 @pytest.mark.slow

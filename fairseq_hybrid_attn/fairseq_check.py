@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import platform
+import warnings
 from importlib import metadata
 
 from .errors import UserError
@@ -26,7 +27,10 @@ def check_fairseq() -> None:
     # On import, fairseq recommends a speech package to everyone.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
     try:
-        from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
+        with warnings.catch_warnings():
+            # From 2.15 on, torch says at each import that fairseq uses an outdated decorator.
+            warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)
+            from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
     except Exception as error:  # whatever an unsuitable fairseq raises on import
         raise UserError(_message(f"cannot be imported ({type(error).__name__}: {error})")) from None
     if bypasses_custom_attention(TransformerEncoderLayerBase):

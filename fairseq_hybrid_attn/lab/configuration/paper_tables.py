@@ -100,7 +100,9 @@ class Table:
     transposed: bool = False  # printed with one line per column, for many columns of few rows
     notes: str = ""  # differences from the paper, for display
     claims: tuple[Claim, ...] = ()
-    rank: bool = False  # correlate the paper's order of rows with ours, in each column
+    # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
+    # their names, or None for all.
+    rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
     # For the table that the document of results begins with: columns, each with the column that
     # its fall is measured from. All falls are from the same runs.
     headline: dict[str, str] = field(default_factory=dict)
@@ -269,6 +271,9 @@ def _read_table(name: str, configs: Path) -> Table:
             rows.append(Row(row, given, fault=str(error)))
     more = {"name": name, "columns": columns, "rows": tuple(rows), "raw": given, "configs": configs}
     table = read(Table, content, str(path), **more)
+    for named in (row for among in table.rank.values() for row in among or ()):
+        if named not in {row.name for row in rows}:
+            raise UserError(f"{path}: rank: the table has no row {named}")
     for named in (*table.headline, *table.headline.values()):
         if named not in {column.name for column in columns}:
             raise UserError(f"{path}: headline: the table has no column {named}")

@@ -38,10 +38,13 @@ def measure(results: RunResults, significance: bool = True) -> TableNumbers:
             baseline = _line(results, table.baseline_cell(column), significance=False)
         group = None if column.group is None else str(column.group)
         what = (column.name, column.title, column.score, column.curve, group)
-        rank = None
-        if table.rank and not column.curve:
-            rank = rank_agreement(results, list(zip(cells, lines, strict=True)), significance)
-        sections.append(Section(*what, baseline, tuple(lines), rank))
+        ranks = {}
+        for among, rows in table.rank.items() if not column.curve else ():
+            pairs = zip(cells, lines, strict=True)
+            ranked = [(cell, line) for cell, line in pairs if rows is None or line.row in rows]
+            if found := rank_agreement(results, ranked, significance):
+                ranks[among] = found
+        sections.append(Section(*what, baseline, tuple(lines), ranks))
     return TableNumbers(
         table=table.name,
         title=table.title,

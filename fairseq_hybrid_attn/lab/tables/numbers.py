@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from statistics import fmean, stdev
 from types import NoneType
 from typing import get_args, get_origin, get_type_hints
@@ -90,7 +90,8 @@ class Section:
     group: str | None  #: the lengths of source sentences that it is restricted to, if any
     baseline: Line | None  #: what others are compared with, of this table or of another
     lines: tuple[Line, ...]
-    rank: RankAgreement | None = None  #: if the table asks for it
+    #: By what the rows are called.
+    ranks: dict[str, RankAgreement] = field(default_factory=dict, hash=False)
 
     @property
     def measured(self) -> list[Line]:
@@ -169,6 +170,8 @@ def rebuilt(kind: type, content: object) -> object:
     inner = get_args(kind)
     if get_origin(kind) is tuple:
         return tuple(rebuilt(inner[0], one) for one in content)
+    if get_origin(kind) is dict:
+        return {key: rebuilt(inner[1], one) for key, one in content.items()}
     if NoneType in inner and content is not None:
         return rebuilt(inner[0], content)
     return content

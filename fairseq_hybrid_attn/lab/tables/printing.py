@@ -142,7 +142,7 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
     if any(ours.p_values for ours in measured):
         how = f"paired bootstrap ({SAMPLES:,} draws)"
         notes.append(f"p, for each seed: {how} against the baseline's run of the same seed.")
-    notes += [_rank(section) for section in sections if section.rank]
+    notes += [_rank(one, among) for one in sections for among in one.ranks]
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
@@ -152,14 +152,14 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
     return ["\n".join(notes)] if notes else []
 
 
-def _rank(section: Section) -> str:
-    rank = section.rank
+def _rank(section: Section, among: str) -> str:
+    rank = section.ranks[among]
     interval = ""
     if rank.low is not None:
         interval = f", 95 % interval {rank.low:.2f} to {rank.high:.2f} over sentences (bootstrap)"
     return (
-        f"Order of rows, {section.title}: Spearman's rank correlation of the paper's numbers and "
-        f"ours is {rank.value:.2f}{interval}; {rank.rows} rows."
+        f"Order of {among}, {section.title}: Spearman's rank correlation of the paper's numbers "
+        f"and ours is {rank.value:.2f}{interval}; {rank.rows} rows."
     )
 
 

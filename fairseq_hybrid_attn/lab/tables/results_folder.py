@@ -194,8 +194,8 @@ def _by_name(numbers: dict, table: Table) -> dict:
             section["baseline"] = own[0]
         else:
             places["baseline"] = section["baseline"]
-        if section["rank"] is not None:
-            places["rank"] = section["rank"]
+        if section["ranks"]:
+            places["ranks"] = section["ranks"]
         sections[section["name"]] = places
     formulas = [claim.above_zero for claim in table.claims]
     return {

@@ -29,16 +29,17 @@ def configure(made, **keys):
 def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
     """With scipy's correlation of full scores of resampled texts; seeds are averaged."""
     monkeypatch.setattr(ranks, "SAMPLES", 30)
-    configure(made, rank=True, claims=[])
+    configure(made, rank={"all": None, "some": ["plain", "third", "fourth"]}, claims=[])
     for row, share in (("third", 0.11), ("fourth", 0.12)):
         for seed in (1, 2):
             made.finish(made.run(row, "bleu", seed), worse(REFERENCES, share, f"{row}{seed}"))
     results = RunResults(made.plan())
     bleu, nopos = measure(results, significance=False).sections
-    assert nopos.rank is None  # one row has a paper's number
+    assert nopos.ranks == {}  # one row has a paper's number
     cells = [cell for cell in results.plan.cells if cell.column.name == "bleu"]
     found = ranks.rank_agreement(results, list(zip(cells, bleu.lines, strict=True)), True)
-    assert found.value == bleu.rank.value and bleu.rank.low is None
+    assert found.value == bleu.ranks["all"].value and bleu.ranks["all"].low is None
+    assert bleu.ranks["some"].rows == 3
 
     def correlation(chosen):
         references = [REFERENCES[n] for n in chosen]
@@ -56,7 +57,7 @@ def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
     # Published, it is kept with its interval.
     made.hybrid("publish", "toy/table1")
     (kept,) = read_tables(made.folder / "results", made.configs)
-    kept = kept.numbers.sections[0].rank
+    kept = kept.numbers.sections[0].ranks["all"]
     assert kept.low < kept.high and kept.rows == 4
     note = f"ours is {kept.value:.2f}, 95 % interval {kept.low:.2f} to {kept.high:.2f} over"
     assert note in (made.folder / "RESULTS.md").read_text()
@@ -112,12 +113,13 @@ def test_wrong_keys_are_refused(made):
         ({"headline": ["nopos"]}, "headline"),
         ({"headline": {"nopos": "bleu", "bleu": "nopos"}}, "with the same runs"),
         ({"rank": "yes please"}, "rank"),
+        ({"rank": {"some": ["nowhere"]}}, "rank: the table has no row nowhere"),
     ]
 
     def load(keys):
         path = made.configs / "toy/table1.yaml"
         content = yaml.safe_load(path.read_text())
-        write_yaml(path, {**content, "headline": {}, "rank": False, **keys})
+        write_yaml(path, {**content, "headline": {}, "rank": {}, **keys})
         load_table("toy/table1", made.configs)
 
     check_refusals(cases, load)

@@ -169,11 +169,11 @@ NESTED = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
 )
 def test_text_that_is_not_a_mapping_of_reasonable_size(text, told, tmp_path):
     write_configs(tmp_path)
-    started = time.process_time()  # load and pauses do not count
+    started = time.monotonic()
     for name in ("settings/toy.yaml", "toy/table1.yaml", "profiles/full.yaml", "corpora/toy.yaml"):
         before = (tmp_path / name).read_text()
         (tmp_path / name).write_text(text)
         with pytest.raises(UserError, match=rf"(?s){name}.*{told}"):
             read_all(tmp_path)
         (tmp_path / name).write_text(before)
-    assert time.process_time() - started < 30 and not list(tmp_path.rglob("victim"))
+    assert time.monotonic() - started < 30 and not list(tmp_path.rglob("victim"))

@@ -69,7 +69,7 @@ def test_the_environment_keeps_its_interpreter(tmp_path):
     first = tmp_path / "python3.11"  # the first in PATH, which says that it suits
     first.write_text("#!/bin/sh\n")
     first.chmod(0o755)
-    choose = f'ROOT={tmp_path}; source "{SCRIPTS}/lib/common.sh"; choose_python; echo "$PYTHON"'
+    choose = f'ROOT="{tmp_path}"; source "{SCRIPTS}/lib/common.sh"; choose_python; echo "$PYTHON"'
 
     def chosen(**variables):
         path = f"{tmp_path}:{os.environ['PATH']}"

@@ -271,9 +271,11 @@ def _read_table(name: str, configs: Path) -> Table:
             rows.append(Row(row, given, fault=str(error)))
     more = {"name": name, "columns": columns, "rows": tuple(rows), "raw": given, "configs": configs}
     table = read(Table, content, str(path), **more)
-    for named in (row for among in table.rank.values() for row in among or ()):
-        if named not in {row.name for row in rows}:
-            raise UserError(f"{path}: rank: the table has no row {named}")
+    for among, ranked in table.rank.items():
+        if stray := set(ranked or ()) - {row.name for row in rows}:
+            raise UserError(f"{path}: rank: the table has no row {', '.join(sorted(stray))}")
+        if ranked is not None and len(set(ranked)) < 3:
+            raise UserError(f"{path}: rank: {among}: an order needs at least three rows")
     for named in (*table.headline, *table.headline.values()):
         if named not in {column.name for column in columns}:
             raise UserError(f"{path}: headline: the table has no column {named}")

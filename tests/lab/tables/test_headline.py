@@ -114,6 +114,11 @@ def test_wrong_keys_are_refused(made):
         ({"headline": {"nopos": "bleu", "bleu": "nopos"}}, "with the same runs"),
         ({"rank": "yes please"}, "rank"),
         ({"rank": {"some": ["nowhere"]}}, "rank: the table has no row nowhere"),
+        (
+            {"rank": {"some": ["plain", "ours", "ours"]}},
+            "rank: some: an order needs at least three",
+        ),
+        ({"rank": {"some": "plain"}}, "rank"),
     ]
 
     def load(keys):

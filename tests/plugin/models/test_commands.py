@@ -174,8 +174,9 @@ def test_a_checkpoint_that_would_run_code_is_not_loaded(trained, corpus, tmp_pat
     state = torch.load(trained.checkpoint, weights_only=True)
     torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
     done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
-    told = r"bad.pt cannot be loaded as a checkpoint: it refers to _?io.open, which might run code"
-    assert re.search(told, done.stderr) and not (tmp_path / "ran").exists()
+    named = f"{open.__module__}.open"  # io or _io, by the version of Python
+    told = f"bad.pt cannot be loaded as a checkpoint: it refers to {named}, which might run code"
+    assert told in done.stderr and not (tmp_path / "ran").exists()
 
 
 def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):

@@ -1,6 +1,6 @@
 """The numbers that the README and docs/evidence.md quote are those of the published results.
 
-They are in RESULTS.md, in results/heads.*.json, or in the CSV of a published table, which has each
+They are in RESULTS.md, in results/*.json, or in the CSV of a published table, which has each
 seed's number.  A decimal number may be rounded further than there.  A number that no result file
 has is listed at the end of the page, in a comment: ``<!-- not from results: 6.5 0.17 -->``.  The
 tables of docs/performance.md are those that the benchmarks' result files give.
@@ -47,7 +47,7 @@ def quoting() -> dict[str, str]:
 @pytest.mark.parametrize("page", ["README.md", "docs/evidence.md"])
 def test_numbers_are_those_of_the_results(page):
     tables = read_tables(ROOT / "results", ROOT / "configs")
-    files = [ROOT / "RESULTS.md", *(ROOT / "results").glob("heads.*.json")]
+    files = [ROOT / "RESULTS.md", *(ROOT / "results").glob("*.json")]
     results = [*(file.read_text() for file in files), *(as_csv(one.numbers) for one in tables)]
     assert not strange(quoting()[page], "\n".join(results))
 

@@ -27,6 +27,7 @@ SYSTEMS = {
     "hysan-e1-sum": ("HySAN e1, sum", "transformer_hysan", {"branch_fusion": "sum"}),
     "hysan-e1-concat": ("HySAN e1, concat", "transformer_hysan", {"branch_fusion": "concat"}),
     "mma": ("MMA", "transformer_mma", {}),
+    "global-heads": ("global heads alone", "transformer_mma", {"head_patterns": "global"}),
     "hybrid-gate": ("hybrid gate", "transformer_hybrid_gate", {}),
     "hybrid-gate-dropout": (
         "hybrid gate, attention dropout 0.1",

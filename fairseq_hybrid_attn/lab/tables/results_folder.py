@@ -149,7 +149,7 @@ def _of_earlier_form(content: dict, results: dict[str, dict]) -> KeptTable:
 
 
 def _asked(plan: Plan) -> dict:
-    own, profile = plan.workspace.own, plan.workspace.profile
+    own, profile, user_dir = plan.workspace.own, plan.workspace.profile, plan.workspace.user_dir
     return {
         "table": plan.table.name,
         "rows": list(dict.fromkeys(cell.row.name for cell in plan.cells)),
@@ -161,17 +161,23 @@ def _asked(plan: Plan) -> dict:
         "text": own and own.folder.resolve().name,
         "source_lang": own and own.source_lang,
         "target_lang": own and own.target_lang,
-        **({"user_dir": plan.workspace.user_dir.name} if plan.workspace.user_dir else {}),
+        **({"user_dir": str(user_dir.relative_to(_checkout(user_dir)))} if user_dir else {}),
     }
 
 
+def _checkout(user_dir: Path) -> Path:
+    """The clone of this project (maybe not this one) that has a folder of code, or its parent."""
+    clones = (path for path in user_dir.parents if (path / USER_DIR.name).is_dir())
+    return next(clones, user_dir.parent)
+
+
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
-    """The inverse of :func:`_asked`; the text need not be here."""
+    """The inverse of :func:`_asked`; the text and a folder of code need not be here."""
     profile = Profile(asked["profile"], "", asked.get("settings", {}))
     own = None
     if asked["text"]:
         own = OwnText(folder / asked["text"], asked["source_lang"], asked["target_lang"])
-    user_dir = folder / asked["user_dir"] if "user_dir" in asked else None
+    user_dir = USER_DIR.parent / asked["user_dir"] if "user_dir" in asked else None
     place = Workspace(folder, configs, profile, own, user_dir)
     table = load_table(asked["table"], configs)
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
@@ -329,7 +335,7 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
         plugins |= {folder for flag, folder in pairwise(command) if flag == "--user-dir"}
     names = {
         str(workspace.root): "reproduction",
-        **{str(Path(plugin).parent): "." for plugin in plugins},
+        **{str(_checkout(Path(plugin))): "." for plugin in plugins},
         **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
     }
     text = json.dumps(content, ensure_ascii=False)

@@ -5,11 +5,12 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from made_runs import REFERENCES, worse
 from refusals import check_refusals, files
 
 from fairseq_hybrid_attn.lab.tables.measuring import measure
-from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
+from fairseq_hybrid_attn.lab.tables.results_folder import read_tables, result_name
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 TABLES = ("toy/curves", "toy/gates", "toy/lengths", "toy/table1")
@@ -42,6 +43,21 @@ def test_what_is_published_is_what_was_printed(made):
     made.hybrid("publish", "toy/table1")
     assert (made.folder / "RESULTS.md").read_text() == document
     assert {path: path.read_bytes() for path in kept} == kept
+
+
+@pytest.mark.parametrize("place, name", [("clone", "examples/in_a_clone"), ("home", "elsewhere")])
+def test_a_folder_of_code_is_named_from_its_clone(made, place, name):
+    (made.folder / "clone/fairseq_hybrid_attn").mkdir(parents=True)
+    theirs = made.folder / place / name
+    theirs.mkdir(parents=True)
+    (theirs / "__init__.py").touch()
+    command = ["fairseq-train", "--user-dir", str(theirs)]
+    made.finish(made.run("plain"), REFERENCES, commands={"train": command})
+    made.hybrid("publish", "toy/table1", "--user-dir", str(theirs))
+    (kept,) = read_tables(made.folder / "results", made.configs)
+    assert kept.command[-2:] == ["--user-dir", name]
+    result = kept.results[result_name(made.run("plain"))]
+    assert result["commands"]["train"][-1] == f"./{name}"
 
 
 def test_published_numbers_are_the_measured_ones(made):

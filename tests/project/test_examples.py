@@ -30,12 +30,15 @@ def test_mean_of_branches(fusions):
     torch.testing.assert_close((shares.view(4, 1, 1, 1) * x).sum(0), expected)
 
 
-def test_gates_that_start_at_the_mean(fusions):
-    """Of nothing, a gate is 1 / l; of two branches, the fusion starts as the gated sum."""
+def test_gates_of_nothing_start_at_one_in_l(fusions):
     nothing = torch.zeros(4, 5, 2, 32)
     _, gates = fusions["gated-from-mean"](32, 4, 4)(nothing, nothing[0], nothing[0])
     torch.testing.assert_close(gates, torch.full_like(gates, 1 / 4))
-    ours, x = fusions["gated-from-mean"](32, 4, 2).double(), branches(2)
-    paper = GatedSum(32, 4, 2, squeeze_ratio=16).double()
+
+
+@pytest.mark.parametrize("word, number", [("gated-from-mean", 2), ("gated-with-bias", 4)])
+def test_with_a_bias_of_0_gates_are_the_papers(fusions, word, number):
+    ours, x = fusions[word](32, 4, number).double(), branches(number)
+    paper = GatedSum(32, 4, number, squeeze_ratio=16).double()
     paper.load_state_dict({k: v for k, v in ours.state_dict().items() if k != "expand.bias"})
     torch.testing.assert_close(ours(x, x[0], x[0]), paper(x, x[0], x[0]))

@@ -1,9 +1,9 @@
-"""Fusions of HySAN's branches whose output starts as large as that of one attention.
+"""Fusions of HySAN's branches that separate the scale of its gated sum from the bias of its gates.
 
-HySAN adds its l branches up (Eq. 13): the plain sum starts with up to l times the output of one
-attention, the gated sum, whose gates all start near 1 / 2, with up to l / 2 times.  ``mean`` and
-``gated-from-mean`` start with the mean of the branches; ``gated-with-bias`` is between the latter
-and the gated sum.  ``evidence/scales`` compares them.
+HySAN adds its l branches up (Eq. 13).  The plain sum starts about l times as large as one branch,
+the gated sum, whose gates have no bias and start near 1 / 2, about l / 2 times.  ``mean`` and
+``gated-from-mean`` start about as large as one branch; ``gated-with-bias`` has the bias of the
+latter and the start of the gated sum.  ``evidence/scales`` compares them.
 """
 
 import math
@@ -11,7 +11,7 @@ import math
 import torch
 from torch import nn
 
-from fairseq_hybrid_attn import register_fusion
+from fairseq_hybrid_attn import UserError, register_fusion
 from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind
 
 
@@ -19,6 +19,8 @@ class Mean(Fusion):
     """Mean of the branches.  Has no parameters."""
 
     def mixture(self, hidden, queries):
+        if self.num_branches == 1:
+            return None
         return queries.new_full((), 1 / self.num_branches).expand(self.num_branches, 1, 1, 1, 1)
 
     def forward(self, branches, hidden, queries):
@@ -38,6 +40,8 @@ class GatedWithBias(Fusion):
 
     def __init__(self, embed_dim, num_heads, num_branches):
         super().__init__(embed_dim, num_heads, num_branches)
+        if embed_dim % 16 or num_branches < 2:
+            raise UserError("gates with a bias need two branches, and a width that 16 divides")
         self.squeeze = nn.Linear(embed_dim, embed_dim // 16, bias=False)
         self.expand = nn.Linear(embed_dim // 16, embed_dim)
         nn.init.xavier_uniform_(self.squeeze.weight)

@@ -167,7 +167,8 @@ def _asked(plan: Plan) -> dict:
 
 def _checkout(user_dir: Path) -> Path:
     """The clone of this project (maybe not this one) that has a folder of code, or its parent."""
-    clones = (path for path in user_dir.parents if (path / USER_DIR.name).is_dir())
+    plugin = Path(USER_DIR.name, "__init__.py")
+    clones = (path for path in user_dir.parents if (path / plugin).is_file())
     return next(clones, user_dir.parent)
 
 

@@ -47,7 +47,10 @@ def test_what_is_published_is_what_was_printed(made):
 
 @pytest.mark.parametrize("place, name", [("clone", "examples/in_a_clone"), ("home", "elsewhere")])
 def test_a_folder_of_code_is_named_from_its_clone(made, place, name):
-    (made.folder / "clone/fairseq_hybrid_attn").mkdir(parents=True)
+    for clone in ("clone", "fairseq_hybrid_attn"):  # a clone makes no clone of the folder it is in
+        plugin = made.folder / clone / "fairseq_hybrid_attn/__init__.py"
+        plugin.parent.mkdir(parents=True)
+        plugin.touch()
     theirs = made.folder / place / name
     theirs.mkdir(parents=True)
     (theirs / "__init__.py").touch()

@@ -38,7 +38,9 @@ class Measured:
     by_seed: tuple[float, ...]  #: in the order of ``seeds``
     score: str  #: on the user's text, not always the column's
     interval: float | None  #: half the width of its 95 % interval, if that could be computed
-    over: str  #: what varies in the interval: ``seeds``, or ``test set`` with fewer than three
+    #: What varies in the interval: ``seeds``, or with fewer than three ``test set``; ``test set,
+    #: apart`` if it is the mean of intervals of seeds that were published apart.
+    over: str
     seeds: tuple[int, ...]
     signature: str  #: how it was computed
     #: By the paired bootstrap against the baseline row, in the order of ``seeds``, None where the
@@ -77,6 +79,8 @@ class RankAgreement:
     low: float | None  #: the ends of its 95 % interval, by resampling the test set
     high: float | None
     rows: int  #: how many are ranked: those with both numbers
+    #: Those of seeds that were published apart, which have an interval each.
+    apart: tuple[RankAgreement, ...] = ()
 
 
 @dataclass(frozen=True)

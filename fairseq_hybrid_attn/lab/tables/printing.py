@@ -10,12 +10,14 @@ from ..files.tabular import Grid
 from ..scoring.significance import SAMPLES
 from .claims import HOW_JUDGED, in_words
 from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
-from .numbers import ACCEPTED, STALE, Line, Section, TableNumbers
+from .numbers import ACCEPTED, STALE, Line, RankAgreement, Section, TableNumbers
 
 INTERVALS = {
     "seeds": "over seeds (Student's t)",
     "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it does not "
     "cover how much other trainings would differ",
+    "test set, apart": "the mean of the seeds' own by resampling the test set (bootstrap), for two "
+    "seeds that were published apart; it does not cover how much other trainings would differ",
 }
 
 
@@ -154,13 +156,20 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
 
 def _rank(section: Section, among: str) -> str:
     rank = section.ranks[among]
-    interval = ""
-    if rank.low is not None:
-        interval = f", 95 % interval {rank.low:.2f} to {rank.high:.2f} over sentences (bootstrap)"
-    return (
+    told = (
         f"Order of {among}, {section.title}: Spearman's rank correlation of the paper's numbers "
-        f"and ours is {rank.value:.2f}{interval}; {rank.rows} rows."
+        f"and ours is {_interval(rank)}; {rank.rows} rows."
     )
+    if rank.apart:
+        told += f" Seeds that were published apart: {'; '.join(map(_interval, rank.apart))}."
+    return told
+
+
+def _interval(rank: RankAgreement) -> str:
+    if rank.low is None:
+        return f"{rank.value:.2f}"
+    ends = f"{rank.low:.2f} to {rank.high:.2f}"
+    return f"{rank.value:.2f}, 95 % interval {ends} over sentences (bootstrap)"
 
 
 def _whose_seeds(sections: tuple[Section, ...]) -> list[str]:

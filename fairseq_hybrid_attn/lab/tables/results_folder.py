@@ -27,6 +27,7 @@ from ..planning.status import State, Status, status
 from ..runs.fairseq_commands import USER_DIR, RunFolder
 from ..runs.results import read_result
 from ..runs.workspace import OwnText, Run, Workspace
+from .adding import with_more_seeds
 from .drawing import draw, is_drawable
 from .measuring import measure
 from .numbers import TableNumbers, rebuilt
@@ -62,33 +63,45 @@ class KeptTable:
     table: Table | None = None  #: its configuration; None for an earlier version's file
 
 
-def publish(plan: Plan, folder: Path) -> None:
-    """Write a table, its figure and its runs' results."""
+def publish(plan: Plan, folder: Path, add: bool = False) -> None:
+    """Write a table, its figure and its runs' results.
+
+    ``add``: beside the seeds that were published before, whose runs need not be here.
+    """
     done = None
     while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
         done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
     results = {result_name(run): _content(run) for run in done}
+    states = {run.name: status(run) for run in plan.runs if run not in done}
+    begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}
+    asked, path, configs = _asked(plan), table_path(folder, plan), plan.workspace.configs
+    kept = _read_table(path, folder, configs) if add else None
+    if kept:
+        earlier = read_json(path)
+        asked, begun = _both(earlier["asked"], asked, plan.table), earlier["begun"] | begun
+        # A run that was done again, such as a baseline's, has the scores that it had.
+        again = {name: read_json(result_path(folder, name)) for name in results}
+        results = kept.results | results | {n: result for n, result in again.items() if result}
     for name, result in results.items():
-        path = result_path(folder, name)
-        make_folder("--results", path.parent)
-        write_json(path, result)
-    make_folder("--results", folder / "tables")
+        make_folder("--results", result_path(folder, name).parent)
+        write_json(result_path(folder, name), result)
+    known = measure(KeptResults(_plan(asked, folder, configs), results))
+    if kept:
+        numbers = with_more_seeds(known, kept.numbers, numbers)
+    make_folder("--results", path.parent)
     figure = None
     if is_drawable(plan) and numbers.is_measured:
         figure = f"{_stem(plan)}.png"
         style.save(draw(plan, numbers.sections), folder / "tables" / figure)
-    asked = _asked(plan)
-    states = {run.name: status(run) for run in plan.runs if run not in done}
-    kept_plan = _plan(asked, folder, plan.workspace.configs)
-    known = asdict(measure(KeptResults(kept_plan, results)))
+    of_runs = _by_name(asdict(known), plan.table)
     content = {
         "asked": asked,
         "runs": list(results),
-        "begun": {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN},
+        "begun": begun,
         "figure": figure,
-        "numbers": _beyond(_by_name(asdict(numbers), plan.table), _by_name(known, plan.table)),
+        "numbers": _beyond(_by_name(asdict(numbers), plan.table), of_runs),
     }
-    write_json(table_path(folder, plan), without_folders(content, plan.workspace))
+    write_json(path, without_folders(content, plan.workspace))
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
@@ -165,6 +178,16 @@ def _asked(plan: Plan) -> dict:
     }
 
 
+def _both(kept: dict, new: dict, table: Table) -> dict:
+    """What two sets of numbers of a table were asked for; rows and columns in its order."""
+    names = {"rows": table.rows, "columns": table.columns}
+    named = {
+        what: [one.name for one in all_of if one.name in {*kept[what], *new[what]}]
+        for what, all_of in names.items()
+    }
+    return {**kept, **new, **named, "seeds": sorted({*kept["seeds"], *new["seeds"]})}
+
+
 def _checkout(user_dir: Path) -> Path:
     """The clone of this project (maybe not this one) that has a folder of code, or its parent."""
     plugin = Path(USER_DIR.name, "__init__.py")
@@ -237,15 +260,20 @@ def _content(run: Run) -> dict | None:
     return None if result is None else without_folders(result, run.workspace)
 
 
-def check_can_be_published(plans: list[Plan], folder: Path) -> None:
+def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -> None:
     """Check that publishing loses nothing, and leaves no tables of older results behind.
+
+    ``add``: see :func:`publish`.
 
     Results that their translations contradict are refused: those who read them cannot tell.
     """
     for plan in plans:
         if plan.faults:
             raise UserError(plan.faults[0])
-        _check_nothing_is_lost(plan, folder)
+        if not add:
+            _check_nothing_is_lost(plan, folder)
+        elif not table_path(folder, plan).exists():
+            raise UserError(f"{plan.table.name} is not in {folder}; publish it without --add")
         for run in plan.runs:
             for score, found in (read_result(run.folder.result) or {"scores": {}})[
                 "scores"
@@ -254,7 +282,10 @@ def check_can_be_published(plans: list[Plan], folder: Path) -> None:
     asked = {table_path(folder, plan) for plan in plans}
     changed = set()
     for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
-        if read_json(result_path(folder, name)) not in (None, _content(run)):
+        before, now = read_json(result_path(folder, name)), _content(run)
+        if add and before and now and before["scores"] != now["scores"]:
+            raise UserError(f"{name} was published with other scores; publish all of its tables")
+        if not add and before not in (None, now):
             changed.add(name)
     for path in sorted((folder / "tables").glob("*.json")):
         older = sorted(changed.intersection(runs_kept(path)))
@@ -272,7 +303,7 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
         seed = name.rpartition("/seed")[2]
         if not RunFolder(root / "runs" / name).result.exists():
             lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
-            lost += "are in (--output)"
+            lost += "are in (--output), add other seeds to it (--add)"
         elif seed not in map(str, plan.seeds):
             lost = f"also has seed {seed}; name it (--seeds)"
         elif name not in asked:

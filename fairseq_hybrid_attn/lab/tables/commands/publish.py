@@ -2,7 +2,8 @@
 
 For each table it keeps the result of each run, what cannot be computed from these (intervals,
 p-values), and the figure if the table can be drawn.  Texts, checkpoints and local paths are left
-out.  Tables that were published earlier stay in the document.  Nothing is run; a table
+out.  With --add, the seeds that a table was published with stay, and their runs need not be here.
+Tables that were published earlier stay in the document.  Nothing is run; a table
 without results is shown as not run.
 
   fairseq-hybrid publish evidence/positions evidence/curves --seeds 2
@@ -41,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="document to write (default: RESULTS.md)",
     )
+    parser.add_argument(
+        "--add",
+        action="store_true",
+        help="add these seeds to tables that were published, maybe from another machine",
+    )
     add_workspace(parser)
 
 
@@ -49,11 +55,11 @@ def run(args: argparse.Namespace) -> None:
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
     chosen = plans(args)
-    check_can_be_published(chosen, args.results)  # before the first is written
+    check_can_be_published(chosen, args.results, args.add)  # before the first is written
     for run in (run for plan in chosen for run in plan.runs if run.folder.result.exists()):
         check_facts(read_result(run.folder.result), str(run.folder.result))
     for plan in chosen:
-        publish(plan, args.results)
+        publish(plan, args.results, args.add)
         print(f"{plan.table.name} is in {args.results}")
     headline.save(read_tables(args.results, args.configs), args.results)
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()

@@ -24,6 +24,7 @@ GROUPS = {
         ("show", "planning.commands.show", "print a run's exact command lines"),
         ("train", "planning.commands.train", "train one run, on one device or on many nodes"),
         ("publish", "tables.commands.publish", "store results of tables with the code"),
+        ("restore", "tables.commands.restore", "put published results back, without training"),
     ],
     "models": [
         ("average", "averaging.command", "average the weights of checkpoints"),

@@ -1,19 +1,17 @@
-"""The folder of results that are kept with the code: small files, without text or checkpoints.
+"""The tables in a folder of results that are kept with the code, beside their runs.
 
-  FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.json   the result of a run
-  FOLDER/tables/PAPER.TABLE.LABEL.json                  a table: what was asked for, and what its
-                                                        runs' results do not say of its numbers
-  FOLDER/tables/PAPER.TABLE.LABEL.png                   its figure, if it can be drawn
+  FOLDER/runs/…                          see :mod:`.kept_runs`
+  FOLDER/tables/PAPER.TABLE.LABEL.json   a table: what was asked for, and what its runs' results do
+                                         not say of its numbers
+  FOLDER/tables/PAPER.TABLE.LABEL.png    its figure, if it can be drawn
 
 A table is what its runs' results and the configurations give, with its own file on top: intervals
-and p-values, which need the translations.  Local paths are left out.
+and p-values, which need the references.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from ...errors import UserError
@@ -29,6 +27,7 @@ from ..runs.results import read_result
 from ..runs.workspace import OwnText, Run, Workspace
 from .adding import with_more_seeds
 from .drawing import draw, is_drawable
+from .kept_runs import checkout, keep, kept_content, result_name, result_path, without_folders
 from .measuring import measure
 from .numbers import TableNumbers, rebuilt
 from .run_results import RunResults, check_score
@@ -71,7 +70,7 @@ def publish(plan: Plan, folder: Path, add: bool = False) -> None:
     done = None
     while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
         done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
-    results = {result_name(run): _content(run) for run in done}
+    new = {result_name(run): kept_content(run) for run in done}
     states = {run.name: status(run) for run in plan.runs if run not in done}
     begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}
     asked, path, configs = _asked(plan), table_path(folder, plan), plan.workspace.configs
@@ -80,11 +79,11 @@ def publish(plan: Plan, folder: Path, add: bool = False) -> None:
         earlier = read_json(path)
         asked, begun = _both(earlier["asked"], asked, plan.table), earlier["begun"] | begun
         # A run that was done again, such as a baseline's, has the scores that it had.
-        again = {name: read_json(result_path(folder, name)) for name in results}
-        results = kept.results | results | {n: result for n, result in again.items() if result}
-    for name, result in results.items():
-        make_folder("--results", result_path(folder, name).parent)
-        write_json(result_path(folder, name), result)
+        again = {name: read_json(result_path(folder, name)) for name in new}
+        new |= {name: result for name, result in again.items() if result}
+    for run in done:
+        keep(run, new[result_name(run)], folder)
+    results = kept.results | new if kept else new
     known = measure(KeptResults(_plan(asked, folder, configs), results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
@@ -174,7 +173,7 @@ def _asked(plan: Plan) -> dict:
         "text": own and own.folder.resolve().name,
         "source_lang": own and own.source_lang,
         "target_lang": own and own.target_lang,
-        **({"user_dir": str(user_dir.relative_to(_checkout(user_dir)))} if user_dir else {}),
+        **({"user_dir": str(user_dir.relative_to(checkout(user_dir)))} if user_dir else {}),
     }
 
 
@@ -186,13 +185,6 @@ def _both(kept: dict, new: dict, table: Table) -> dict:
         for what, all_of in names.items()
     }
     return {**kept, **new, **named, "seeds": sorted({*kept["seeds"], *new["seeds"]})}
-
-
-def _checkout(user_dir: Path) -> Path:
-    """The clone of this project (maybe not this one) that has a folder of code, or its parent."""
-    plugin = Path(USER_DIR.name, "__init__.py")
-    clones = (path for path in user_dir.parents if (path / plugin).is_file())
-    return next(clones, user_dir.parent)
 
 
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
@@ -255,11 +247,6 @@ def _put(beyond: dict, part: dict) -> None:
             part[key] = value
 
 
-def _content(run: Run) -> dict | None:
-    result = read_result(run.folder.result)
-    return None if result is None else without_folders(result, run.workspace)
-
-
 def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -> None:
     """Check that publishing loses nothing, and leaves no tables of older results behind.
 
@@ -282,7 +269,7 @@ def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -
     asked = {table_path(folder, plan) for plan in plans}
     changed = set()
     for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
-        before, now = read_json(result_path(folder, name)), _content(run)
+        before, now = read_json(result_path(folder, name)), kept_content(run)
         if add and before and now and before["scores"] != now["scores"]:
             raise UserError(f"{name} was published with other scores; publish all of its tables")
         if not add and before not in (None, now):
@@ -303,7 +290,7 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
         seed = name.rpartition("/seed")[2]
         if not RunFolder(root / "runs" / name).result.exists():
             lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
-            lost += "are in (--output), add other seeds to it (--add)"
+            lost += "are in (--output), `restore` them, add other seeds (--add)"
         elif seed not in map(str, plan.seeds):
             lost = f"also has seed {seed}; name it (--seeds)"
         elif name not in asked:
@@ -320,15 +307,6 @@ def runs_kept(path: Path) -> list[str]:
     if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):
         raise UserError(f"{path}: its runs are not names; it is damaged: delete it")
     return runs
-
-
-def result_name(run: Run) -> str:
-    """``label/paper/table/row/column/seedN``."""
-    return f"{run.workspace.label}/{run.name}"
-
-
-def result_path(folder: Path, name: str) -> Path:
-    return folder / "runs" / f"{name}.json"
 
 
 def table_path(folder: Path, plan: Plan) -> Path:
@@ -357,20 +335,3 @@ def command_of(plan: Plan) -> list[str]:
     rows = [] if len(asked["rows"]) == len(plan.table.rows) else asked["rows"]
     given = [word for flag, value in flags.items() if value for word in (flag, value)]
     return ["scripts/reproduce.sh", plan.table.name, *rows, *given]
-
-
-def without_folders(content: dict, workspace: Workspace) -> dict:
-    """A result with names in place of local paths."""
-    # The plugin may have been taken from another clone.
-    plugins = {str(USER_DIR)}
-    for command in content.get("commands", {}).values():
-        plugins |= {folder for flag, folder in pairwise(command) if flag == "--user-dir"}
-    names = {
-        str(workspace.root): "reproduction",
-        **{str(_checkout(Path(plugin))): "." for plugin in plugins},
-        **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
-    }
-    text = json.dumps(content, ensure_ascii=False)
-    for folder in sorted(names, key=len, reverse=True):
-        text = text.replace(json.dumps(folder, ensure_ascii=False)[1:-1], names[folder])
-    return json.loads(text)

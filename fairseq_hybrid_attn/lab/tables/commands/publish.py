@@ -1,10 +1,13 @@
 """Keep results with the code: small files in a folder, and one document made from them.
 
-For each table it keeps the result of each run, what cannot be computed from these (intervals,
-p-values), and the figure if the table can be drawn.  Texts, checkpoints and local paths are left
-out.  With --add, the seeds that a table was published with stay, and their runs need not be here.
-Tables that were published earlier stay in the document.  Nothing is run; a table
-without results is shown as not run.
+For each table it keeps the result and translations of each run, intervals and p-values, and the
+figure if the table can be drawn.  References, checkpoints and local paths are left out.  Nothing is
+run; a table without results is shown as not run.  Tables that were published earlier stay in the
+document.
+
+Runs that were published elsewhere come back with `restore`.  If they have no translations, use
+--add with other seeds: those that were published stay, and intervals over sentences of two seeds
+are the mean of both.
 
   fairseq-hybrid publish evidence/positions evidence/curves --seeds 2
 """
@@ -45,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add",
         action="store_true",
-        help="add these seeds to tables that were published, maybe from another machine",
+        help="add these seeds to tables that were published, whose runs need not be here",
     )
     add_workspace(parser)
 

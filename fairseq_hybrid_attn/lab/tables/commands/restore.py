@@ -1,0 +1,40 @@
+"""Put published runs back where `reproduce` keeps runs: their results and translations.
+
+Tables can then be printed, compared and published with more seeds or rows, without a training.
+Only what `publish` keeps comes back: no models, no logs.  Prepare the corpus first to have the test
+text, or intervals and p-values cannot be computed.
+
+  fairseq-hybrid restore evidence/mma --seeds 2
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+from ....errors import UserError
+from ...planning.commands.workspace_flags import add_workspace
+from ..kept_runs import restore
+from .table_arguments import add_cells, plans
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_cells(parser)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="folder of published results (default: results)",
+    )
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    if not args.results.is_dir():
+        raise UserError(f"--results {args.results} is not a folder; `publish` makes one")
+    runs = {run.name: run for plan in plans(args) for run in plan.runs}
+    done = Counter(restore(run, args.results) for run in runs.values())
+    for what, count in done.items():
+        print(f"{count} run{'s' * (count > 1)}: {what}")

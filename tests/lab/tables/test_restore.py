@@ -1,0 +1,70 @@
+"""Published runs that become runs of a workspace again."""
+
+import json
+import shutil
+
+from refusals import check_refusals
+
+from fairseq_hybrid_attn.lab.tables.measuring import measure
+from fairseq_hybrid_attn.lab.tables.run_results import RunResults
+
+TABLES = ("toy/table1", "toy/curves", "toy/lengths", "toy/cut")
+
+
+def numbers(made):
+    return {name: measure(RunResults(made.plan(name))) for name in TABLES}
+
+
+def published(made):
+    return {
+        path.relative_to(made.folder): path.read_bytes()
+        for place in ("results/runs", "results/tables", "RESULTS.md")
+        for path in [made.folder / place, *(made.folder / place).rglob("*")]
+        if path.is_file() and path.suffix != ".png"
+    }
+
+
+def test_restored_runs_give_all_numbers_again(made):
+    before = numbers(made)
+    made.hybrid("publish", *TABLES, "--seeds", "2")
+    kept = published(made)
+    shutil.rmtree(made.folder / "out/runs")
+    assert (
+        made.hybrid("restore", *TABLES, "--seeds", "3")
+        == "8 runs: restored\n4 runs: not published\n"
+    )
+    assert numbers(made) == before
+    made.hybrid("publish", *TABLES, "--seeds", "2")
+    assert published(made) == kept
+
+
+def test_what_was_published_without_translations_has_no_intervals(made):
+    made.hybrid("publish", "toy/table1", "--seeds", "1,")
+    run = made.run("ours")
+    text = made.folder / f"results/runs/full@text/{run.name}.txt.gz"
+    text.unlink()
+    shutil.rmtree(run.folder.path)
+    other = made.run("plain").folder.result
+    changed = json.loads(other.read_text()) | {"finished": "here"}
+    other.write_text(json.dumps(changed))
+    told = made.hybrid("restore", "toy/table1", "--seeds", "1,")
+    assert told == "3 runs: is here already\n1 run: restored without translations\n"
+    assert json.loads(other.read_text()) == changed
+    plain, ours = (
+        line.ours for line in measure(RunResults(made.plan(seeds=(1,)))).sections[0].lines
+    )
+    assert plain.interval and ours.interval is None and ours.value
+
+
+def test_a_folder_that_is_not_there_or_a_damaged_text_is_refused(made):
+    made.hybrid("publish", "toy/table1", "--seeds", "1,")
+    run = made.run("ours")
+    text = made.folder / f"results/runs/full@text/{run.name}.txt.gz"
+    text.write_bytes(text.read_bytes()[:40])
+    shutil.rmtree(run.folder.path)
+    cases = {
+        "toy/table1 --results nowhere": "nowhere is not a folder",
+        "toy/table1": "is damaged or cut off",
+    }
+    check_refusals(cases.items(), lambda words: made.hybrid("restore", *words.split()))
+    assert not run.folder.result.exists() and not run.folder.hypotheses.exists()

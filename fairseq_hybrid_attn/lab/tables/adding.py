@@ -1,49 +1,101 @@
-"""A published table with more seeds, whose earlier runs are not here any more.
+"""More seeds of a published table whose earlier runs are not here any more.
 
 Means, and intervals over seeds, are those of all seeds.  An interval over sentences cannot be
 computed again without all translations: the mean of the earlier and the later one stands for it.
-As both resample the same sentences, the mean's own interval is seldom wider: a standard deviation
-of a mean is at most the mean of the standard deviations.
+The interval of the mean is seldom wider, since a standard deviation of a mean is at most the mean
+of the standard deviations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from statistics import fmean
 
 from ...errors import UserError
+from ..configuration.paper_tables import Table
+from ..files.json_files import read_json
+from ..planning.plan import Plan
 from ..scoring.significance import Combined
 from .claims import decided
+from .drawing import is_drawable
 from .numbers import Line, Measured, RankAgreement, Section, TableNumbers, Verdict, over_seeds
 
 
+def check_can_be_added(plan: Plan, path: Path) -> None:
+    """Check that a plan is for seeds of a published table."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{plan.table.name} is not published in {path}; publish it without --add")
+    if "asked" not in content:
+        raise UserError(f"{path} is of an earlier version; nothing can be added to it")
+    if is_drawable(plan):
+        raise UserError(f"{plan.table.name} has a figure, which needs all of its runs")
+
+
+def with_more_seeds_asked(kept: dict, new: dict, table: Table, path: Path) -> dict:
+    """What a table was asked for, and more seeds of it; maybe of some rows and columns only."""
+    parts = ("rows", "columns", "seeds")
+    others = {*kept, *new}.difference(parts)
+    for key in parts[:2]:
+        if not set(new[key]) <= set(kept[key]):
+            raise UserError(f"{path} has other {key}; name only some of {', '.join(kept[key])}")
+    if any(kept.get(key) != new.get(key) for key in others):
+        raise UserError(f"{path} is of another profile, text or --user-dir")
+    if table.baseline in kept["rows"] and table.baseline not in new["rows"]:
+        raise UserError(f"{path}: also name the row {table.baseline}, which others differ from")
+    return {**kept, "seeds": sorted({*kept["seeds"], *new["seeds"]})}
+
+
+def check_is_the_same(
+    kept: dict[str, dict], new: dict[str, dict], again: dict[str, dict | None]
+) -> None:
+    """Check that new results are of the runs that were published, but for their seeds.
+
+    ``again`` has what was published under the names of the new ones.
+    """
+    if not new.keys() - kept.keys():
+        raise UserError("nothing to add: no run of these seeds is finished and not yet published")
+    of_cell = {name.rpartition("/")[0]: result for name, result in kept.items()}
+    for name, result in new.items():
+        other = of_cell.get(name.rpartition("/")[0])
+        if other and _data(other) != _data(result):
+            raise UserError(f"{name}: its configuration or data are not those of published seeds")
+        if before := again[name]:
+            for score in before["scores"].keys() & result["scores"].keys():
+                found = [one["scores"][score]["value"] for one in (before, result)]
+                if found[0] != found[1]:
+                    told = "was published with {} {:.4f}, and has {:.4f} here".format(score, *found)
+                    raise UserError(f"{name} {told}; delete the run here, and `restore` it")
+
+
+def _data(result: dict) -> dict:
+    return {part: digest for part, digest in result["identity"].items() if part != "code"}
+
+
 def with_more_seeds(both: TableNumbers, kept: TableNumbers, new: TableNumbers) -> TableNumbers:
-    """``both``, the runs of two sets of numbers, with what only the numbers themselves say."""
+    """``both``, measured from results alone, with what only the two sets of numbers say."""
     of_kept, of_new = ({s.name: s for s in one.sections} for one in (kept, new))
-    sections = [_section(s, of_kept.get(s.name), of_new.get(s.name)) for s in both.sections]
-    verdicts = map(_verdict, kept.verdicts, new.verdicts)
+    sections = [_section(s, of_kept[s.name], of_new.get(s.name)) for s in both.sections]
+    verdicts = map(_verdict, both.verdicts, kept.verdicts, new.verdicts)
     return replace(both, sections=tuple(sections), verdicts=tuple(verdicts))
 
 
-def _section(both: Section, kept: Section | None, new: Section | None) -> Section:
-    if kept is None or new is None:
-        return kept or new
-    of_kept, of_new = ({(line.row, line.at): line for line in s.lines} for s in (kept, new))
-    lines = []
-    for line in both.lines:
-        place = (line.row, line.at)
-        lines.append(_line(of_kept.get(place), of_new.get(place)) or line)
-    baseline = _line(kept.baseline, new.baseline)
-    ranks = {
-        among: _rank(found, kept.ranks.get(among), new.ranks.get(among))
-        for among, found in both.ranks.items()
-    }
-    return replace(both, lines=tuple(lines), baseline=baseline, ranks=ranks)
+def _section(both: Section, kept: Section, new: Section | None) -> Section:
+    if new is None:
+        return kept
+    of_new = {line.row: line for line in new.lines}
+    lines = tuple(_line(line, of_new.get(line.row)) for line in kept.lines)
+    ranks = kept.ranks
+    if lines != kept.lines:
+        ranks = {among: _rank(found, among, kept, new) for among, found in both.ranks.items()}
+    return replace(kept, lines=lines, baseline=_line(kept.baseline, new.baseline), ranks=ranks)
 
 
 def _line(kept: Line | None, new: Line | None) -> Line | None:
     if kept is None or new is None or kept.ours is None or new.ours is None:
-        return next((line for line in (kept, new) if line and line.ours), kept or new)
+        return next((line for line in (kept, new) if line and line.ours), new or kept)
     return replace(kept, ours=_measured(kept.ours, new.ours, kept.row))
 
 
@@ -58,7 +110,7 @@ def _measured(kept: Measured, new: Measured, row: str) -> Measured:
     interval, over = over_seeds(by_seed), "seeds"
     if interval is None:
         apart = [one.interval for one in parts]
-        interval, over = None if None in apart else fmean(apart), "test set, apart"
+        interval, over = (None, "test set") if None in apart else (fmean(apart), "test set, apart")
     return replace(
         kept,
         value=fmean(by_seed),
@@ -66,38 +118,44 @@ def _measured(kept: Measured, new: Measured, row: str) -> Measured:
         interval=interval,
         over=over,
         seeds=seeds,
-        signature=_told("; ", *(one.signature for one in parts)),
+        signature=_told(one.signature for one in parts),
         p_values=tuple(p_values.get(seed) for seed in seeds) if p_values else (),
-        stale=_told("; ", *(one.stale for one in parts)),
-        updates=_weighted(parts, lambda one: one.updates, lambda one: len(one.seeds)),
-        accepted=_told("; ", *(one.accepted for one in parts)),
+        stale=_told(one.stale for one in parts),
+        updates=_mean(parts, lambda one: one.updates, lambda one: len(one.seeds)),
+        accepted=_told(one.accepted for one in parts),
     )
 
 
-def _rank(both: RankAgreement, *parts: RankAgreement | None) -> RankAgreement:
-    return replace(both, apart=tuple(one for part in parts if part for one in part.apart or [part]))
+def _rank(both: RankAgreement, among: str, *parts: Section) -> RankAgreement:
+    apart = {}
+    for section in parts:
+        if found := section.ranks.get(among):
+            seeds = sorted({seed for line in section.measured for seed in line.ours.seeds})
+            apart |= found.apart or {" ".join(map(str, seeds)): found}
+    return replace(both, apart=apart)
 
 
-def _verdict(kept: Verdict, new: Verdict) -> Verdict:
-    lacking = {*kept.lacking, *new.lacking} - {int(seed) for seed in kept.by_seed | new.by_seed}
+def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
+    by_seed = kept.by_seed | new.by_seed
+    lacking = {*kept.lacking, *new.lacking} - set(map(int, by_seed))
+    if kept.ours is None and new.ours is None:
+        return both
     if kept.ours is None or new.ours is None:
         return replace(kept if kept.ours else new, lacking=tuple(sorted(lacking)))
-    if known := _one_has_all(kept, new, set(kept.by_seed), set(new.by_seed), kept.claim):
-        return replace(known, lacking=tuple(sorted(lacking)))
     parts = (kept, new)
-
-    def mean(field: str) -> float:
-        return _weighted(parts, lambda one: getattr(one.ours, field), lambda one: len(one.by_seed))
-
-    by_seed = kept.by_seed | new.by_seed
-    judged = replace(
-        kept,
-        ours=Combined(*map(mean, ("value", "low", "high"))),
-        by_seed={seed: by_seed[seed] for seed in sorted(by_seed, key=int)},
-        lacking=tuple(sorted(lacking)),
-        stale=kept.stale or new.stale,
-    )
-    return replace(judged, verdict=decided(judged))
+    found = _one_has_all(kept, new, set(kept.by_seed), set(new.by_seed), kept.claim)
+    if found is None:
+        ends = {
+            end: _mean(
+                parts, lambda one, end=end: getattr(one.ours, end), lambda one: len(one.by_seed)
+            )
+            for end in ("value", "low", "high")
+        }
+        by_seed = {seed: by_seed[seed] for seed in sorted(by_seed, key=int)}
+        stale = kept.stale or new.stale
+        found = replace(kept, ours=Combined(**ends), by_seed=by_seed, stale=stale)
+    found = replace(found, lacking=tuple(sorted(lacking)))
+    return replace(found, verdict=decided(found))
 
 
 def _one_has_all(kept, new, kept_seeds: set, new_seeds: set, what: str):
@@ -111,10 +169,9 @@ def _one_has_all(kept, new, kept_seeds: set, new_seeds: set, what: str):
     return None
 
 
-def _weighted(parts, value, count) -> float:
+def _mean(parts: Sequence, value: Callable[..., float], count: Callable[..., int]) -> float:
     return sum(value(one) * count(one) for one in parts) / sum(map(count, parts))
 
 
-def _told(between: str, *texts: str) -> str:
-    """Different texts, each once; those of earlier tables may be several already."""
-    return between.join(dict.fromkeys(filter(None, between.join(texts).split(between))))
+def _told(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, texts)))

@@ -30,10 +30,10 @@ OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
 
 HOW_JUDGED = (
     "Differences of BLEU with 95 % intervals: over sentences, by resampling the test set "
-    f"{SAMPLES:,} times (bootstrap, the same sentences for all systems), or the mean of such "
-    "intervals of seeds that were published apart; over seeds, by Student's t, where there are "
-    "three or more. Held: every interval is above zero, and so is every seed. "
-    "Did not hold: all are below zero. No interval covers that many claims are tested."
+    f"{SAMPLES:,} times (bootstrap, the same sentences for all systems); over seeds, by Student's "
+    "t, where there are three or more. For seeds that were published apart, the first is the mean "
+    "of their intervals. Held: every interval is above zero, and so is every seed. Did not hold: "
+    "all are below zero. No interval covers that many claims are tested."
 )
 
 

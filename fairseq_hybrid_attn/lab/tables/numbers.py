@@ -79,8 +79,8 @@ class RankAgreement:
     low: float | None  #: the ends of its 95 % interval, by resampling the test set
     high: float | None
     rows: int  #: how many are ranked: those with both numbers
-    #: Those of seeds that were published apart, which have an interval each.
-    apart: tuple[RankAgreement, ...] = ()
+    #: By seeds that were published apart, each with its own interval.
+    apart: dict[str, RankAgreement] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

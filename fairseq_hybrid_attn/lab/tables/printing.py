@@ -16,8 +16,8 @@ INTERVALS = {
     "seeds": "over seeds (Student's t)",
     "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it does not "
     "cover how much other trainings would differ",
-    "test set, apart": "the mean of the seeds' own by resampling the test set (bootstrap), for two "
-    "seeds that were published apart; it does not cover how much other trainings would differ",
+    "test set, apart": "the mean of the two seeds' intervals, each by resampling the test set, for "
+    "seeds that were published apart",
 }
 
 
@@ -161,7 +161,8 @@ def _rank(section: Section, among: str) -> str:
         f"and ours is {_interval(rank)}; {rank.rows} rows."
     )
     if rank.apart:
-        told += f" Seeds that were published apart: {'; '.join(map(_interval, rank.apart))}."
+        apart = (f"seed {n}: {_interval(r)}, {r.rows} rows" for n, r in rank.apart.items())
+        told += f" {'; '.join(apart)}."
     return told
 
 

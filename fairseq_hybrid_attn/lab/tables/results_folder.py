@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..arguments.outputs import make_folder
@@ -25,12 +26,20 @@ from ..planning.status import State, Status, status
 from ..runs.fairseq_commands import USER_DIR, RunFolder
 from ..runs.results import read_result
 from ..runs.workspace import OwnText, Run, Workspace
-from .adding import with_more_seeds
+from .adding import (
+    check_can_be_added,
+    check_is_the_same,
+    with_more_seeds,
+    with_more_seeds_asked,
+)
 from .drawing import draw, is_drawable
 from .kept_runs import checkout, keep, kept_content, result_name, result_path, without_folders
 from .measuring import measure
 from .numbers import TableNumbers, rebuilt
 from .run_results import RunResults, check_score
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -62,11 +71,34 @@ class KeptTable:
     table: Table | None = None  #: its configuration; None for an earlier version's file
 
 
-def publish(plan: Plan, folder: Path, add: bool = False) -> None:
-    """Write a table, its figure and its runs' results.
+@dataclass(frozen=True)
+class _Made:
+    """What publishing a table writes."""
+
+    path: Path
+    content: dict
+    runs: list[tuple[Run, dict]]  #: with what is kept of the result
+    figure: Figure | None
+
+    def write(self, folder: Path) -> None:
+        for run, result in self.runs:
+            keep(run, result, folder)
+        make_folder("--results", self.path.parent)
+        if self.figure:
+            style.save(self.figure, self.path.with_suffix(".png"))
+        write_json(self.path, self.content)
+
+
+def publish(plans: list[Plan], folder: Path, add: bool = False) -> None:
+    """Write tables, their figures and their runs' results.
 
     ``add``: beside the seeds that were published before, whose runs need not be here.
     """
+    for one in [_make(plan, folder, add) for plan in plans]:  # all, before the first is written
+        one.write(folder)
+
+
+def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     done = None
     while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
         done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
@@ -74,33 +106,35 @@ def publish(plan: Plan, folder: Path, add: bool = False) -> None:
     states = {run.name: status(run) for run in plan.runs if run not in done}
     begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}
     asked, path, configs = _asked(plan), table_path(folder, plan), plan.workspace.configs
-    kept = _read_table(path, folder, configs) if add else None
-    if kept:
-        earlier = read_json(path)
-        asked, begun = _both(earlier["asked"], asked, plan.table), earlier["begun"] | begun
-        # A run that was done again, such as a baseline's, has the scores that it had.
-        again = {name: read_json(result_path(folder, name)) for name in new}
+    results, kept = new, None
+    if add:
+        kept, earlier = _read_table(path, folder, configs), read_json(path)
+        asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
+        begun = earlier["begun"] | begun
+        # A run that was done again, such as a baseline's, stays as it was published.
+        again = {name: read_result(result_path(folder, name)) for name in new}
+        check_is_the_same(kept.results, new, again)
         new |= {name: result for name, result in again.items() if result}
-    for run in done:
-        keep(run, new[result_name(run)], folder)
-    results = kept.results | new if kept else new
+        results = kept.results | new
     known = measure(KeptResults(_plan(asked, folder, configs), results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
-    make_folder("--results", path.parent)
-    figure = None
-    if is_drawable(plan) and numbers.is_measured:
-        figure = f"{_stem(plan)}.png"
-        style.save(draw(plan, numbers.sections), folder / "tables" / figure)
-    of_runs = _by_name(asdict(known), plan.table)
+    drawn = is_drawable(plan) and numbers.is_measured
     content = {
         "asked": asked,
         "runs": list(results),
         "begun": begun,
-        "figure": figure,
-        "numbers": _beyond(_by_name(asdict(numbers), plan.table), of_runs),
+        "figure": path.with_suffix(".png").name if drawn else None,
+        "numbers": _beyond(
+            _by_name(asdict(numbers), plan.table), _by_name(asdict(known), plan.table)
+        ),
     }
-    write_json(path, without_folders(content, plan.workspace))
+    return _Made(
+        path,
+        without_folders(content, plan.workspace),
+        [(run, new[result_name(run)]) for run in done],
+        draw(plan, numbers.sections) if drawn else None,
+    )
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
@@ -177,16 +211,6 @@ def _asked(plan: Plan) -> dict:
     }
 
 
-def _both(kept: dict, new: dict, table: Table) -> dict:
-    """What two sets of numbers of a table were asked for; rows and columns in its order."""
-    names = {"rows": table.rows, "columns": table.columns}
-    named = {
-        what: [one.name for one in all_of if one.name in {*kept[what], *new[what]}]
-        for what, all_of in names.items()
-    }
-    return {**kept, **new, **named, "seeds": sorted({*kept["seeds"], *new["seeds"]})}
-
-
 def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
     """The inverse of :func:`_asked`; the text and a folder of code need not be here."""
     profile = Profile(asked["profile"], "", asked.get("settings", {}))
@@ -216,8 +240,7 @@ def _by_name(numbers: dict, table: Table) -> dict:
             section["baseline"] = own[0]
         else:
             places["baseline"] = section["baseline"]
-        if section["ranks"]:
-            places["ranks"] = section["ranks"]
+        places["ranks"] = section["ranks"]
         sections[section["name"]] = places
     formulas = [claim.above_zero for claim in table.claims]
     return {
@@ -241,7 +264,7 @@ def _beyond(whole: dict, part: dict) -> dict:
 def _put(beyond: dict, part: dict) -> None:
     """The inverse of :func:`_beyond`; it changes the part."""
     for key, value in beyond.items():
-        if isinstance(value, dict) and isinstance(part[key], dict):
+        if isinstance(value, dict) and isinstance(part.get(key), dict):
             _put(value, part[key])
         else:
             part[key] = value
@@ -259,8 +282,8 @@ def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -
             raise UserError(plan.faults[0])
         if not add:
             _check_nothing_is_lost(plan, folder)
-        elif not table_path(folder, plan).exists():
-            raise UserError(f"{plan.table.name} is not in {folder}; publish it without --add")
+        else:
+            check_can_be_added(plan, table_path(folder, plan))
         for run in plan.runs:
             for score, found in (read_result(run.folder.result) or {"scores": {}})[
                 "scores"
@@ -270,9 +293,7 @@ def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -
     changed = set()
     for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
         before, now = read_json(result_path(folder, name)), kept_content(run)
-        if add and before and now and before["scores"] != now["scores"]:
-            raise UserError(f"{name} was published with other scores; publish all of its tables")
-        if not add and before not in (None, now):
+        if before not in (None, now) and not add:
             changed.add(name)
     for path in sorted((folder / "tables").glob("*.json")):
         older = sorted(changed.intersection(runs_kept(path)))
@@ -290,7 +311,7 @@ def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
         seed = name.rpartition("/seed")[2]
         if not RunFolder(root / "runs" / name).result.exists():
             lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
-            lost += "are in (--output), `restore` them, add other seeds (--add)"
+            lost += "are in (--output), `restore` them, add other seeds to the table (--add)"
         elif seed not in map(str, plan.seeds):
             lost = f"also has seed {seed}; name it (--seeds)"
         elif name not in asked:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+from pathlib import Path
 from statistics import fmean
 
 import pytest
@@ -11,7 +12,7 @@ from made_runs import REFERENCES, worse
 from refusals import check_refusals, files
 from workspaces import write_yaml
 
-from fairseq_hybrid_attn.lab.tables.adding import with_more_seeds
+from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
@@ -56,7 +57,7 @@ def test_two_seeds_published_apart_are_as_if_together_but_for_intervals(ranked):
     assert published(ranked, "--seeds", "1,").numbers == one
     forget(ranked, 1)
     kept = published(ranked, "--seeds", "2,", "--add")
-    assert len(kept.results) == 10 and kept.command[-2:] != ["--seeds", "2,"]
+    assert len(kept.results) == 10 and kept.command[2:4] == ["--seeds", "2"]
     compared = 0
     for line, *parts, whole in zip(*map(lines, (kept.numbers, one, two, together)), strict=True):
         if whole.ours is None:
@@ -81,57 +82,80 @@ def test_two_seeds_published_apart_are_as_if_together_but_for_intervals(ranked):
         assert found.verdict == whole.verdict
     ranks = [numbers.sections[0].ranks["all"] for numbers in (kept.numbers, one, two, together)]
     assert ranks[0].value == ranks[3].value and ranks[0].low is None
-    assert ranks[0].apart == tuple(ranks[1:3])
+    assert ranks[0].apart == {"1": ranks[1], "2": ranks[2]}
     document = (ranked.folder / "RESULTS.md").read_text()
-    assert "the mean of the seeds' own" in document
-    assert f"Seeds that were published apart: {ranks[1].value:.2f}, 95 % interval" in document
+    assert "the mean of the two seeds' intervals" in document
+    assert f" seed 1: {ranks[1].value:.2f}, 95 % interval" in document
+    with pytest.raises(UserError, match="nothing to add"):
+        published(ranked, "--seeds", "2,", "--add")
 
 
 def test_a_third_seed_gives_intervals_over_seeds(made):
-    published(made, "--seeds", "2")
+    two = published(made, "--seeds", "2").numbers.verdicts
     for name, share in SHARES.items():
         made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, share, f"{name}3"))
-    together = measured(made, 1, 2, 3)
+    together, three = measured(made, 1, 2, 3), measured(made, 3).verdicts
     forget(made, 1)
     forget(made, 2)
     kept = published(made, "--seeds", "3,", "--add")
     assert [line.ours for line in lines(kept.numbers)] == [one.ours for one in lines(together)]
     spans = [verdict.over_seeds for verdict in kept.numbers.verdicts]
     assert spans == [pytest.approx(verdict.over_seeds) for verdict in together.verdicts]
-    two = json.loads(made.run("plain", "bleu", 3).folder.result.read_text())["scores"]["bleu"]
-    assert kept.numbers.sections[0].lines[0].ours.by_seed[2] == two["value"]
+    for verdict, *parts in zip(kept.numbers.verdicts, two, three, strict=True):
+        assert verdict.ours.high == pytest.approx((2 * parts[0].ours.high + parts[1].ours.high) / 3)
 
 
 def test_rows_are_added_beside_a_baseline_that_was_done_again(made):
     """Its result stays as it was published, since its scores are the same."""
-    published(made, "plain", "--columns", "bleu", "--seeds", "2")
-    path = made.folder / "results/runs/full@text/toy/table1/plain/bleu/seed2.json"
-    before = path.read_text()
-    result = made.run("plain", "bleu", 2).folder.result
+    published(made, "--seeds", "1,")
+    made.hybrid("publish", "toy/other", "--seeds", "2")  # it has ours, of both seeds
+    kept = made.folder / f"results/runs/full@text/{made.run('ours', seed=2).name}.json"
+    before = kept.read_text()
+    result = made.run("ours", seed=2).folder.result
     result.write_text(json.dumps(json.loads(result.read_text()) | {"finished": "later"}))
     forget(made, 1)
-    kept = published(made, "--columns", "bleu", "--seeds", "2,", "--add")
-    assert path.read_text() == before
-    plain, ours = (line.ours for line in kept.numbers.sections[0].lines)
-    assert plain.seeds == (1, 2) and ours.seeds == (2,)
-    assert ours.p_values == lines(measured(made, 2))[1].ours.p_values
-    assert "Seeds: 1 2 (plain); 2 (ours)." in (made.folder / "RESULTS.md").read_text()
+    words = ("--columns", "bleu", "--seeds", "2,", "--add")
+    made.hybrid("publish", NAME, *words)
+    assert kept.read_text() == before
+    table, _ = read_tables(made.folder / "results", made.configs)
+    seeds = [line.ours.seeds for line in lines(table.numbers)]
+    assert seeds == [(1, 2), (1, 2), (1,), (1,)]
 
 
-def test_what_would_mix_up_results_is_refused(made):
-    made.hybrid("publish", NAME, "--seeds", "1,")
-    made.finish(made.run("ours"), worse(REFERENCES, 0.3, "other"))
-    before = files(made.folder)
+def test_what_would_mix_up_results_is_refused_before_anything_is_written(made):
+    made.hybrid("publish", NAME, "toy/other", "--columns", "bleu", "--seeds", "1,")
+    one, two = (made.run("ours", seed=seed) for seed in (1, 2))
+    forms = Path(__file__).parent / "published_earlier.json"
+    shutil.copy(forms, made.folder / "results/tables/toy.gates.full@text.json")
     cases = {
-        f"{NAME} --seeds 2": "ours/bleu/seed1 was published with other scores",
-        "toy/curves --seeds 2,": "toy/curves is not in results; publish it without --add",
+        f"{NAME} --columns bleu --seeds 4,": "nothing to add",
+        f"{NAME} ours --columns bleu --seeds 2,": "also name the row plain",
+        f"{NAME} --seeds 2,": "has other columns; name only some of bleu",
+        f"{NAME} --columns bleu --seeds 2, --source-lang en --target-lang de": "another .* text",
+        f"{NAME} toy/gates --columns bleu --seeds 2,": "toy.gates.* is of an earlier version",
+        "toy/lengths --seeds 2,": "toy/lengths is not published in .*; publish it without --add",
     }
-    check_refusals(cases.items(), lambda words: made.hybrid("publish", *words.split(), "--add"))
-    assert files(made.folder) == before
-    one, two = measured(made, 1, 2), measured(made, 1)
-    both = dataclasses.replace(two.sections[0].lines[0].ours, seeds=(2, 3), by_seed=(1.0, 2.0))
-    line = dataclasses.replace(two.sections[0].lines[0], ours=both)
-    section = dataclasses.replace(two.sections[0], lines=(line,), baseline=None)
-    other = dataclasses.replace(two, sections=(section,))
-    with pytest.raises(ValueError, match="plain: seed 2 was published; add others"):
-        with_more_seeds(one, one, other)
+
+    def add(words):
+        before = files(made.folder / "results")
+        try:
+            made.hybrid("publish", *words.split(), "--add")
+        finally:
+            assert files(made.folder / "results") == before
+
+    check_refusals(cases.items(), add)
+    (made.folder / "results/tables/toy.gates.full@text.json").unlink()
+    words = f"{NAME} --columns bleu --seeds 2,"
+    result = json.loads(two.folder.result.read_text())
+    result["identity"]["recipe"] = "another"
+    two.folder.result.write_text(json.dumps(result))
+    check_refusals([(words, "configuration or data are not those of published seeds")], add)
+    made.finish(two, worse(REFERENCES, 0.13, "ours/bleu2"))
+    made.finish(one, worse(REFERENCES, 0.3, "other"))
+    problem = "ours/bleu/seed1 was published with bleu .*; delete the run here, and `restore` it"
+    check_refusals([(words.replace("2,", "2"), problem)], add)
+    forget(made, 1)
+    made.hybrid("publish", *words.split(), "--add")
+    for name, share in SHARES.items():
+        made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, share, f"{name}3"))
+    check_refusals([(words.replace("2,", "2,3"), "plain: seed 2 was published")], add)

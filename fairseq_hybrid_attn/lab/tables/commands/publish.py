@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> None:
     check_can_be_published(chosen, args.results, args.add)  # before the first is written
     for run in (run for plan in chosen for run in plan.runs if run.folder.result.exists()):
         check_facts(read_result(run.folder.result), str(run.folder.result))
+    publish(chosen, args.results, args.add)
     for plan in chosen:
-        publish(plan, args.results, args.add)
         print(f"{plan.table.name} is in {args.results}")
     headline.save(read_tables(args.results, args.configs), args.results)
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()

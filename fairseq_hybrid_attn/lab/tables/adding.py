@@ -31,7 +31,7 @@ def check_can_be_added(plan: Plan, path: Path) -> None:
     if "asked" not in content:
         raise UserError(f"{path} is of an earlier version; nothing can be added to it")
     if is_drawable(plan):
-        raise UserError(f"{plan.table.name} has a figure, which needs all of its runs")
+        raise UserError(f"{plan.table.name} can be drawn, which needs all of its runs")
 
 
 def with_more_seeds_asked(kept: dict, new: dict, table: Table, path: Path) -> dict:
@@ -53,7 +53,7 @@ def check_is_the_same(
 ) -> None:
     """Check that new results are of the runs that were published, but for their seeds.
 
-    ``again`` has what was published under the names of the new ones.
+    ``again``: what was published under the names of the new ones.
     """
     if not new.keys() - kept.keys():
         raise UserError("nothing to add: no run of these seeds is finished and not yet published")
@@ -85,8 +85,8 @@ def with_more_seeds(both: TableNumbers, kept: TableNumbers, new: TableNumbers) -
 def _section(both: Section, kept: Section, new: Section | None) -> Section:
     if new is None:
         return kept
-    of_new = {line.row: line for line in new.lines}
-    lines = tuple(_line(line, of_new.get(line.row)) for line in kept.lines)
+    of_new = {(line.row, line.at): line for line in new.lines}
+    lines = tuple(_line(line, of_new.get((line.row, line.at))) for line in kept.lines)
     ranks = kept.ranks
     if lines != kept.lines:
         ranks = {among: _rank(found, among, kept, new) for among, found in both.ranks.items()}
@@ -110,7 +110,7 @@ def _measured(kept: Measured, new: Measured, row: str) -> Measured:
     interval, over = over_seeds(by_seed), "seeds"
     if interval is None:
         apart = [one.interval for one in parts]
-        interval, over = (None, "test set") if None in apart else (fmean(apart), "test set, apart")
+        interval, over = (None, kept.over) if None in apart else (fmean(apart), "test set, apart")
     return replace(
         kept,
         value=fmean(by_seed),
@@ -174,4 +174,8 @@ def _mean(parts: Sequence, value: Callable[..., float], count: Callable[..., int
 
 
 def _told(texts: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(filter(None, texts)))
+    told = ""
+    for text in texts:
+        if text not in told:
+            told += f"; {text}" if told else text
+    return told

@@ -11,13 +11,15 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+from ...errors import UserError
 from ..arguments.outputs import make_folder
-from ..files.json_files import write_json
+from ..engine.lock import locked
+from ..files.json_files import read_json, write_json
 from ..files.text import lines
 from ..files.writing import atomic_write
 from ..planning.status import State, status
 from ..runs.fairseq_commands import USER_DIR
-from ..runs.results import read_result
+from ..runs.results import products, read_result
 from ..runs.workspace import Run, Workspace
 
 
@@ -43,33 +45,45 @@ def kept_content(run: Run) -> dict | None:
 def keep(run: Run, result: dict, folder: Path) -> None:
     """Write a run's result and translations; the scores of the result are those of the run."""
     name = result_name(run)
-    make_folder("--results", result_path(folder, name).parent)
-    write_json(result_path(folder, name), result)
-    path = translations_path(folder, name)
+    path, text = result_path(folder, name), translations_path(folder, name)
+    make_folder("--results", path.parent)
     if run.folder.hypotheses.exists():
-        # Without the time and the name, a file of the same translations is the same.
-        with atomic_write(path) as file:
-            file.write(gzip.compress(run.folder.hypotheses.read_bytes(), mtime=0))
-    else:
-        path.unlink(missing_ok=True)
+        translations = run.folder.hypotheses.read_bytes()
+        if not text.exists() or b"".join(_bytes(text)) != translations:
+            with atomic_write(text) as file:
+                file.write(gzip.compress(translations, mtime=0))
+    elif read_json(path) != result:
+        text.unlink(missing_ok=True)  # they are of an older result
+    write_json(path, result)
 
 
 def restore(run: Run, folder: Path) -> str:
     """Make a kept run one of this workspace, without its model; return what was done."""
-    name = result_name(run)
-    result = read_result(result_path(folder, name))
+    result = read_result(result_path(folder, result_name(run)))
     if result is None:
         return "not published"
-    if status(run).state is not State.NOT_BEGUN:
-        return "is here already"
     make_folder("--output", run.folder.path)
-    kept = translations_path(folder, name)
-    if kept.exists():
-        text = "".join(f"{line}\n" for line in lines(kept))
-        with atomic_write(run.folder.hypotheses) as file:
-            file.write(text.encode())
-    write_json(run.folder.result, result)  # at last, since it makes the run a finished one
-    return "restored" if kept.exists() else "restored without translations"
+    with locked(run.folder.lock, lambda _: None, lambda: _refuse(run)):
+        if set(products(run.folder)) - {run.folder.hypotheses}:
+            return "already here"
+        text = translations_path(folder, result_name(run))
+        begun = {"identity": result["identity"], "workspace": run.workspace.as_record()}
+        write_json(run.folder.begun, begun)
+        if text.exists():
+            with atomic_write(run.folder.hypotheses) as file:
+                file.writelines(_bytes(text))
+        write_json(run.folder.result, result)  # at last, since it makes the run a finished one
+    found = status(run)
+    state = "" if found.state is State.DONE else f", but {found}"
+    return f"restored{'' if text.exists() else ' without translations'}{state}"
+
+
+def _bytes(text: Path) -> list[bytes]:
+    return [f"{line}\n".encode() for line in lines(text)]
+
+
+def _refuse(run: Run) -> None:
+    raise UserError(f"{run.name}: another process is working on it")
 
 
 def checkout(user_dir: Path) -> Path:
@@ -84,7 +98,8 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
     # The plugin may have been taken from another clone.
     plugins = {str(USER_DIR)}
     for command in content.get("commands", {}).values():
-        plugins |= {folder for flag, folder in pairwise(command) if flag == "--user-dir"}
+        folders = {folder for flag, folder in pairwise(command) if flag == "--user-dir"}
+        plugins |= {folder for folder in folders if Path(folder).is_absolute()}
     names = {
         str(workspace.root): "reproduction",
         **{str(checkout(Path(plugin))): "." for plugin in plugins},

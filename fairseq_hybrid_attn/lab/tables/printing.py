@@ -161,8 +161,7 @@ def _rank(section: Section, among: str) -> str:
         f"and ours is {_interval(rank)}; {rank.rows} rows."
     )
     if rank.apart:
-        apart = (f"seed {n}: {_interval(r)}, {r.rows} rows" for n, r in rank.apart.items())
-        told += f" {'; '.join(apart)}."
+        told += f" {'; '.join(f'Seed {n}: {_interval(r)}' for n, r in rank.apart.items())}."
     return told
 
 

@@ -110,15 +110,20 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     if add:
         kept, earlier = _read_table(path, folder, configs), read_json(path)
         asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
-        begun = earlier["begun"] | begun
+        begun = earlier.get("begun", {}) | begun
         # A run that was done again, such as a baseline's, stays as it was published.
         again = {name: read_result(result_path(folder, name)) for name in new}
         check_is_the_same(kept.results, new, again)
+        for run in done:
+            if result_name(run) in kept.results and not run.folder.hypotheses.exists():
+                raise UserError(f"{run.name} is without its translations; name new seeds only")
         new |= {name: result for name, result in again.items() if result}
         results = kept.results | new
     known = measure(KeptResults(_plan(asked, folder, configs), results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
+    else:
+        _check_no_interval_is_lost(numbers, path, folder, configs)
     drawn = is_drawable(plan) and numbers.is_measured
     content = {
         "asked": asked,
@@ -135,6 +140,25 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
         [(run, new[result_name(run)]) for run in done],
         draw(plan, numbers.sections) if drawn else None,
     )
+
+
+def _check_no_interval_is_lost(now: TableNumbers, path: Path, folder: Path, configs: Path) -> None:
+    """Check what needs translations and test text, which restored runs may not have."""
+    try:
+        before = _read_table(path, folder, configs).numbers if path.exists() else now
+    except UserError:  # it is replaced
+        return
+    lines = {(s.name, line.row, line.at): line.ours for s in now.sections for line in s.lines}
+    for section in before.sections:
+        for line in section.measured:
+            ours = lines.get((section.name, line.row, line.at))
+            if ours is None or (line.ours.interval is not None and ours.interval is None):
+                raise UserError(
+                    f"{path}: {line.row} ({section.title}) would lose its "
+                    f"{'number' if ours is None else 'interval'}: translations or test text are "
+                    "not here. Prepare the corpus; to translations that were not published, new "
+                    "seeds can be added (--add)"
+                )
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:

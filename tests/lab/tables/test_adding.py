@@ -85,9 +85,23 @@ def test_two_seeds_published_apart_are_as_if_together_but_for_intervals(ranked):
     assert ranks[0].apart == {"1": ranks[1], "2": ranks[2]}
     document = (ranked.folder / "RESULTS.md").read_text()
     assert "the mean of the two seeds' intervals" in document
-    assert f" seed 1: {ranks[1].value:.2f}, 95 % interval" in document
+    assert f" Seed 1: {ranks[1].value:.2f}, 95 % interval" in document
     with pytest.raises(UserError, match="nothing to add"):
         published(ranked, "--seeds", "2,", "--add")
+
+
+def test_points_of_curves_are_joined_at_the_same_update(made):
+    def curve(plan_seeds):
+        found = measure(RunResults(made.plan("toy/curves", plan_seeds)), significance=False)
+        return {(line.row, line.at): line.ours for line in found.sections[1].lines}
+
+    together = curve((1, 2))
+    made.hybrid("publish", "toy/curves", "--seeds", "1,")
+    forget(made, 1)
+    made.hybrid("publish", "toy/curves", "--seeds", "2,", "--add")
+    (kept,) = read_tables(made.folder / "results", made.configs)
+    points = {(line.row, line.at): line.ours for line in kept.numbers.sections[1].lines}
+    assert points == together and points["plain", 60].by_seed == (61.0, 62.0)
 
 
 def test_a_third_seed_gives_intervals_over_seeds(made):

@@ -1,9 +1,10 @@
 """Put published runs back where `reproduce` keeps runs: their results and translations.
 
-Tables can then be printed, compared and published with more seeds or rows, without a training.
-Only what `publish` keeps comes back: no models, no logs.  Prepare the corpus first to have the test
-text, or intervals and p-values cannot be computed.
+Tables can then be printed, and published with more seeds or rows, without training again.  Only
+what `publish` keeps comes back: no models, no logs, no alignments.  Intervals and p-values also
+need the test text: prepare the corpus.
 
+  fairseq-hybrid prepare multi30k.de-en --output reproduction/corpora/multi30k.de-en
   fairseq-hybrid restore evidence/mma --seeds 2
 """
 
@@ -34,7 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if not args.results.is_dir():
         raise UserError(f"--results {args.results} is not a folder; `publish` makes one")
-    runs = {run.name: run for plan in plans(args) for run in plan.runs}
+    chosen = plans(args)
+    for plan in chosen:
+        if plan.faults:
+            raise UserError(plan.faults[0])
+    runs = {run.name: run for plan in chosen for run in plan.runs}
     done = Counter(restore(run, args.results) for run in runs.values())
     for what, count in done.items():
         print(f"{count} run{'s' * (count > 1)}: {what}")

@@ -16,8 +16,8 @@ INTERVALS = {
     "seeds": "over seeds (Student's t)",
     "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it does not "
     "cover how much other trainings would differ",
-    "test set, apart": "the mean of the two seeds' intervals, each by resampling the test set, for "
-    "seeds that were published apart",
+    "test set, apart": "for two seeds that were published apart, the mean of their intervals, each "
+    "by resampling the test set; it does not cover how much other trainings would differ",
 }
 
 

@@ -84,7 +84,7 @@ def test_two_seeds_published_apart_are_as_if_together_but_for_intervals(ranked):
     assert ranks[0].value == ranks[3].value and ranks[0].low is None
     assert ranks[0].apart == {"1": ranks[1], "2": ranks[2]}
     document = (ranked.folder / "RESULTS.md").read_text()
-    assert "the mean of the two seeds' intervals" in document
+    assert "the mean of their intervals, each" in document
     assert f" Seed 1: {ranks[1].value:.2f}, 95 % interval" in document
     with pytest.raises(UserError, match="nothing to add"):
         published(ranked, "--seeds", "2,", "--add")

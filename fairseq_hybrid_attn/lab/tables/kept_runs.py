@@ -14,6 +14,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..arguments.outputs import make_folder
 from ..engine.lock import locked
+from ..files.deleting import delete
 from ..files.json_files import read_json, write_json
 from ..files.text import lines
 from ..files.writing import atomic_write
@@ -53,7 +54,7 @@ def keep(run: Run, result: dict, folder: Path) -> None:
             with atomic_write(text) as file:
                 file.write(gzip.compress(translations, mtime=0))
     elif read_json(path) != result:
-        text.unlink(missing_ok=True)  # they are of an older result
+        delete(text, inside=folder)  # they are of an older result
     write_json(path, result)
 
 

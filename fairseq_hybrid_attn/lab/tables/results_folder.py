@@ -122,7 +122,7 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     known = measure(KeptResults(_plan(asked, folder, configs), results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
-    else:
+    elif all(read_json(result_path(folder, name)) == result for name, result in new.items()):
         _check_no_interval_is_lost(numbers, path, folder, configs)
     drawn = is_drawable(plan) and numbers.is_measured
     content = {
@@ -143,7 +143,10 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
 
 
 def _check_no_interval_is_lost(now: TableNumbers, path: Path, folder: Path, configs: Path) -> None:
-    """Check what needs translations and test text, which restored runs may not have."""
+    """Check what needs translations and test text, which restored runs may not have.
+
+    For a table of the results that were published; others may have other numbers.
+    """
     try:
         before = _read_table(path, folder, configs).numbers if path.exists() else now
     except UserError:  # it is replaced

@@ -2,8 +2,8 @@
 
 Means, and intervals over seeds, are those of all seeds.  An interval over sentences cannot be
 computed again without all translations: the mean of the earlier and the later one stands for it.
-The interval of the mean is seldom wider, since a standard deviation of a mean is at most the mean
-of the standard deviations.
+The interval of the mean is seldom wider than this, since a standard deviation of a mean is at most
+the mean of the standard deviations.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ what `publish` keeps comes back: no models, no logs, no alignments.  Intervals a
 need the test text: prepare the corpus.
 
   fairseq-hybrid prepare multi30k.de-en --output reproduction/corpora/multi30k.de-en
-  fairseq-hybrid restore evidence/mma --seeds 2
+  fairseq-hybrid restore evidence/mma --seeds 2,
 """
 
 from __future__ import annotations

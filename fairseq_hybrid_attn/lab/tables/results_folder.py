@@ -123,7 +123,7 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
     elif all(read_json(result_path(folder, name)) == result for name, result in new.items()):
-        _check_no_interval_is_lost(numbers, path, folder, configs)
+        _check_nothing_is_lost_by_text(numbers, path, folder, configs)
     drawn = is_drawable(plan) and numbers.is_measured
     content = {
         "asked": asked,
@@ -142,7 +142,9 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     )
 
 
-def _check_no_interval_is_lost(now: TableNumbers, path: Path, folder: Path, configs: Path) -> None:
+def _check_nothing_is_lost_by_text(
+    now: TableNumbers, path: Path, folder: Path, configs: Path
+) -> None:
     """Check what needs translations and test text, which restored runs may not have.
 
     For a table of the results that were published; others may have other numbers.
@@ -151,17 +153,28 @@ def _check_no_interval_is_lost(now: TableNumbers, path: Path, folder: Path, conf
         before = _read_table(path, folder, configs).numbers if path.exists() else now
     except UserError:  # it is replaced
         return
-    lines = {(s.name, line.row, line.at): line.ours for s in now.sections for line in s.lines}
-    for section in before.sections:
+    lost = _measured(before) - _measured(now)
+    if lost:
+        raise UserError(
+            f"{path} would lose its {min(lost)}: translations or test text are not here. Prepare "
+            "the corpus; to translations that were not published, new seeds can be added (--add)"
+        )
+
+
+def _measured(numbers: TableNumbers) -> set[str]:
+    """What there is of a table's numbers, in words."""
+    found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
+    for section in numbers.sections:
+        ranks = section.ranks.items()
+        found |= {f"rank correlation of {among}" for among, one in ranks if one.low is not None}
         for line in section.measured:
-            ours = lines.get((section.name, line.row, line.at))
-            if ours is None or (line.ours.interval is not None and ours.interval is None):
-                raise UserError(
-                    f"{path}: {line.row} ({section.title}) would lose its "
-                    f"{'number' if ours is None else 'interval'}: translations or test text are "
-                    "not here. Prepare the corpus; to translations that were not published, new "
-                    "seeds can be added (--add)"
-                )
+            ours = line.ours
+            where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"
+            found.add(f"number {where}")
+            found |= {f"interval {where}"} if ours.interval is not None else set()
+            p_values = zip(ours.seeds, ours.p_values, strict=False)  # () if there are none
+            found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}
+    return found
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:

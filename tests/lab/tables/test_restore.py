@@ -3,6 +3,7 @@
 import json
 import shutil
 
+from made_runs import REFERENCES, worse
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.lab.tables.measuring import measure
@@ -38,7 +39,7 @@ def test_restored_runs_give_all_numbers_again(made):
     # Where there is no test text, or a translation was deleted, nothing is lost.
     made.run("plain").folder.hypotheses.unlink()
     check_refusals(
-        [("toy/table1", r"plain \(bleu\) would lose its interval: translations")],
+        [("toy/table1", r"would lose its interval of plain \(bleu\): translations")],
         lambda name: made.hybrid("publish", name, "--seeds", "2"),
     )
     assert published(made) == kept
@@ -74,3 +75,17 @@ def test_a_folder_that_is_not_there_or_a_damaged_text_is_refused(made):
     }
     check_refusals(cases.items(), lambda words: made.hybrid("restore", *words.split()))
     assert not run.folder.result.exists() and not run.folder.hypotheses.exists()
+
+
+def test_verdicts_and_p_values_of_three_seeds_are_not_lost(made):
+    """Their intervals, over seeds, need no translations."""
+    for name in ("plain/bleu", "plain/nopos", "ours/bleu", "ours/nopos"):
+        made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, 0.2, f"{name}3"))
+    made.hybrid("publish", "toy/table1", "--seeds", "3")
+    kept = published(made)
+    made.run("ours", "bleu", 2).folder.hypotheses.unlink()
+    check_refusals(
+        [("toy/table1", r"would lose its p-value of ours \(bleu\), seed 2: transl")],
+        lambda name: made.hybrid("publish", name, "--seeds", "3"),
+    )
+    assert published(made) == kept

@@ -26,18 +26,12 @@ from ...runs.results import read_result
 from .. import headline
 from ..results_document import check_facts, write_up
 from ..results_folder import check_can_be_published, publish, read_tables
-from .table_arguments import add_cells, plans
+from .table_arguments import add_cells, add_results, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cells(parser)
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="folder to keep results in (default: results)",
-    )
+    add_results(parser)
     parser.add_argument(
         "--document",
         type=Path,

@@ -12,23 +12,16 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from pathlib import Path
 
 from ....errors import UserError
 from ...planning.commands.workspace_flags import add_workspace
 from ..kept_runs import restore
-from .table_arguments import add_cells, plans
+from .table_arguments import add_cells, add_results, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cells(parser)
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="folder of published results (default: results)",
-    )
+    add_results(parser)
     add_workspace(parser)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ....errors import UserError
 from ...configuration.paper_tables import Table, load_table
@@ -26,6 +27,16 @@ def add_cells(parser: argparse.ArgumentParser) -> None:
         help="columns (default: all columns)",
     )
     add_seeds(parser)
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="folder of published results (default: results)",
+    )
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:

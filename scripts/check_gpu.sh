@@ -14,8 +14,8 @@ scripts/check_gpu.sh: the first minutes on an NVIDIA GPU, in at most eight minut
 It compares the fused kernels, and the gradients of whole models, with the definition of attention;
 times training steps and translation against fairseq's stock transformer, and that against itself;
 and counts launches and how often the host waits. What the time does not suffice for is named.
-It writes gpu-check.md and gpu-check.json, which you can send in; an earlier check is replaced. The
-exit status is 1 if anything was off or failed.
+It writes gpu-check.md and gpu-check.json; an earlier check is replaced. The exit status is 1 if
+anything was off or failed.
 
 Options:
   --output DIR   an existing folder for the two files (the current one)

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import runpy
 import tomllib
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
 from pathlib import Path
 
 import torch
@@ -63,9 +63,7 @@ def test_the_picture_is_of_the_patterns():
 
 def test_a_custom_pattern_is_a_class_and_a_word(monkeypatch):
     monkeypatch.setattr(patterns, "_REGISTERED", {"encoder": {}, "decoder": {}})
-    scope = {"dataclass": dataclass, "Pattern": patterns.Pattern}
-    scope["register_pattern"] = patterns.register_pattern
-    exec(snippet("README.md", "@dataclass"), scope)
+    exec(snippet("README.md", "from dataclasses"), {})
     model = build("transformer_hysan", **{**TINY, "encoder_branches": "global,s2"})
     with record_attention(model) as records:
         model.encoder(torch.tensor([[5, 6, 7, 8, 9, 2]]))

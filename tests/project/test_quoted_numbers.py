@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tables import markdown
+from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.printing import as_csv
-from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
 
 ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\d)")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ..figures import style
 from .grids import name_of
+from .kept_tables import KeptTable
 from .numbers import Section, differences, over_seeds
-from .results_folder import KeptTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

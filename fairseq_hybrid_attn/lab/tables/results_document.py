@@ -14,9 +14,9 @@ from ..planning.status import State
 from .claims import HOW_JUDGED, terms_of
 from .grids import claims_grid
 from .headline import headline_table
+from .kept_tables import KeptTable, read_tables
 from .numbers import Verdict
 from .printing import as_markdown
-from .results_folder import KeptTable, read_tables
 
 HEAD = """\
 # Results

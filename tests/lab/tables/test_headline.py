@@ -11,8 +11,8 @@ from workspaces import write_yaml
 from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
 from fairseq_hybrid_attn.lab.scoring.significance import SEED
 from fairseq_hybrid_attn.lab.tables import headline, ranks
+from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
-from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 ROWS = {"plain": 30.0, "ours": 31.0, "third": 29.0, "fourth": 32.0}

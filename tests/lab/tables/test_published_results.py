@@ -10,8 +10,8 @@ import pytest
 from rows import EVERY_TABLE
 
 from fairseq_hybrid_attn.lab.lengths.measure import LENGTH_RATIO
+from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.results_document import write_up
-from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
 
 ROOT = Path(__file__).parents[3]
 RESULTS, CONFIGS = ROOT / "results", ROOT / "configs"

@@ -10,8 +10,8 @@ from made_runs import REFERENCES, worse
 from refusals import check_refusals, files
 
 from fairseq_hybrid_attn.lab.tables.kept_runs import result_name
+from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
-from fairseq_hybrid_attn.lab.tables.results_folder import read_tables
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 TABLES = ("toy/curves", "toy/gates", "toy/lengths", "toy/table1")

@@ -24,8 +24,9 @@ from ...files.writing import check_outputs
 from ...planning.commands.workspace_flags import add_workspace
 from ...runs.results import read_result
 from .. import headline
+from ..kept_tables import read_tables
+from ..publishing import check_can_be_published, publish
 from ..results_document import check_facts, write_up
-from ..results_folder import check_can_be_published, publish, read_tables
 from .table_arguments import add_cells, add_results, plans
 
 

@@ -6,40 +6,27 @@
   FOLDER/tables/PAPER.TABLE.LABEL.png    its figure, if it can be drawn
 
 A table is what its runs' results and the configurations give, with its own file on top: intervals
-and p-values, which need the references.
+and p-values, which need the references.  :mod:`.publishing` writes them.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ..arguments.outputs import make_folder
 from ..configuration.paper_tables import Column, Table, load_table
 from ..configuration.settings import Profile
-from ..figures import style
-from ..files.json_files import read_json, write_json
+from ..files.json_files import read_json
 from ..planning.plan import Plan, make_plan
-from ..planning.status import State, Status, status
-from ..runs.fairseq_commands import USER_DIR, RunFolder
+from ..planning.status import State, Status
+from ..runs.fairseq_commands import USER_DIR
 from ..runs.results import read_result
 from ..runs.workspace import OwnText, Run, Workspace
-from .adding import (
-    check_can_be_added,
-    check_is_the_same,
-    with_more_seeds,
-    with_more_seeds_asked,
-)
-from .drawing import draw, is_drawable
-from .kept_runs import checkout, keep, kept_content, result_name, result_path, without_folders
+from .kept_runs import checkout, result_name, result_path
 from .measuring import measure
 from .numbers import TableNumbers, rebuilt
-from .run_results import RunResults, check_score
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .run_results import RunResults
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,7 @@ class KeptResults(RunResults):
         return None
 
     def check_score(self, run: Run, score: str, stored: float) -> None:
-        """Nothing to compare with: :func:`check_can_be_published` did it before it was kept."""
+        """Nothing to compare with: publishing did it before they were kept."""
 
 
 @dataclass(frozen=True)
@@ -69,112 +56,6 @@ class KeptTable:
     unfinished: dict[str, str]  #: how far its other runs were, failures included
     figure: str | None  #: the name of its figure, beside it
     table: Table | None = None  #: its configuration; None for an earlier version's file
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What publishing a table writes."""
-
-    path: Path
-    content: dict
-    runs: list[tuple[Run, dict]]  #: with what is kept of the result
-    figure: Figure | None
-
-    def write(self, folder: Path) -> None:
-        for run, result in self.runs:
-            keep(run, result, folder)
-        make_folder("--results", self.path.parent)
-        if self.figure:
-            style.save(self.figure, self.path.with_suffix(".png"))
-        write_json(self.path, self.content)
-
-
-def publish(plans: list[Plan], folder: Path, add: bool = False) -> None:
-    """Write tables, their figures and their runs' results.
-
-    ``add``: beside the seeds that were published before, whose runs need not be here.
-    """
-    for one in [_make(plan, folder, add) for plan in plans]:  # all, before the first is written
-        one.write(folder)
-
-
-def _make(plan: Plan, folder: Path, add: bool) -> _Made:
-    done = None
-    while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
-        done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
-    new = {result_name(run): kept_content(run) for run in done}
-    states = {run.name: status(run) for run in plan.runs if run not in done}
-    begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}
-    asked, path, configs = _asked(plan), table_path(folder, plan), plan.workspace.configs
-    results, kept = new, None
-    if add:
-        kept, earlier = _read_table(path, folder, configs), read_json(path)
-        asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
-        begun = earlier.get("begun", {}) | begun
-        # A run that was done again, such as a baseline's, stays as it was published.
-        again = {name: read_result(result_path(folder, name)) for name in new}
-        check_is_the_same(kept.results, new, again)
-        for run in done:
-            if result_name(run) in kept.results and not run.folder.hypotheses.exists():
-                raise UserError(f"{run.name} is without its translations; name new seeds only")
-        new |= {name: result for name, result in again.items() if result}
-        results = kept.results | new
-    known = measure(KeptResults(_plan(asked, folder, configs), results))
-    if kept:
-        numbers = with_more_seeds(known, kept.numbers, numbers)
-    elif all(read_json(result_path(folder, name)) == result for name, result in new.items()):
-        _check_nothing_is_lost_by_text(numbers, path, folder, configs)
-    drawn = is_drawable(plan) and numbers.is_measured
-    content = {
-        "asked": asked,
-        "runs": list(results),
-        "begun": begun,
-        "figure": path.with_suffix(".png").name if drawn else None,
-        "numbers": _beyond(
-            _by_name(asdict(numbers), plan.table), _by_name(asdict(known), plan.table)
-        ),
-    }
-    return _Made(
-        path,
-        without_folders(content, plan.workspace),
-        [(run, new[result_name(run)]) for run in done],
-        draw(plan, numbers.sections) if drawn else None,
-    )
-
-
-def _check_nothing_is_lost_by_text(
-    now: TableNumbers, path: Path, folder: Path, configs: Path
-) -> None:
-    """Check what needs translations and test text, which restored runs may not have.
-
-    For a table of the results that were published; others may have other numbers.
-    """
-    try:
-        before = _read_table(path, folder, configs).numbers if path.exists() else now
-    except UserError:  # it is replaced
-        return
-    lost = _measured(before) - _measured(now)
-    if lost:
-        raise UserError(
-            f"{path} would lose its {min(lost)}: translations or test text are not here. Prepare "
-            "the corpus; to translations that were not published, new seeds can be added (--add)"
-        )
-
-
-def _measured(numbers: TableNumbers) -> set[str]:
-    """What there is of a table's numbers, in words."""
-    found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
-    for section in numbers.sections:
-        ranks = section.ranks.items()
-        found |= {f"rank correlation of {among}" for among, one in ranks if one.low is not None}
-        for line in section.measured:
-            ours = line.ours
-            where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"
-            found.add(f"number {where}")
-            found |= {f"interval {where}"} if ours.interval is not None else set()
-            p_values = zip(ours.seeds, ours.p_values, strict=False)  # () if there are none
-            found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}
-    return found
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
@@ -192,10 +73,10 @@ def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
         users, first = one.numbers.text is not None, one.table and one.table.headline
         return users, not first, name.partition("/")[0], not own, name, one.numbers.label
 
-    return sorted((_read_table(path, folder, configs) for path in paths), key=order)
+    return sorted((read_table(path, folder, configs) for path in paths), key=order)
 
 
-def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
+def read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
     content = read_json(path)
     try:
         results = {name: read_result(result_path(folder, name)) for name in content["runs"]}
@@ -204,7 +85,7 @@ def _read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
                 raise UserError(f"{folder}: the result of {name} is missing; publish it again")
         if "comparison" in content:
             return _of_earlier_form(content, results)
-        plan = _plan(content["asked"], folder, configs)
+        plan = plan_of(content["asked"], folder, configs)
         found = asdict(measure(KeptResults(plan, results)))
         _put(content["numbers"], _by_name(found, plan.table))
         numbers = rebuilt(TableNumbers, found)
@@ -234,7 +115,7 @@ def _of_earlier_form(content: dict, results: dict[str, dict]) -> KeptTable:
     )
 
 
-def _asked(plan: Plan) -> dict:
+def asked_for(plan: Plan) -> dict:
     own, profile, user_dir = plan.workspace.own, plan.workspace.profile, plan.workspace.user_dir
     return {
         "table": plan.table.name,
@@ -251,8 +132,8 @@ def _asked(plan: Plan) -> dict:
     }
 
 
-def _plan(asked: dict, folder: Path, configs: Path) -> Plan:
-    """The inverse of :func:`_asked`; the text and a folder of code need not be here."""
+def plan_of(asked: dict, folder: Path, configs: Path) -> Plan:
+    """The inverse of :func:`asked_for`; the text and a folder of code need not be here."""
     profile = Profile(asked["profile"], "", asked.get("settings", {}))
     own = None
     if asked["text"]:
@@ -289,8 +170,12 @@ def _by_name(numbers: dict, table: Table) -> dict:
     }
 
 
+def beyond(whole: TableNumbers, part: TableNumbers, table: Table) -> dict:
+    """What must be put on a part of a table's numbers to get the whole."""
+    return _beyond(_by_name(asdict(whole), table), _by_name(asdict(part), table))
+
+
 def _beyond(whole: dict, part: dict) -> dict:
-    """What must be put on the part to get the whole."""
     beyond = {}
     for key, value in whole.items():
         known = part.get(key)
@@ -302,63 +187,12 @@ def _beyond(whole: dict, part: dict) -> dict:
 
 
 def _put(beyond: dict, part: dict) -> None:
-    """The inverse of :func:`_beyond`; it changes the part."""
+    """The inverse of :func:`beyond`; it changes the part."""
     for key, value in beyond.items():
         if isinstance(value, dict) and isinstance(part.get(key), dict):
             _put(value, part[key])
         else:
             part[key] = value
-
-
-def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -> None:
-    """Check that publishing loses nothing, and leaves no tables of older results behind.
-
-    ``add``: see :func:`publish`.
-
-    Results that their translations contradict are refused: those who read them cannot tell.
-    """
-    for plan in plans:
-        if plan.faults:
-            raise UserError(plan.faults[0])
-        if not add:
-            _check_nothing_is_lost(plan, folder)
-        else:
-            check_can_be_added(plan, table_path(folder, plan))
-        for run in plan.runs:
-            for score, found in (read_result(run.folder.result) or {"scores": {}})[
-                "scores"
-            ].items():
-                check_score(run, score, found["value"])
-    asked = {table_path(folder, plan) for plan in plans}
-    changed = set()
-    for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
-        before, now = read_json(result_path(folder, name)), kept_content(run)
-        if before not in (None, now) and not add:
-            changed.add(name)
-    for path in sorted((folder / "tables").glob("*.json")):
-        older = sorted(changed.intersection(runs_kept(path)))
-        if path not in asked and older:
-            raise UserError(
-                f"{path} is of an older result of {older[0]}; publish its table as well"
-            )
-
-
-def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
-    """Check that the plan has the runs that were published; another clone may not have them."""
-    asked = {result_name(run) for run in plan.runs}
-    path, root = table_path(folder, plan), plan.workspace.root
-    for name in runs_kept(path):
-        seed = name.rpartition("/seed")[2]
-        if not RunFolder(root / "runs" / name).result.exists():
-            lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
-            lost += "are in (--output), `restore` them, add other seeds to the table (--add)"
-        elif seed not in map(str, plan.seeds):
-            lost = f"also has seed {seed}; name it (--seeds)"
-        elif name not in asked:
-            lost = f"also has {name}; name its row and its column"
-        else:
-            continue
-        raise UserError(f"{path} {lost}, or delete the file")
 
 
 def runs_kept(path: Path) -> list[str]:
@@ -380,7 +214,7 @@ def _stem(plan: Plan) -> str:
 
 def command_of(plan: Plan) -> list[str]:
     """The command that makes a table, with names in place of local paths."""
-    asked, seeds = _asked(plan), plan.seeds
+    asked, seeds = asked_for(plan), plan.seeds
     counted = seeds == tuple(range(1, len(seeds) + 1))
     listed = ",".join(map(str, seeds)) + "," * (len(seeds) == 1)  # "5" would be five seeds
     all_columns = len(asked["columns"]) == len(plan.table.columns)

@@ -1,0 +1,187 @@
+"""Write tables into a folder of results (:mod:`.kept_tables`), and lose nothing that it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import UserError
+from ..arguments.outputs import make_folder
+from ..figures import style
+from ..files.json_files import read_json, write_json
+from ..planning.plan import Plan
+from ..planning.status import State, status
+from ..runs.fairseq_commands import RunFolder
+from ..runs.results import read_result
+from ..runs.workspace import Run
+from .adding import (
+    check_can_be_added,
+    check_is_the_same,
+    with_more_seeds,
+    with_more_seeds_asked,
+)
+from .drawing import draw, is_drawable
+from .kept_runs import keep, kept_content, result_name, result_path, without_folders
+from .kept_tables import KeptResults, asked_for, beyond, plan_of, read_table, runs_kept, table_path
+from .measuring import measure
+from .numbers import TableNumbers
+from .run_results import RunResults, check_score
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What publishing a table writes."""
+
+    path: Path
+    content: dict
+    runs: list[tuple[Run, dict]]  #: with what is kept of the result
+    figure: Figure | None
+
+    def write(self, folder: Path) -> None:
+        for run, result in self.runs:
+            keep(run, result, folder)
+        make_folder("--results", self.path.parent)
+        if self.figure:
+            style.save(self.figure, self.path.with_suffix(".png"))
+        write_json(self.path, self.content)
+
+
+def publish(plans: list[Plan], folder: Path, add: bool = False) -> None:
+    """Write tables, their figures and their runs' results.
+
+    ``add``: beside the seeds that were published before, whose runs need not be here.
+    """
+    for one in [_make(plan, folder, add) for plan in plans]:  # all, before the first is written
+        one.write(folder)
+
+
+def _make(plan: Plan, folder: Path, add: bool) -> _Made:
+    done = None
+    while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
+        done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
+    new = {result_name(run): kept_content(run) for run in done}
+    states = {run.name: status(run) for run in plan.runs if run not in done}
+    begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}
+    asked, path, configs = asked_for(plan), table_path(folder, plan), plan.workspace.configs
+    results, kept = new, None
+    if add:
+        kept, earlier = read_table(path, folder, configs), read_json(path)
+        asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
+        begun = earlier.get("begun", {}) | begun
+        # A run that was done again, such as a baseline's, stays as it was published.
+        again = {name: read_result(result_path(folder, name)) for name in new}
+        check_is_the_same(kept.results, new, again)
+        for run in done:
+            if result_name(run) in kept.results and not run.folder.hypotheses.exists():
+                raise UserError(f"{run.name} is without its translations; name new seeds only")
+        new |= {name: result for name, result in again.items() if result}
+        results = kept.results | new
+    known = measure(KeptResults(plan_of(asked, folder, configs), results))
+    if kept:
+        numbers = with_more_seeds(known, kept.numbers, numbers)
+    elif all(read_json(result_path(folder, name)) == result for name, result in new.items()):
+        _check_nothing_is_lost_by_text(numbers, path, folder, configs)
+    drawn = is_drawable(plan) and numbers.is_measured
+    content = {
+        "asked": asked,
+        "runs": list(results),
+        "begun": begun,
+        "figure": path.with_suffix(".png").name if drawn else None,
+        "numbers": beyond(numbers, known, plan.table),
+    }
+    return _Made(
+        path,
+        without_folders(content, plan.workspace),
+        [(run, new[result_name(run)]) for run in done],
+        draw(plan, numbers.sections) if drawn else None,
+    )
+
+
+def _check_nothing_is_lost_by_text(
+    now: TableNumbers, path: Path, folder: Path, configs: Path
+) -> None:
+    """Check what needs translations and test text, which restored runs may not have.
+
+    For a table of the results that were published; others may have other numbers.
+    """
+    try:
+        before = read_table(path, folder, configs).numbers if path.exists() else now
+    except UserError:  # it is replaced
+        return
+    lost = _measured(before) - _measured(now)
+    if lost:
+        raise UserError(
+            f"{path} would lose its {min(lost)}: translations or test text are not here. Prepare "
+            "the corpus; to translations that were not published, new seeds can be added (--add)"
+        )
+
+
+def _measured(numbers: TableNumbers) -> set[str]:
+    """What there is of a table's numbers, in words."""
+    found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
+    for section in numbers.sections:
+        ranks = section.ranks.items()
+        found |= {f"rank correlation of {among}" for among, one in ranks if one.low is not None}
+        for line in section.measured:
+            ours = line.ours
+            where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"
+            found.add(f"number {where}")
+            found |= {f"interval {where}"} if ours.interval is not None else set()
+            p_values = zip(ours.seeds, ours.p_values, strict=False)  # () if there are none
+            found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}
+    return found
+
+
+def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -> None:
+    """Check that publishing loses nothing, and leaves no tables of older results behind.
+
+    ``add``: see :func:`publish`.
+
+    Results that their translations contradict are refused: those who read them cannot tell.
+    """
+    for plan in plans:
+        if plan.faults:
+            raise UserError(plan.faults[0])
+        if not add:
+            _check_nothing_is_lost(plan, folder)
+        else:
+            check_can_be_added(plan, table_path(folder, plan))
+        for run in plan.runs:
+            for score, found in (read_result(run.folder.result) or {"scores": {}})[
+                "scores"
+            ].items():
+                check_score(run, score, found["value"])
+    asked = {table_path(folder, plan) for plan in plans}
+    changed = set()
+    for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
+        before, now = read_json(result_path(folder, name)), kept_content(run)
+        if before not in (None, now) and not add:
+            changed.add(name)
+    for path in sorted((folder / "tables").glob("*.json")):
+        older = sorted(changed.intersection(runs_kept(path)))
+        if path not in asked and older:
+            raise UserError(
+                f"{path} is of an older result of {older[0]}; publish its table as well"
+            )
+
+
+def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
+    """Check that the plan has the runs that were published; another clone may not have them."""
+    asked = {result_name(run) for run in plan.runs}
+    path, root = table_path(folder, plan), plan.workspace.root
+    for name in runs_kept(path):
+        seed = name.rpartition("/seed")[2]
+        if not RunFolder(root / "runs" / name).result.exists():
+            lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
+            lost += "are in (--output), `restore` them, add other seeds to the table (--add)"
+        elif seed not in map(str, plan.seeds):
+            lost = f"also has seed {seed}; name it (--seeds)"
+        elif name not in asked:
+            lost = f"also has {name}; name its row and its column"
+        else:
+            continue
+        raise UserError(f"{path} {lost}, or delete the file")

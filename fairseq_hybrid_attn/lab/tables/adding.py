@@ -25,11 +25,8 @@ from .numbers import Line, Measured, RankAgreement, Section, TableNumbers, Verdi
 
 def check_can_be_added(plan: Plan, path: Path) -> None:
     """Check that a plan is for seeds of a published table."""
-    content = read_json(path)
-    if not isinstance(content, dict):
+    if not isinstance(read_json(path), dict):
         raise UserError(f"{plan.table.name} is not published in {path}; publish it without --add")
-    if "asked" not in content:
-        raise UserError(f"{path} is of an earlier version; nothing can be added to it")
     if is_drawable(plan):
         raise UserError(f"{plan.table.name} can be drawn, which needs all of its runs")
 
@@ -49,11 +46,11 @@ def with_more_seeds_asked(kept: dict, new: dict, table: Table, path: Path) -> di
 
 
 def check_is_the_same(
-    kept: dict[str, dict], new: dict[str, dict], again: dict[str, dict | None]
+    kept: dict[str, dict], new: dict[str, dict], published: dict[str, dict | None]
 ) -> None:
     """Check that new results are of the runs that were published, but for their seeds.
 
-    ``again``: what was published under the names of the new ones.
+    ``published``: what there was under the names of the new ones.
     """
     if not new.keys() - kept.keys():
         raise UserError("nothing to add: no run of these seeds is finished and not yet published")
@@ -62,7 +59,7 @@ def check_is_the_same(
         other = of_cell.get(name.rpartition("/")[0])
         if other and _data(other) != _data(result):
             raise UserError(f"{name}: its configuration or data are not those of published seeds")
-        if before := again[name]:
+        if before := published[name]:
             for score in before["scores"].keys() & result["scores"].keys():
                 found = [one["scores"][score]["value"] for one in (before, result)]
                 if found[0] != found[1]:
@@ -87,19 +84,17 @@ def _section(both: Section, kept: Section, new: Section | None) -> Section:
         return kept
     of_new = {(line.row, line.at): line for line in new.lines}
     lines = tuple(_line(line, of_new.get((line.row, line.at))) for line in kept.lines)
-    ranks = kept.ranks
-    if lines != kept.lines:
-        ranks = {among: _rank(found, among, kept, new) for among, found in both.ranks.items()}
+    ranks = {among: _rank(found, among, kept, new) for among, found in both.ranks.items()}
     return replace(kept, lines=lines, baseline=_line(kept.baseline, new.baseline), ranks=ranks)
 
 
 def _line(kept: Line | None, new: Line | None) -> Line | None:
     if kept is None or new is None or kept.ours is None or new.ours is None:
         return next((line for line in (kept, new) if line and line.ours), new or kept)
-    return replace(kept, ours=_measured(kept.ours, new.ours, kept.row))
+    return replace(kept, ours=_merged(kept.ours, new.ours, kept.row))
 
 
-def _measured(kept: Measured, new: Measured, row: str) -> Measured:
+def _merged(kept: Measured, new: Measured, row: str) -> Measured:
     if known := _one_has_all(kept, new, set(kept.seeds), set(new.seeds), row):
         return known
     parts = (kept, new)
@@ -127,11 +122,13 @@ def _measured(kept: Measured, new: Measured, row: str) -> Measured:
 
 
 def _rank(both: RankAgreement, among: str, *parts: Section) -> RankAgreement:
+    """The order of all rows; parts with fewer of them say nothing of it."""
     apart = {}
-    for section in parts:
-        if found := section.ranks.get(among):
-            seeds = sorted({seed for line in section.measured for seed in line.ours.seeds})
-            apart |= found.apart or {" ".join(map(str, seeds)): found}
+    found = (section.ranks.get(among) for section in parts)
+    for one in (one for one in found if one and one.rows == both.rows):
+        if one.seeds == both.seeds and one.low is not None:
+            return one
+        apart |= one.apart or {" ".join(map(str, one.seeds)): one}
     return replace(both, apart=apart)
 
 
@@ -174,8 +171,4 @@ def _mean(parts: Sequence, value: Callable[..., float], count: Callable[..., int
 
 
 def _told(texts: Iterable[str]) -> str:
-    told = ""
-    for text in texts:
-        if text not in told:
-            told += f"; {text}" if told else text
-    return told
+    return "; ".join(dict.fromkeys(part for text in texts if text for part in text.split("; ")))

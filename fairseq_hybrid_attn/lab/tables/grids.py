@@ -62,11 +62,18 @@ def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
                 _signed(ours and ours.value),
                 _range(ours and (ours.low, ours.high)),
                 *[_range(bounds)] * seeds,
-                " ".join(map(_signed, one.by_seed.values())),
+                _by_seed(one.by_seed),
                 _signed(one.paper),
             ]
         )
     return Grid(headings, rows, left=2)
+
+
+def _by_seed(values: dict[str, float]) -> str:
+    """With the seeds, unless they are 1, 2, …, as those of most tables."""
+    counted = [str(n) for n in range(1, len(values) + 1)]
+    told = {seed: _signed(value) for seed, value in values.items()}
+    return " ".join(told.values() if list(told) == counted else map(": ".join, told.items()))
 
 
 def name_of(line: Line) -> str:

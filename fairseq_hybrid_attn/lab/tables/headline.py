@@ -26,7 +26,7 @@ _POINTS = 13
 
 def headline_table(tables: list[KeptTable]) -> KeptTable | None:
     """The measured table that says that it is the headline; one on the papers' corpora first."""
-    found = [one for one in tables if one.table and one.table.headline and one.numbers.is_measured]
+    found = [one for one in tables if one.numbers.is_measured and _pairs(one)]
     return min(found, key=lambda one: one.numbers.text is not None, default=None)
 
 
@@ -39,12 +39,7 @@ def save(tables: list[KeptTable], folder: Path) -> None:
 
 def draw(table: KeptTable, theme: str = "light") -> Figure:
     """Rows from top to bottom; what has not been measured is left out."""
-    sections = {section.name: section for section in table.numbers.sections}
-    pairs = {
-        sections[without]: sections[whole]
-        for without, whole in table.table.headline.items()
-        if without in sections and whole in sections
-    }
+    pairs = _pairs(table)
     first = next(iter(pairs.values()))
     rows = [line.row for line in first.lines]
     names = [name_of(line).partition(" (")[0].replace(" ", "\n", 1) for line in first.lines]
@@ -73,6 +68,16 @@ def draw(table: KeptTable, theme: str = "light") -> Figure:
             axes.margins(x=0.06)
         figure.get_layout_engine().set(wspace=0.06)
     return figure
+
+
+def _pairs(table: KeptTable) -> dict[Section, Section]:
+    """Columns without something, each with the column that has it, where both were published."""
+    sections = {section.name: section for section in table.numbers.sections}
+    return {
+        sections[without]: sections[whole]
+        for without, whole in table.plan.table.headline.items()
+        if without in sections and whole in sections
+    }
 
 
 def _legend(figure: Figure, sections: list[Section], colours: style.Theme) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -53,9 +54,14 @@ def keep(run: Run, result: dict, folder: Path) -> None:
         if not text.exists() or b"".join(_bytes(text)) != translations:
             with atomic_write(text) as file:
                 file.write(gzip.compress(translations, mtime=0))
-    elif read_json(path) != result:
+    elif path.exists() and not are_of_one_training(read_json(path), result):
         delete(text, inside=folder)  # they are of an older result
     write_json(path, result)
+
+
+def are_of_one_training(one: dict | None, other: dict | None) -> bool:
+    """Whether two results differ, if at all, in code for which one was accepted since."""
+    return bool(one and other) and one.get("finished") == other.get("finished")
 
 
 def restore(run: Run, folder: Path) -> str:
@@ -68,11 +74,11 @@ def restore(run: Run, folder: Path) -> str:
         if set(products(run.folder)) - {run.folder.hypotheses}:
             return "already here"
         text = translations_path(folder, result_name(run))
-        begun = {"identity": result["identity"], "workspace": run.workspace.as_record()}
-        write_json(run.folder.begun, begun)
         if text.exists():
             with atomic_write(run.folder.hypotheses) as file:
                 file.writelines(_bytes(text))
+        begun = {"identity": result["identity"], "workspace": run.workspace.as_record()}
+        write_json(run.folder.begun, begun)
         write_json(run.folder.result, result)  # at last, since it makes the run a finished one
     found = status(run)
     state = "" if found.state is State.DONE else f", but {found}"
@@ -106,7 +112,14 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
         **{str(checkout(Path(plugin))): "." for plugin in plugins},
         **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
     }
-    text = json.dumps(content, ensure_ascii=False)
-    for folder in sorted(names, key=len, reverse=True):
-        text = text.replace(json.dumps(folder, ensure_ascii=False)[1:-1], names[folder])
-    return json.loads(text)
+    longest_first = sorted(names.keys() - {"/"}, key=len, reverse=True)
+    paths = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, longest_first))})(?![\w.-])")
+
+    def named(value):
+        if isinstance(value, str):
+            return paths.sub(lambda found: names[found[0]], value)
+        if isinstance(value, list):
+            return [named(one) for one in value]
+        return {key: named(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+    return named(json.loads(json.dumps(content)))  # as a file would have it

@@ -50,12 +50,11 @@ class KeptResults(RunResults):
 
 @dataclass(frozen=True)
 class KeptTable:
+    plan: Plan  #: what was asked for
     numbers: TableNumbers
-    command: list[str]  #: repeats it, in words of a command line
     results: dict[str, dict]  #: by the names of its runs that are done
     unfinished: dict[str, str]  #: how far its other runs were, failures included
     figure: str | None  #: the name of its figure, beside it
-    table: Table | None = None  #: its configuration; None for an earlier version's file
 
 
 def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
@@ -70,7 +69,7 @@ def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
     def order(one: KeptTable) -> tuple:
         name = one.numbers.table
         own = any(f"/{name}/" in run for run in one.results)
-        users, first = one.numbers.text is not None, one.table and one.table.headline
+        users, first = one.numbers.text is not None, one.plan.table.headline
         return users, not first, name.partition("/")[0], not own, name, one.numbers.label
 
     return sorted((read_table(path, folder, configs) for path in paths), key=order)
@@ -83,8 +82,6 @@ def read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         for name, result in results.items():
             if result is None:
                 raise UserError(f"{folder}: the result of {name} is missing; publish it again")
-        if "comparison" in content:
-            return _of_earlier_form(content, results)
         plan = plan_of(content["asked"], folder, configs)
         found = asdict(measure(KeptResults(plan, results)))
         _put(content["numbers"], _by_name(found, plan.table))
@@ -94,25 +91,13 @@ def read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
         runs = [plan.workspace.run(cell, seed) for seed in plan.seeds for cell in cells]
         others = [run.name for run in runs if result_name(run) not in results]
         unfinished = {name: content["begun"].get(name, State.NOT_BEGUN.value) for name in others}
-        command = command_of(plan)
-        return KeptTable(numbers, command, results, unfinished, content["figure"], table=plan.table)
+        return KeptTable(plan, numbers, results, unfinished, content["figure"])
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{path} is not a table of this version ({error!r}); publish it again, or delete it"
         ) from None
-
-
-def _of_earlier_form(content: dict, results: dict[str, dict]) -> KeptTable:
-    """A table as earlier versions published it: all numbers, and the command as written then."""
-    return KeptTable(
-        rebuilt(TableNumbers, content["comparison"]),
-        content["command"],
-        results,
-        dict(state.split(": ", 1) for state in content["unfinished"]),
-        content["figure"],
-    )
 
 
 def asked_for(plan: Plan) -> dict:
@@ -196,7 +181,7 @@ def _put(beyond: dict, part: dict) -> None:
 
 
 def runs_kept(path: Path) -> list[str]:
-    """The names of the runs that a table was published with, by any version."""
+    """The names of the runs that a table was published with."""
     content = read_json(path)
     runs = content.get("runs", []) if isinstance(content, dict) else []
     if not isinstance(runs, list) or not all(isinstance(name, str) for name in runs):

@@ -79,6 +79,7 @@ class RankAgreement:
     low: float | None  #: the ends of its 95 % interval, by resampling the test set
     high: float | None
     rows: int  #: how many are ranked: those with both numbers
+    seeds: tuple[int, ...]  #: those that all of them have
     #: By seeds that were published apart, each with its own interval.
     apart: dict[str, RankAgreement] = field(default_factory=dict, hash=False)
 

@@ -158,11 +158,15 @@ def _rank(section: Section, among: str) -> str:
     rank = section.ranks[among]
     told = (
         f"Order of {among}, {section.title}: Spearman's rank correlation of the paper's numbers "
-        f"and ours is {_interval(rank)}; {rank.rows} rows."
+        f"and ours is {_interval(rank)}; {rank.rows} rows, {_seeds(rank)}."
     )
     if rank.apart:
         told += f" {'; '.join(f'Seed {n}: {_interval(r)}' for n, r in rank.apart.items())}."
     return told
+
+
+def _seeds(rank: RankAgreement) -> str:
+    return f"seed{'s' * (len(rank.seeds) > 1)} {' '.join(map(str, rank.seeds))}"
 
 
 def _interval(rank: RankAgreement) -> str:

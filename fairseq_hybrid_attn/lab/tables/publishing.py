@@ -22,7 +22,14 @@ from .adding import (
     with_more_seeds_asked,
 )
 from .drawing import draw, is_drawable
-from .kept_runs import keep, kept_content, result_name, result_path, without_folders
+from .kept_runs import (
+    are_of_one_training,
+    keep,
+    kept_content,
+    result_name,
+    result_path,
+    without_folders,
+)
 from .kept_tables import KeptResults, asked_for, beyond, plan_of, read_table, runs_kept, table_path
 from .measuring import measure
 from .numbers import TableNumbers
@@ -73,18 +80,17 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
         asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
         begun = earlier.get("begun", {}) | begun
         # A run that was done again, such as a baseline's, stays as it was published.
-        again = {name: read_result(result_path(folder, name)) for name in new}
-        check_is_the_same(kept.results, new, again)
+        published = {name: read_result(result_path(folder, name)) for name in new}
+        check_is_the_same(kept.results, new, published)
         for run in done:
             if result_name(run) in kept.results and not run.folder.hypotheses.exists():
                 raise UserError(f"{run.name} is without its translations; name new seeds only")
-        new |= {name: result for name, result in again.items() if result}
+        new |= {name: result for name, result in published.items() if result}
         results = kept.results | new
     known = measure(KeptResults(plan_of(asked, folder, configs), results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
-    elif all(read_json(result_path(folder, name)) == result for name, result in new.items()):
-        _check_nothing_is_lost_by_text(numbers, path, folder, configs)
+    _check_no_number_is_lost(numbers, results, path, folder, configs)
     drawn = is_drawable(plan) and numbers.is_measured
     content = {
         "asked": asked,
@@ -101,31 +107,37 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     )
 
 
-def _check_nothing_is_lost_by_text(
-    now: TableNumbers, path: Path, folder: Path, configs: Path
+def _check_no_number_is_lost(
+    now: TableNumbers, results: dict[str, dict], path: Path, folder: Path, configs: Path
 ) -> None:
-    """Check what needs translations and test text, which restored runs may not have.
+    """Check what needs translations and test text, which may not be here.
 
-    For a table of the results that were published; others may have other numbers.
+    Runs that were trained again may have other numbers.
     """
+    published = {name: read_json(result_path(folder, name)) for name in runs_kept(path)}
+    if not all(are_of_one_training(one, results.get(name)) for name, one in published.items()):
+        return
     try:
         before = read_table(path, folder, configs).numbers if path.exists() else now
     except UserError:  # it is replaced
         return
-    lost = _measured(before) - _measured(now)
-    if lost:
+    if lost := _what_it_has(before) - _what_it_has(now):
         raise UserError(
             f"{path} would lose its {min(lost)}: translations or test text are not here. Prepare "
             "the corpus; to translations that were not published, new seeds can be added (--add)"
         )
 
 
-def _measured(numbers: TableNumbers) -> set[str]:
-    """What there is of a table's numbers, in words."""
+def _what_it_has(numbers: TableNumbers) -> set[str]:
+    """Which numbers a table has, in words."""
     found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
     for section in numbers.sections:
         ranks = section.ranks.items()
-        found |= {f"rank correlation of {among}" for among, one in ranks if one.low is not None}
+        found |= {
+            f"rank correlation of {among} ({section.title})"
+            for among, one in ranks
+            if one.low is not None or one.apart
+        }
         for line in section.measured:
             ours = line.ours
             where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"
@@ -151,15 +163,15 @@ def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -
         else:
             check_can_be_added(plan, table_path(folder, plan))
         for run in plan.runs:
-            for score, found in (read_result(run.folder.result) or {"scores": {}})[
-                "scores"
-            ].items():
+            result = read_result(run.folder.result)
+            for score, found in (result["scores"] if result else {}).items():
                 check_score(run, score, found["value"])
+    if add:  # published results stay as they are
+        return
     asked = {table_path(folder, plan) for plan in plans}
     changed = set()
     for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
-        before, now = read_json(result_path(folder, name)), kept_content(run)
-        if before not in (None, now) and not add:
+        if read_json(result_path(folder, name)) not in (None, kept_content(run)):
             changed.add(name)
     for path in sorted((folder / "tables").glob("*.json")):
         older = sorted(changed.intersection(runs_kept(path)))

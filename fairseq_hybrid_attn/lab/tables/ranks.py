@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import fmean
+
 import numpy as np
 from scipy.stats import rankdata
 
@@ -16,19 +18,27 @@ def rank_agreement(
 ) -> RankAgreement | None:
     """Spearman's rank correlation over the rows that have both numbers; None for fewer than three.
 
-    The interval is that of the same correlation on resampled test sets, the same sentences for all
-    rows.  Rows that are nearly equal change places there, so it may lie below the value.
+    Ours are means over the seeds that all of these rows have.  The interval is that of the same
+    correlation on resampled test sets, the same sentences for all rows.  Rows that are nearly equal
+    change places there, so it may lie below the value.
     """
     ranked = [(cell, line) for cell, line in lines if line.ours and line.paper is not None]
-    papers = np.array([line.paper for _, line in ranked])
-    ours = np.array([[line.ours.value for _, line in ranked]])
-    if len(ranked) < 3 or np.ptp(papers) == 0 or np.ptp(ours) == 0:
+    if len(ranked) < 3:
         return None
-    drawn = _on_resampled_text(results, ranked) if significance else None
+    seeds = sorted(set.intersection(*(set(line.ours.seeds) for _, line in ranked)))
+    if not seeds:
+        return None
+    papers = np.array([line.paper for _, line in ranked])
+    by_seed = [dict(zip(line.ours.seeds, line.ours.by_seed, strict=True)) for _, line in ranked]
+    ours = np.array([[fmean(of_row[seed] for seed in seeds) for of_row in by_seed]])
+    if np.ptp(papers) == 0 or np.ptp(ours) == 0:
+        return None
+    drawn = _on_resampled_text(results, ranked, seeds) if significance else None
     low, high = (None, None)
     if drawn is not None:
         low, high = map(float, np.quantile(_spearman(papers, drawn), QUANTILES))
-    return RankAgreement(float(_spearman(papers, ours)[0]), low, high, len(ranked))
+    value = float(_spearman(papers, ours)[0])
+    return RankAgreement(value, low, high, len(ranked), tuple(seeds))
 
 
 def _spearman(papers: np.ndarray, ours: np.ndarray) -> np.ndarray:
@@ -39,7 +49,9 @@ def _spearman(papers: np.ndarray, ours: np.ndarray) -> np.ndarray:
     return (other @ one) / np.where(norms == 0, 1, norms)
 
 
-def _on_resampled_text(results: RunResults, ranked: list[tuple[Cell, Line]]) -> np.ndarray | None:
+def _on_resampled_text(
+    results: RunResults, ranked: list[tuple[Cell, Line]], seeds: list[int]
+) -> np.ndarray | None:
     """Scores of rows on resampled test sets, ``[draws, rows]``, means over seeds.
 
     None if translations are missing, or are of different sentences.
@@ -47,7 +59,9 @@ def _on_resampled_text(results: RunResults, ranked: list[tuple[Cell, Line]]) -> 
     times, references, scores = None, None, []
     for cell, line in ranked:
         of_seeds = []
-        for run, _ in results.of_cell(cell):
+        for run in results.runs(cell):
+            if run.seed not in seeds:
+                continue
             found = results.sentences(run, line.ours.score, cell.column)
             if not isinstance(found, ScoredTranslations) or len(found.references) < 2:
                 return None

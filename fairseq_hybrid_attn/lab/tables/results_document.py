@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..configuration.paper_tables import Cell, table_names
+from ..configuration.paper_tables import table_names
+from ..planning.plan import make_plan
 from ..planning.status import State
 from .claims import HOW_JUDGED, terms_of
 from .grids import claims_grid
 from .headline import headline_table
-from .kept_tables import KeptTable, read_tables
+from .kept_tables import KeptTable, command_of
 from .numbers import Verdict
 from .printing import as_markdown
 
@@ -39,9 +40,8 @@ PICTURE = """\
 _NOT_PAPERS = ("demo",)
 
 
-def write_up(folder: Path, name: str, configs: Path) -> str:
+def write_up(tables: list[KeptTable], name: str, configs: Path) -> str:
     """Return the document as Markdown; ``name`` is the folder of results as seen from it."""
-    tables = read_tables(folder, configs)
     measured = [one for one in tables if one.numbers.is_measured]
     first = headline_table(tables)
     picture = first and PICTURE.format(folder=name, title=first.numbers.title)
@@ -83,21 +83,17 @@ def _in_short(first: KeptTable | None, measured: list[KeptTable]) -> list[str]:
 
 def _check(first: KeptTable, verdict: Verdict) -> list[str]:
     """The command that repeats a claim's runs of the first seed."""
-    (claim,) = (one for one in first.table.claims if one.says == verdict.claim)
-    cells = [cell for _, cell in terms_of(first.table, claim)]
+    table, place = first.plan.table, first.plan.workspace
+    claim = next(one for one in table.claims if one.says == verdict.claim)
+    cells = [cell for _, cell in terms_of(table, claim)]
     seed = next(iter(verdict.by_seed), None)
     wanted = {f"{first.numbers.label}/{cell.run_name}/seed{seed}" for cell in cells}
     runs = [result for name, result in first.results.items() if name in wanted]
     if not runs or first.numbers.text is not None:
         return []
-    rows, columns = (dict.fromkeys(names) for names in zip(*map(_names, cells), strict=True))
-    words = [*first.command[:2], *rows, "--columns", ",".join(columns)]
-    words += ["--seeds", f"{seed},"] if seed != "1" else []
+    rows, columns = [cell.row.name for cell in cells], [cell.column.name for cell in cells]
+    words = command_of(make_plan(table, place, rows, columns, (int(seed),)))
     return [f"To check the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)}).\n"]
-
-
-def _names(cell: Cell) -> tuple[str, str]:
-    return cell.row.name, cell.column.name
 
 
 def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
@@ -114,7 +110,7 @@ def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
         took = [f"{_count(own)}, {_time(list(own.values()))}"] if own else []
         if others:
             took.append(f"{_count(one.results.keys() - own)} of {', '.join(others)}")
-        lines.append(f"- `{shlex.join(one.command)}`: {'; '.join(took)}")
+        lines.append(f"- `{shlex.join(command_of(one.plan))}`: {'; '.join(took)}")
     facts = [f"- {_by_table(fact, list(runs.values()))}" for fact in FACTS]
     shared = "Run again, a command resumes. Of all runs:\n"
     return ["## How to repeat each\n", "\n".join(lines) + "\n", shared, "\n".join(facts) + "\n"]
@@ -172,23 +168,31 @@ def _time(results: Sequence[dict]) -> str:
 
 
 def _by_table(fact: str, results: Sequence[dict]) -> str:
-    """A fact, once if all results share it, or else with the tables or rows that have it."""
-    found: dict[str, dict[str, dict[str, None]]] = {}
-    rows: dict[str, set[str]] = {}
+    """A fact, once if all results share it, or else with the tables, rows or seeds that have it."""
+    found: dict[str, dict[str, list[dict]]] = {}
+    of_table: dict[str, list[dict]] = {}
     for result in results:
-        table, row = _owner(result), result["row"]
-        found.setdefault(FACTS[fact](result), {}).setdefault(table, {})[row] = None
-        rows.setdefault(table, set()).add(row)
+        table = _owner(result)
+        found.setdefault(FACTS[fact](result), {}).setdefault(table, []).append(result)
+        of_table.setdefault(table, []).append(result)
     if len(found) == 1:
         return f"{fact}: {next(iter(found))}"
     lines = [f"{fact}:"]
     for text, tables in found.items():
-        who = [
-            table if rows[table] == set(which) else f"{table}: {', '.join(which)}"
-            for table, which in tables.items()
-        ]
+        who = [table + _which(having, of_table[table]) for table, having in tables.items()]
         lines.append(f"{text} ({'; '.join(who)})")
     return "\n  - ".join(lines)
+
+
+def _which(some: list[dict], of: list[dict]) -> str:
+    """Which results of a table these are: all, those of some rows, or those of some seeds."""
+    if len(some) == len(of):
+        return ""
+    for key in ("row", "seed"):
+        values = dict.fromkeys(str(result[key]) for result in some)
+        if sum(str(result[key]) in values for result in of) == len(some):
+            return f": {'seed ' * (key == 'seed')}{', '.join(values)}"
+    return ": " + ", ".join(dict.fromkeys(f"{one['row']} (seed {one['seed']})" for one in some))
 
 
 def _budget(result: dict) -> str:

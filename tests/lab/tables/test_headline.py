@@ -65,6 +65,8 @@ def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
 
 def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
     configure(made, headline={"nopos": "bleu"})
+    made.hybrid("publish", "toy/table1", "--columns", "bleu", "--seeds", "2")
+    assert "headline" not in (made.folder / "RESULTS.md").read_text()  # there is nothing to draw
     made.hybrid("publish", "toy/table1", "--seeds", "2")
     document = (made.folder / "RESULTS.md").read_text()
     for theme in ("light", "dark"):

@@ -52,7 +52,8 @@ def test_what_was_published_without_translations_has_no_intervals(made):
     text.unlink()
     shutil.rmtree(run.folder.path)
     other = made.run("plain").folder.result
-    changed = json.loads(other.read_text()) | {"finished": "here"}
+    unchanged = other.read_text()
+    changed = json.loads(unchanged) | {"finished": "here"}
     other.write_text(json.dumps(changed))
     told = made.hybrid("restore", "toy/table1", "--seeds", "1,")
     assert told == "3 runs: already here\n1 run: restored without translations\n"
@@ -61,6 +62,12 @@ def test_what_was_published_without_translations_has_no_intervals(made):
         line.ours for line in measure(RunResults(made.plan(seeds=(1,)))).sections[0].lines
     )
     assert plain.interval and ours.interval is None and ours.value
+    # Beside a new seed, too, nothing of the first one is lost.
+    other.write_text(unchanged)
+    check_refusals(
+        [("toy/table1", "would lose its .*: translations or test text are not here")],
+        lambda name: made.hybrid("publish", name, "--seeds", "2"),
+    )
 
 
 def test_a_folder_that_is_not_there_or_a_damaged_text_is_refused(made):

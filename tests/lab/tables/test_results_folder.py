@@ -10,7 +10,7 @@ from made_runs import REFERENCES, worse
 from refusals import check_refusals, files
 
 from fairseq_hybrid_attn.lab.tables.kept_runs import result_name
-from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
+from fairseq_hybrid_attn.lab.tables.kept_tables import command_of, read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
@@ -55,13 +55,14 @@ def test_a_folder_of_code_is_named_from_its_clone(made, place, name):
     theirs = made.folder / place / name
     theirs.mkdir(parents=True)
     (theirs / "__init__.py").touch()
-    command = ["fairseq-train", "--user-dir", str(theirs)]
+    other = f"sparse{theirs}"  # which only ends like it
+    command = ["fairseq-train", other, "--user-dir", str(theirs)]
     made.finish(made.run("plain"), REFERENCES, commands={"train": command})
     made.hybrid("publish", "toy/table1", "--user-dir", str(theirs))
     (kept,) = read_tables(made.folder / "results", made.configs)
-    assert kept.command[-2:] == ["--user-dir", name]
+    assert command_of(kept.plan)[-2:] == ["--user-dir", name]
     result = kept.results[result_name(made.run("plain"))]
-    assert result["commands"]["train"][-1] == f"./{name}"
+    assert result["commands"]["train"][1:] == [other, "--user-dir", f"./{name}"]
 
 
 def test_published_numbers_are_the_measured_ones(made):
@@ -140,6 +141,7 @@ def test_a_run_that_failed_is_listed_with_its_error(made):
 
 def test_what_cannot_be_written_is_refused(made):
     cases = {
+        "toy/table1 plain toy/table1 ours": "toy/table1 is named twice",
         "--results text/test.de": "is a file",
         "--document text": "is a directory",
         "--document nowhere/x.md": "there is no directory",

@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
             f"{reproducing(args, found)} --prepare-only"
         )
     check_begun(found, devices.world)
-    if found.folder.trained.exists():
+    if found.folder.trained.exists() or found.folder.result.exists():  # as of a restored run
         print(f"{found.name} is already trained")
         return
     stop_at_signals()

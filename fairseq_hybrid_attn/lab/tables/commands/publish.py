@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> None:
     publish(chosen, args.results, args.add)
     for plan in chosen:
         print(f"{plan.table.name} is in {args.results}")
-    headline.save(read_tables(args.results, args.configs), args.results)
+    tables = read_tables(args.results, args.configs)
+    headline.save(tables, args.results)
     name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
-    write_text(args.document, write_up(args.results, name, args.configs))
+    write_text(args.document, write_up(tables, name, args.configs))
     print(f"{args.document} is written")

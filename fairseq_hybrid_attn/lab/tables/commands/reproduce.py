@@ -118,7 +118,7 @@ def do(
         ready, problems = prepare_corpora(runs, place, args.downloads)
     if args.prepare_only and not args.slurm:
         return problems
-    for run in list(ready):
+    for run in [] if args.prepare_only else list(ready):
         try:
             if status(run).state is State.STALE:
                 forget(run)

@@ -45,6 +45,8 @@ def plans(args: argparse.Namespace) -> list[Plan]:
     place = workspace(args)
     loaded: list[tuple[Table, list[str]]] = []
     for name in args.names:
+        if name.rstrip("/") in {table.name for table, _ in loaded}:
+            raise UserError(f"{name} is named twice; name all of its rows after it")
         if "/" in name:
             loaded.append((load_table(name.rstrip("/"), place.configs), []))
         else:
@@ -57,7 +59,10 @@ def plans(args: argparse.Namespace) -> list[Plan]:
         columns = [column.name for column in table.columns if column.name in args.columns]
         if args.columns and not columns:
             table.column(args.columns[0])  # its error lists the columns
-        asked.append(make_plan(table, place, rows, columns, args.seeds))
+        plan = make_plan(table, place, rows, columns, args.seeds)
+        if not plan.cells:
+            raise UserError(f"{table.name}: none of these rows is in these columns")
+        asked.append(plan)
     for name in args.columns:
         if name not in named:
             raise UserError(f"--columns {name}: none of these tables has it")

@@ -96,10 +96,12 @@ def test_markdown_has_differences_in_parentheses_and_notes_once():
 
 
 def test_the_order_of_rows_is_a_note():
-    section = replace(SECTION, ranks={"large rows": numbers.RankAgreement(0.875, 0.5, 0.9, 19)})
+    section = replace(
+        SECTION, ranks={"large rows": numbers.RankAgreement(0.875, 0.5, 0.9, 19, (1, 2))}
+    )
     note = (
         "- Order of large rows, BLEU: Spearman's rank correlation of the paper's numbers and ours "
-        "is 0.88, 95 % interval 0.50 to 0.90 over sentences (bootstrap); 19 rows.\n"
+        "is 0.88, 95 % interval 0.50 to 0.90 over sentences (bootstrap); 19 rows, seeds 1 2.\n"
     )
     assert note in as_markdown(replace(TABLE, sections=(section,)))
     assert note[2:] in as_terminal(replace(TABLE, sections=(section,)))

@@ -17,6 +17,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..configuration.paper_tables import Column, Table, load_table
 from ..configuration.settings import Profile
+from ..files.checksums import digest
 from ..files.json_files import read_json
 from ..planning.plan import Plan, make_plan
 from ..planning.status import State, Status
@@ -83,6 +84,11 @@ def read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
             if result is None:
                 raise UserError(f"{folder}: the result of {name} is missing; publish it again")
         plan = plan_of(content["asked"], folder, configs)
+        if content["measures"] != measures(plan):
+            raise UserError(
+                f"baseline, scores or ranks of {plan.table.name} are not those of its file in "
+                f"{configs} any more; publish it again"
+            )
         found = asdict(measure(KeptResults(plan, results)))
         _put(content["numbers"], _by_name(found, plan.table))
         numbers = rebuilt(TableNumbers, found)
@@ -127,6 +133,18 @@ def plan_of(asked: dict, folder: Path, configs: Path) -> Plan:
     place = Workspace(folder, configs, profile, own, user_dir)
     table = load_table(asked["table"], configs)
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
+
+
+def measures(plan: Plan) -> str:
+    """The digest of what a table's file says that the kept intervals and p-values are of."""
+    columns = {cell.column.name: cell.column for cell in plan.cells}
+    rows = {cell.row.name: cell.row for cell in plan.cells}
+    shown = {
+        name: [one.score, one.curve, one.source_words, one.cut] for name, one in columns.items()
+    }
+    return digest(
+        [plan.table.baseline, plan.table.rank, shown, {name: r.scores for name, r in rows.items()}]
+    )
 
 
 def _by_name(numbers: dict, table: Table) -> dict:

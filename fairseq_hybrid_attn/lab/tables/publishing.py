@@ -30,7 +30,16 @@ from .kept_runs import (
     result_path,
     without_folders,
 )
-from .kept_tables import KeptResults, asked_for, beyond, plan_of, read_table, runs_kept, table_path
+from .kept_tables import (
+    KeptResults,
+    asked_for,
+    beyond,
+    measures,
+    plan_of,
+    read_table,
+    runs_kept,
+    table_path,
+)
 from .measuring import measure
 from .numbers import TableNumbers
 from .run_results import RunResults, check_score
@@ -87,13 +96,15 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
                 raise UserError(f"{run.name} is without its translations; name new seeds only")
         new |= {name: result for name, result in published.items() if result}
         results = kept.results | new
-    known = measure(KeptResults(plan_of(asked, folder, configs), results))
+    whole = plan_of(asked, folder, configs)
+    known = measure(KeptResults(whole, results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
     _check_no_number_is_lost(numbers, results, path, folder, configs)
     drawn = is_drawable(plan) and numbers.is_measured
     content = {
         "asked": asked,
+        "measures": measures(whole),
         "runs": list(results),
         "begun": begun,
         "figure": path.with_suffix(".png").name if drawn else None,

@@ -120,6 +120,20 @@ def test_what_was_published_is_not_replaced_by_nothing(made):
     refused("is not a table of this version .*; publish it again")
 
 
+def test_kept_p_values_are_not_shown_beside_another_baseline(made):
+    made.hybrid("publish", "toy/table1")
+    table, results = made.configs / "toy/table1.yaml", made.folder / "results"
+    asked = table.read_text()
+    assert "baseline: plain" in asked
+    table.write_text(asked.replace("baseline: plain", "baseline: ours"))
+    problem = "baseline, scores or ranks of toy/table1 are not those .*; publish it again"
+    check_refusals([(results, problem)], lambda folder: read_tables(folder, made.configs))
+    made.hybrid("publish", "toy/table1")
+    (kept,) = read_tables(results, made.configs)
+    plain, ours = kept.numbers.sections[0].lines
+    assert len(plain.ours.p_values) == 1 and not ours.ours.p_values
+
+
 def test_a_run_that_failed_is_listed_with_its_error(made):
     folder = made.run("plain", seed=3).folder
     folder.path.mkdir()

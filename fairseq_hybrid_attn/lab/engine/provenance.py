@@ -47,16 +47,22 @@ def used_digest(modules: Iterable[str], package: Path = PACKAGE) -> str:
     return USED + _digest(package.parent, used_files(modules, package))
 
 
-def used_files(modules: Iterable[str], package: Path = PACKAGE) -> set[Path]:
+def used_files(modules: Iterable[str], package: Path = PACKAGE) -> frozenset[Path]:
     """The files of modules, and of all that they import, wherever, of their packages and ours.
 
     Of the laboratory, only :data:`NUMBERS_DEPEND_ON`; and its modules, which know every model, do
     not make a run depend on models that it does not have.
     """
-    waiting = list(modules)
-    loaded = {name: getattr(sys.modules.get(name), "__file__", None) for name in _tops(waiting)}
-    folders = {name: Path(path).parent for name, path in loaded.items() if path}
-    folders[PACKAGE.name] = package
+    modules = tuple(modules)
+    loaded = {name: getattr(sys.modules.get(name), "__file__", None) for name in _tops(modules)}
+    folders = {name: str(Path(path).parent) for name, path in loaded.items() if path}
+    folders[PACKAGE.name] = str(package)
+    return _found_from(modules, tuple(sorted(folders.items())))
+
+
+@cache  # a table asks for each of its runs, several times
+def _found_from(modules: tuple[str, ...], places: tuple[tuple[str, str], ...]) -> frozenset[Path]:
+    waiting, folders = list(modules), {name: Path(folder) for name, folder in places}
     found: dict[str, Path] = {}
     while waiting:
         name = waiting.pop()
@@ -66,7 +72,7 @@ def used_files(modules: Iterable[str], package: Path = PACKAGE) -> set[Path]:
             for base, names in _imports(name, path):
                 if not (name.startswith(LAB) and base.startswith(MODELS)):
                     waiting += [_defining(base, one, folders) for one in names or [""]]
-    return set(found.values())
+    return frozenset(found.values())
 
 
 def _tops(modules: Iterable[str]) -> set[str]:

@@ -102,6 +102,7 @@ def test_what_python_reads_counts_and_what_it_does_not_read_does_not(tmp_path):
         (copied / path).write_text(text)
         provenance._read.cache_clear()
         provenance._imports.cache_clear()
+        provenance._found_from.cache_clear()
         return used_digest(modules_of(settings()), copied)
 
     counted = "lab/scoring/metrics.py"

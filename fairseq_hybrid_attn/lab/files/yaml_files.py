@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -56,10 +58,15 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+@cache  # PyYAML is slow, and tables name each other's rows
+def _parsed(text: str) -> object:
+    return yaml.load(text, _Loader)
+
+
 def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
     """Read a file that holds one mapping, whose keys must be ``known``; None: any keys."""
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        content = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except RecursionError:

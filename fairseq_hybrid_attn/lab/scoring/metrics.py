@@ -64,7 +64,11 @@ class Metric:
 
     def prepare(self, lines: list[str]) -> list[str]:
         """Return the lines as ``bleu`` scores them."""
-        return lines if self.words is None else [self.words(line) for line in lines]
+        if self.words is None:
+            return lines
+        if self.bleu.lowercase:  # first: Moses keeps the dot of "home. then", not of "home. Then"
+            lines = [line.lower() for line in lines]
+        return [self.words(line) for line in lines]
 
     def score(self, translations: list[str], references: list[str]) -> Score:
         """Score text against its reference, line by line."""
@@ -76,7 +80,8 @@ class Metric:
         """Return sacrebleu's signature; ``bleu`` must have scored before."""
         signature = self.bleu.get_signature()
         if self.words is not None:
-            signature.update("tok", self.words_signature)  # sacrebleu's says none
+            lower = "lc-" if self.bleu.lowercase else ""
+            signature.update("tok", lower + self.words_signature)  # sacrebleu's says none
         return str(signature)
 
     def versions(self) -> dict[str, str]:

@@ -50,6 +50,15 @@ def test_case():
         assert lower.line.startswith(f"{label} = 100.00 ")
 
 
+def test_a_translation_in_lower_case_is_as_good_as_its_reference():
+    """Moses splits off the dot of a sentence, and keeps that of Mr., by the case that follows."""
+    reference = ["I went home. Then Mr. Lee came. We saw it.", "It is over. We are done."]
+    for name in INTO_ENGLISH:
+        metric = build_metric(name, "en", lowercase=True)
+        found = metric.score([line.lower() for line in reference], reference)
+        assert found.value == pytest.approx(100), name
+
+
 def test_statistics_are_those_of_the_corpus():
     """Sums over sentences, not a mean of sentences."""
     score = build_metric("tokenised_bleu", "en").score(["a b c d", "x"], ["a b c d", "y z"])

@@ -20,6 +20,11 @@ SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
 #: Languages whose words neither Moses nor mteval-v13a separates.
 _WITHOUT_SPACES = ("zh", "ja", "ko")
+#: Their other codes: of ISO 639-2 and 639-3, and of countries.
+_ALSO = {
+    **dict.fromkeys(("zho", "chi", "cmn", "yue", "cn"), "zh"),
+    **{"jpn": "ja", "jp": "ja", "kor": "ko", "kr": "ko"},
+}
 
 _CONTINUED = "@@"
 _BEGINS = "\u2581"
@@ -28,8 +33,9 @@ Words = list[list[int]]  # for each word, the places of its pieces in the senten
 
 
 def base_language(code: str) -> str:
-    """Return ``zh`` of ``zh_CN``, ``zh-Hant`` and ``ZH``."""
-    return re.split("[-_]", code.lower())[0]
+    """Return ``zh`` of ``zh_CN``, ``zh-Hant``, ``ZH`` and ``zho``."""
+    base = re.split("[-_]", code.lower())[0]
+    return _ALSO.get(base, base)
 
 
 def has_spaces(language: str) -> bool:

@@ -312,6 +312,7 @@ def test_help_lists_every_command_in_a_line_of_80_columns(capsys):
 
 def test_language_codes():
     codes = {"en": "en", "JA": "ja", "zh-CN": "zh", "zh_CN": "zh", "deu": "deu"}
+    codes |= {"jpn": "ja", "zho": "zh", "yue": "zh", "kor": "ko"}  # scored as English otherwise
     assert [language(code) for code in codes] == list(codes.values())
     wrong = [(code, "--target-lang") for code in ("", "e", "english", "e1", "-en")]
     check_refusals(wrong, language)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import torch
+from fairseq.models import MODEL_DATACLASS_REGISTRY
 from torch import Tensor
 
 from ...errors import UserError
-from ..files.checkpoints import architecture, read_checkpoint, updates
+from ...models.config import FlatTransformerConfig
+from ..files.checkpoints import architecture, read_checkpoint, setting, updates
 
 _SHOWN = 3  # differences that an error message names
+#: In the names of settings: those that a trained model does not depend on, or whose weights tell.
+_OF_TRAINING = re.compile(
+    "drop|quant_noise|activations|min_params|max_(source|target)_positions|layers_to_keep"
+    "|tokens_per_sample|pretrained"
+)
 
 
 def average_checkpoints(paths: Sequence[Path]) -> dict:
@@ -24,7 +34,7 @@ def average_checkpoints(paths: Sequence[Path]) -> dict:
     for path in paths:
         state = read_checkpoint(path)
         weights = state["model"]
-        mean.add(path, architecture(state), weights)
+        mean.add(path, architecture(state), weights, settings_of(state))
         if newest is None or updates(state) >= updates(newest):
             newest, ties = state, tied_weights(weights)
         # Drop the tensors, so that no more than one checkpoint is in memory.
@@ -37,6 +47,19 @@ def average_checkpoints(paths: Sequence[Path]) -> dict:
         "averaged_checkpoints": [str(path) for path in paths],
     }
     return newest
+
+
+def settings_of(state: dict) -> dict[str, object]:
+    """The settings that decide what function of its weights a model is: patterns, heads, ….
+
+    Those of fairseq's transformer and of the model's own dataclass; not what training alone uses.
+    """
+    model = state.get("args") if state.get("cfg") is None else setting(state["cfg"], "model")
+    model = vars(model) if isinstance(model, Namespace) else model
+    given = model if isinstance(model, dict) else {}
+    own = MODEL_DATACLASS_REGISTRY.get(architecture(state), FlatTransformerConfig)
+    names = {field.name for kind in (FlatTransformerConfig, own) for field in fields(kind)}
+    return {n: value for n, value in given.items() if n in names and not _OF_TRAINING.search(n)}
 
 
 def tied_weights(weights: dict[str, Tensor]) -> dict[str, str]:
@@ -58,19 +81,19 @@ class MeanWeights:
         self._sums: dict[str, Tensor] = {}
         self._dtypes: dict[str, torch.dtype] = {}
         self._count = 0
-        self._first: tuple[Path, str | None] | None = None
+        self._first: tuple[Path, str | None, dict] | None = None
 
-    def add(self, path: Path, arch: str | None, weights: dict[str, Tensor]) -> None:
+    def add(self, path: Path, arch: str | None, weights: dict[str, Tensor], settings: dict) -> None:
         """Add a model; refuse one that differs from the first.  ``weights`` stay unchanged."""
         if self._first is None:
-            self._first = (path, arch)
+            self._first = (path, arch, settings)
             for name, weight in weights.items():
                 # Always copy: tied weights share memory, their sums must not.
                 dtype = torch.float64 if weight.is_floating_point() else weight.dtype
                 self._sums[name] = weight.to(dtype, copy=True)
                 self._dtypes[name] = weight.dtype
         else:
-            self._check_alike(path, arch, weights)
+            self._check_alike(path, arch, weights, settings)
             for name, weight in weights.items():
                 self._dtypes[name] = torch.promote_types(self._dtypes[name], weight.dtype)
                 if weight.is_floating_point():
@@ -96,12 +119,20 @@ class MeanWeights:
                 mean[name] = owner
         return mean
 
-    def _check_alike(self, path: Path, arch: str | None, weights: dict[str, Tensor]) -> None:
-        first_path, first_arch = self._first
+    def _check_alike(
+        self, path: Path, arch: str | None, weights: dict[str, Tensor], settings: dict
+    ) -> None:
+        first_path, first_arch, first_settings = self._first
         if arch != first_arch:
             raise UserError(
                 f"{path} holds another architecture ({arch}) than {first_path} ({first_arch})"
             )
+        for name in sorted(settings.keys() & first_settings.keys()):
+            if settings[name] != first_settings[name]:
+                raise UserError(
+                    f"{path} is of another model than {first_path}: its {name} is "
+                    f"{settings[name]}, not {first_settings[name]}"
+                )
         absent = self._sums.keys() - weights.keys()
         surplus = weights.keys() - self._sums.keys()
         if absent or surplus:

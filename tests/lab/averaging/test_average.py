@@ -13,6 +13,7 @@ from cli import binarise, generate, train, write_corpus
 from refusals import check_command_refusals, files
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.averaging.weights import average_checkpoints
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 
@@ -53,6 +54,23 @@ def test_the_mean_is_that_of_double_precision():
         mean = mean_of(*({"w": weight} for weight in weights))["w"]
         assert mean.dtype == torch.float32
         assert mean.equal((sum(weight.double() for weight in weights) / len(weights)).float())
+
+
+def test_models_that_do_other_things_with_their_weights_have_no_mean():
+    """As after a second training into a folder that another one left."""
+    weights = {"w": torch.ones(2)}
+    one = {"_name": "transformer_mma", "head_patterns": "global,local", "dropout": 0.1}
+    others = {"head_patterns": "backward"}, {"encoder_attention_heads": 8}
+    one |= {"encoder_attention_heads": 4}
+    save("one.pt", weights, cfg={"model": one})
+    for number, other in enumerate(others):
+        (name,) = other
+        save(f"{number}.pt", weights, cfg={"model": {**one, **other}})
+        with pytest.raises(UserError, match=f"{number}.pt is of another model .*: its {name} is"):
+            average_checkpoints([Path("one.pt"), Path(f"{number}.pt")])
+    # What only training uses may differ.
+    save("two.pt", {"w": torch.zeros(2)}, cfg={"model": {**one, "dropout": 0.3}})
+    assert average_checkpoints([Path("one.pt"), Path("two.pt")])["model"]["w"].tolist() == [0.5] * 2
 
 
 def test_dtypes():

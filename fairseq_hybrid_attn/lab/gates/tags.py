@@ -161,9 +161,9 @@ def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> li
     rest = iter(tags)
     found = []
     for word in words:
-        counts = Counter(next(rest)[1] for c in word if not c.isspace())
-        most = max(counts.values(), default=0)
-        found.append([tag for tag, count in counts.items() if count == most][-1] if most else "X")
+        own = [next(rest)[1] for c in word if not c.isspace()]
+        counts = Counter(reversed(own))  # of equal counts, it has the one that it met first
+        found.append(counts.most_common(1)[0][0] if own else "X")
     return found
 
 

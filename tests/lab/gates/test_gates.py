@@ -197,6 +197,8 @@ def test_tags_by_characters():
     tokens = [("ab", "NOUN"), ("cde", "VERB"), ("f", "X")]
     assert tags.by_characters(["a", "bcd", "e", "f"], tokens) == ["NOUN", "VERB", "VERB", "X"]
     assert tags.by_characters(["abcd", "ef"], tokens) == ["VERB", "X"]  # of two, the last
+    tied = [("a", "NOUN"), ("bc", "VERB"), ("d", "NOUN")]
+    assert tags.by_characters(["abcd"], tied) == ["NOUN"]  # its last, not the last new one
     with pytest.raises(UserError, match="changed the text"):
         tags.by_characters(["ab", "cd"], tokens)
 

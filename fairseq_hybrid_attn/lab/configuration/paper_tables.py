@@ -76,10 +76,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``)."""
+    """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``).
+
+    ``in_short``: the document of results begins with it.
+    """
 
     says: str
     above_zero: str
+    in_short: bool = False
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from ...errors import UserError
 from ..configuration.paper_tables import Table
 from ..files.json_files import read_json
 from ..planning.plan import Plan
-from ..scoring.significance import Combined
 from .claims import decided
 from .drawing import is_drawable
 from .numbers import Line, Measured, RankAgreement, Section, TableNumbers, Verdict, over_seeds
@@ -133,25 +132,27 @@ def _rank(both: RankAgreement, among: str, *parts: Section) -> RankAgreement:
 
 
 def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
-    by_seed = kept.by_seed | new.by_seed
-    lacking = {*kept.lacking, *new.lacking} - set(map(int, by_seed))
-    if kept.ours is None and new.ours is None:
+    by_seed = both.by_seed | kept.by_seed | new.by_seed
+    if not by_seed:
         return both
-    if kept.ours is None or new.ours is None:
-        return replace(kept if kept.ours else new, lacking=tuple(sorted(lacking)))
-    parts = (kept, new)
-    found = _one_has_all(kept, new, set(kept.by_seed), set(new.by_seed), kept.claim)
-    if found is None:
-        ends = {
-            end: _mean(
-                parts, lambda one, end=end: getattr(one.ours, end), lambda one: len(one.by_seed)
-            )
-            for end in ("value", "low", "high")
-        }
-        by_seed = {seed: by_seed[seed] for seed in sorted(by_seed, key=int)}
-        stale = kept.stale or new.stale
-        found = replace(kept, ours=Combined(**ends), by_seed=by_seed, stale=stale)
-    found = replace(found, lacking=tuple(sorted(lacking)))
+    parts = [one for one in (kept, new) if one.resampled]
+    if len(parts) == 2:
+        known = _one_has_all(kept, new, set(kept.resampled), set(new.resampled), kept.claim)
+        parts = [known] if known else parts
+    bounds = [
+        _mean(parts, lambda one, n=n: one.over_sentences[n], lambda one: len(one.resampled))
+        for n in (0, 1)
+        if parts
+    ]
+    resampled = {seed for one in parts for seed in one.resampled}
+    found = replace(
+        both,
+        by_seed={seed: by_seed[seed] for seed in sorted(by_seed, key=int)},
+        over_sentences=tuple(bounds) or None,
+        resampled=tuple(sorted(resampled, key=int)),
+        lacking=tuple(sorted({*kept.lacking, *new.lacking} - set(map(int, by_seed)))),
+        stale=kept.stale or new.stale,
+    )
     return replace(found, verdict=decided(found))
 
 

@@ -10,7 +10,8 @@ A claim is a sum that is said to be above zero, such as the loss of one system m
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Claim, Table
@@ -32,8 +33,9 @@ HOW_JUDGED = (
     "Differences of BLEU with 95 % intervals: over sentences, by resampling the test set "
     f"{SAMPLES:,} times (bootstrap, the same sentences for all systems); over seeds, by Student's "
     "t, where there are three or more. For seeds that were published apart, the first is the mean "
-    "of their intervals. Held: every interval is above zero, and so is every seed. Did not hold: "
-    "all are below zero. No interval covers that many claims are tested."
+    "of their intervals; it names its seeds if others have no translations. Held: every interval "
+    "is above zero, and so is every seed. Did not hold: all are below zero. No interval covers "
+    "that many claims are tested."
 )
 
 
@@ -79,52 +81,89 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
         runs = [run for _, cell in terms for run in results.runs(cell)]
         found = {seed: _of_seed(results, terms, seed) for seed in seeds}
     except UserError as error:  # this text does not have what the claim is about
-        return Verdict(claim.says, paper, None, {}, seeds, False, f"cannot be judged: {error}")
-    lacking = tuple(seed for seed in seeds if not found[seed])
-    found = {seed: terms_found for seed, terms_found in found.items() if terms_found}
-    together = [term for one in found.values() for term in one]
+        return Verdict(claim.says, paper, {}, None, (), seeds, False, f"cannot be judged: {error}")
+    lacking = tuple(seed for seed in seeds if found[seed] is None)
+    found = {seed: one for seed, one in found.items() if one is not None}
     why_not = None
     if not found:
         why_not = GONE if all(results.result(run) is not None for run in runs) else NOT_RUN
-    elif len({(tuple(one.references), one.target, one.lowercase) for _, one in together}) > 1:
+    elif not _are_of_one_text(found.values()):
         why_not = OTHER_TEXTS
-    elif len(together[0][1].references) < 2:
+    elif any(len(part.references) < 2 for one in found.values() for _, part in one.sentences):
         why_not = TOO_FEW
     if why_not:
-        return Verdict(claim.says, paper, None, {}, lacking, False, why_not)
-    first = together[0][1]
-    summands = [(sign / len(found), one.translations) for sign, one in together]
-    ours = combined(first.score, summands, first.references, first.target, first.lowercase)
-    by_seed = {
-        str(seed): sum(sign * one.measure().value for sign, one in terms_found)
-        for seed, terms_found in found.items()
-    }
-    states = {results.status(run).state for run in runs if run.seed in found}
-    judged = Verdict(claim.says, paper, ours, by_seed, lacking, State.STALE in states, OPEN)
+        return Verdict(claim.says, paper, {}, None, (), lacking, False, why_not)
+    by_seed = {str(seed): one.value for seed, one in found.items()}
+    stale = any(results.status(run).state is State.STALE for run in runs if run.seed in found)
+    resampled = {str(seed): one.sentences for seed, one in found.items() if one.sentences}
+    bounds = _over_sentences(list(resampled.values())) if resampled else None
+    judged = Verdict(claim.says, paper, by_seed, bounds, tuple(resampled), lacking, stale, OPEN)
     return replace(judged, verdict=decided(judged))
 
 
 def decided(one: Verdict) -> str:
     """The verdict that a claim's numbers give."""
-    values = (one.ours.low, one.ours.high, *one.by_seed.values(), *(one.over_seeds or ()))
+    intervals = [bounds for bounds in (one.over_sentences, one.over_seeds) if bounds]
+    if not intervals:
+        return GONE
+    values = [*one.by_seed.values(), *(end for bounds in intervals for end in bounds)]
     if min(values) > 0:
         return HELD
     return FAILED if max(values) < 0 else OPEN
 
 
-def _of_seed(
-    results: RunResults, terms: list[tuple[int, Cell]], seed: int
-) -> list[tuple[int, ScoredTranslations]] | None:
-    """Sign and translations of each term; None if those of a run are missing."""
-    place = results.plan.workspace
+@dataclass(frozen=True)
+class _OfSeed:
+    """The sum for one seed."""
+
+    corpora: set[str]  #: the digests of its runs' corpora
+    #: Sign and translations of each term; empty if those of a run are gone.
+    sentences: list[tuple[int, ScoredTranslations]]
+    stored: float = 0.0  #: without translations, what the results say
+
+    @property
+    def value(self) -> float:
+        return sum(sign * one.measure().value for sign, one in self.sentences) or self.stored
+
+
+def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _OfSeed | None:
+    """None if it cannot be computed: a run is missing, or does not have what is added up."""
+    runs = [(sign, cell, results.plan.workspace.run(cell, seed)) for sign, cell in terms]
+    kept = [results.result(run) for _, _, run in runs]
+    if None in kept:
+        return None
+    corpora = {result["corpus"]["digest"] for result in kept}
     try:
         found = [
-            (sign, results.sentences(place.run(cell, seed), cell.score, cell.column))
-            for sign, cell in terms
+            (sign, results.sentences(run, cell.score, cell.column)) for sign, cell, run in runs
         ]
     except UserError:  # they are not of the test set
         return None
-    return found if all(isinstance(one, ScoredTranslations) for _, one in found) else None
+    if all(isinstance(one, ScoredTranslations) for _, one in found):
+        return _OfSeed(corpora, found)
+    stored = 0.0
+    for (sign, cell, run), result in zip(runs, kept, strict=True):
+        score = result["scores"].get(cell.score)
+        if not score or cell.column.group or cell.column.cut:
+            return None
+        results.check_score(run, cell.score, score["value"])
+        stored += sign * score["value"]
+    return _OfSeed(corpora, [], stored)
+
+
+def _are_of_one_text(found: Collection[_OfSeed]) -> bool:
+    if not all(one.sentences for one in found):
+        return len(set.union(*(one.corpora for one in found))) == 1
+    parts = [part for one in found for _, part in one.sentences]
+    return len({(tuple(part.references), part.target, part.lowercase) for part in parts}) == 1
+
+
+def _over_sentences(found: list[list[tuple[int, ScoredTranslations]]]) -> tuple[float, float]:
+    together = [term for one in found for term in one]
+    first = together[0][1]
+    summands = [(sign / len(found), one.translations) for sign, one in together]
+    ours = combined(first.score, summands, first.references, first.target, first.lowercase)
+    return ours.low, ours.high
 
 
 def in_words(one: Verdict) -> str:
@@ -133,9 +172,12 @@ def in_words(one: Verdict) -> str:
     seeds = " (one seed)" if len(one.by_seed) == 1 else ""
     stale = f"{STALE} (a run is not up to date)" if one.stale else ""
     told = []
-    if one.ours:
-        low, high = one.ours.low, one.ours.high
-        told.append(f"ours {one.ours.value:+.2f} ({low:+.2f} to {high:+.2f})")
+    bounds = one.over_sentences
+    if one.by_seed:
+        told.append(f"ours {one.ours:+.2f}")
+        if bounds:
+            alone = f"seed {' '.join(one.resampled)}: " if one.is_of_fewer_seeds else ""
+            told[0] += " ({}{:+.2f} to {:+.2f})".format(alone, *bounds)
         if one.over_seeds:
             told.append("over seeds {:+.2f} to {:+.2f}".format(*one.over_seeds))
         told += [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
@@ -144,8 +186,8 @@ def in_words(one: Verdict) -> str:
         told = [", ".join(told)]
     if one.paper is not None:
         where = ""
-        if one.ours and not low <= one.paper <= high:
-            where = f" ({'above' if one.paper > high else 'below'} our interval)"
+        if bounds and not bounds[0] <= one.paper <= bounds[1]:
+            where = f" ({'above' if one.paper > bounds[1] else 'below'} our interval)"
         told.append(f"paper {one.paper:+.2f}{where}")
     numbers = f": {'; '.join(told)}" if told else ""
     return f"- {verdict}{seeds}{stale}: {one.claim}{numbers}."

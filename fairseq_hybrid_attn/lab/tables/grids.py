@@ -53,20 +53,24 @@ def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
     headings = ["claim", "", "ours", "over sentences", *["over seeds"] * seeds, "by seed", "paper"]
     rows = []
     for one in verdicts:
-        ours, bounds = one.ours, one.over_seeds
         stale = f" {STALE} a run is not up to date" if one.stale else ""
         rows.append(
             [
                 one.claim,
                 f"**{one.verdict}**{stale}",
-                _signed(ours and ours.value),
-                _range(ours and (ours.low, ours.high)),
-                *[_range(bounds)] * seeds,
+                _signed(one.ours),
+                _over_sentences(one),
+                *[_range(one.over_seeds)] * seeds,
                 _by_seed(one.by_seed),
                 _signed(one.paper),
             ]
         )
     return Grid(headings, rows, left=2)
+
+
+def _over_sentences(one: Verdict) -> str:
+    fewer = one.over_sentences and one.is_of_fewer_seeds
+    return _range(one.over_sentences) + (f" (seed {' '.join(one.resampled)})" if fewer else "")
 
 
 def _by_seed(values: dict[str, float]) -> str:

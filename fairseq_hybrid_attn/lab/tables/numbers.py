@@ -11,8 +11,6 @@ from typing import get_args, get_origin, get_type_hints
 
 from scipy.stats import t as student
 
-from ..scoring.significance import Combined
-
 #: Marks what is not up to date.
 STALE = "†"
 #: Marks what other code has made, and was accepted.
@@ -132,17 +130,29 @@ class Verdict:
 
     claim: str
     paper: float | None  #: the sum of the paper's numbers, if it reports them all
-    ours: Combined | None  #: the sum of ours, a mean over seeds, if it can be computed
-    by_seed: dict[str, float]  #: the sum for each seed that has all runs
+    by_seed: dict[str, float]  #: the sum of ours for each seed that has all runs
+    #: The ends of the 95 % interval of the mean over ``resampled``, by resampling the test set.
+    over_sentences: tuple[float, float] | None
+    resampled: tuple[str, ...]  #: the seeds whose translations are here
     lacking: tuple[int, ...]  #: the seeds with a missing run
     stale: bool  #: whether one of its runs is not up to date
     verdict: str
 
     @property
+    def ours(self) -> float | None:
+        """The mean over seeds."""
+        return fmean(self.by_seed.values()) if self.by_seed else None
+
+    @property
+    def is_of_fewer_seeds(self) -> bool:
+        """Whether the interval over sentences is not that of ``ours``."""
+        return len(self.resampled) < len(self.by_seed)
+
+    @property
     def over_seeds(self) -> tuple[float, float] | None:
         """The ends of the 95 % interval over seeds; None for fewer than three."""
         half = over_seeds(tuple(self.by_seed.values()))
-        return None if half is None else (self.ours.value - half, self.ours.value + half)
+        return None if half is None else (self.ours - half, self.ours + half)
 
 
 @dataclass(frozen=True)

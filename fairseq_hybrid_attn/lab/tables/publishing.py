@@ -142,6 +142,7 @@ def _check_no_number_is_lost(
 def _what_it_has(numbers: TableNumbers) -> set[str]:
     """Which numbers a table has, in words."""
     found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
+    found |= {f"interval on {v.claim!r}, seed {n}" for v in numbers.verdicts for n in v.resampled}
     for section in numbers.sections:
         ranks = section.ranks.items()
         found |= {

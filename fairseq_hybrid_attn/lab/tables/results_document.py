@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..configuration.paper_tables import table_names
+from ..configuration.paper_tables import Claim, table_names
 from ..planning.plan import make_plan
 from ..planning.status import State
 from .claims import HOW_JUDGED, terms_of
@@ -46,12 +46,10 @@ def write_up(tables: list[KeptTable], name: str, configs: Path) -> str:
     first = headline_table(tables)
     picture = first and PICTURE.format(folder=name, title=first.numbers.title)
     blocks = [HEAD.format(folder=name, picture=picture or "")]
-    blocks += _in_short(first, measured)
+    blocks += _in_short(measured)
     for one in measured:
-        shown = one.numbers
-        if one is first:
-            shown = replace(shown, verdicts=tuple(v for v in shown.verdicts if not _is_first(v)))
-        blocks.append(as_markdown(shown))
+        others = tuple(verdict for claim, verdict in _judged(one) if not claim.in_short)
+        blocks.append(as_markdown(replace(one.numbers, verdicts=others)))
         if one.figure:
             blocks.append(f"![{one.numbers.title}]({name}/tables/{one.figure})\n")
     blocks += _how_to_repeat(measured)
@@ -61,24 +59,35 @@ def write_up(tables: list[KeptTable], name: str, configs: Path) -> str:
     return before + judged + after.replace(judged or "\0", "")  # it is said once
 
 
-def _is_first(verdict: Verdict) -> bool:
-    """Whether a claim of the headline table is at the top: if a paper has numbers for it."""
-    return verdict.paper is not None
+def _judged(one: KeptTable) -> list[tuple[Claim, Verdict]]:
+    return list(zip(one.plan.table.claims, one.numbers.verdicts, strict=True))
 
 
-def _in_short(first: KeptTable | None, measured: list[KeptTable]) -> list[str]:
-    """How many claims held, those of the headline table, and how to check one of them."""
-    verdicts = [verdict for one in measured for verdict in one.numbers.verdicts]
-    if not verdicts:
+def _in_short(measured: list[KeptTable]) -> list[str]:
+    """How many claims held, the main ones, and how to check one of them."""
+    lines = []
+    papers = [one for one in measured if one.numbers.text is None]
+    verdicts = [verdict for one in papers for verdict in one.numbers.verdicts]
+    lines += _tally("claims of the papers", [one for one in verdicts if one.paper is not None])
+    lines += _tally("questions of ours", [one for one in verdicts if one.paper is None])
+    for one in measured:
+        if one not in papers:
+            table = f"claims and questions of {one.numbers.table} ({one.numbers.text})"
+            lines += _tally(table, list(one.numbers.verdicts))
+    if not lines:
         return []
+    blocks = ["## In short\n", "By the tables below:\n", "\n".join(lines) + "\n"]
+    main = [(one, v) for one in measured for claim, v in _judged(one) if claim.in_short]
+    if main:
+        grid = claims_grid([verdict for _, verdict in main])
+        blocks += [f"{grid.markdown()}\n", f"{HOW_JUDGED}\n", *_check(*main[0])]
+    return blocks
+
+
+def _tally(what: str, verdicts: list[Verdict]) -> list[str]:
     counts = Counter(verdict.verdict for verdict in verdicts)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    blocks = ["## In short\n", f"Of {len(verdicts)} claims, by the tables below: {told}.\n"]
-    top = [v for v in first.numbers.verdicts if _is_first(v)] if first else []
-    if top:
-        blocks += [f"{first.numbers.title}:\n", f"{claims_grid(top).markdown()}\n"]
-        blocks += [f"{HOW_JUDGED}\n", *_check(first, top[0])]
-    return blocks
+    return [f"- of {len(verdicts)} {what}: {told}"] if verdicts else []
 
 
 def _check(first: KeptTable, verdict: Verdict) -> list[str]:
@@ -93,7 +102,8 @@ def _check(first: KeptTable, verdict: Verdict) -> list[str]:
         return []
     rows, columns = [cell.row.name for cell in cells], [cell.column.name for cell in cells]
     words = command_of(make_plan(table, place, rows, columns, (int(seed),)))
-    return [f"To check the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)}).\n"]
+    told = f"To check the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)})"
+    return [f"{told}; with seed {seed} it is {verdict.by_seed[seed]:+.2f}.\n"]
 
 
 def _how_to_repeat(measured: list[KeptTable]) -> list[str]:

@@ -73,11 +73,10 @@ def test_two_seeds_published_apart_are_as_if_together_but_for_intervals(ranked):
         *(numbers.verdicts for numbers in (kept.numbers, one, two, together)), strict=True
     ):
         assert found.by_seed == whole.by_seed and found.paper == whole.paper
-        for end in ("value", "low", "high"):
-            mean = fmean(getattr(part.ours, end) for part in parts)
-            assert getattr(found.ours, end) == pytest.approx(mean)
-        assert found.ours.value == pytest.approx(whole.ours.value)
-        assert found.ours.low <= whole.ours.low < whole.ours.high <= found.ours.high
+        low, high = found.over_sentences
+        assert low == pytest.approx(fmean(part.over_sentences[0] for part in parts))
+        assert high == pytest.approx(fmean(part.over_sentences[1] for part in parts))
+        assert low <= whole.over_sentences[0] < whole.over_sentences[1] <= high
         assert found.verdict == whole.verdict
     ranks = [numbers.sections[0].ranks["all"] for numbers in (kept.numbers, one, two, together)]
     assert ranks[0].value == ranks[3].value and ranks[0].low is None
@@ -139,7 +138,8 @@ def test_a_third_seed_gives_intervals_over_seeds(made):
     spans = [verdict.over_seeds for verdict in kept.numbers.verdicts]
     assert spans == [pytest.approx(verdict.over_seeds) for verdict in together.verdicts]
     for verdict, *parts in zip(kept.numbers.verdicts, two, three, strict=True):
-        assert verdict.ours.high == pytest.approx((2 * parts[0].ours.high + parts[1].ours.high) / 3)
+        highs = [part.over_sentences[1] for part in parts]
+        assert verdict.over_sentences[1] == pytest.approx((2 * highs[0] + highs[1]) / 3)
 
 
 def test_rows_are_added_beside_a_baseline_that_was_done_again(made):

@@ -13,8 +13,16 @@ from workspaces import write_yaml
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.configuration.paper_tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.scoring.significance import SEED, Combined, combined
-from fairseq_hybrid_attn.lab.tables.claims import FAILED, HELD, OPEN, decided, judge, terms_of
+from fairseq_hybrid_attn.lab.scoring.significance import SEED, combined
+from fairseq_hybrid_attn.lab.tables.claims import (
+    FAILED,
+    HELD,
+    OPEN,
+    decided,
+    in_words,
+    judge,
+    terms_of,
+)
 from fairseq_hybrid_attn.lab.tables.numbers import Verdict
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
@@ -76,8 +84,9 @@ def test_verdicts(shared):
         by_seed[str(seed)] = whole - without
     assert falls.by_seed == pytest.approx(by_seed)
     assert falls.lacking == () and not falls.stale
-    assert falls.ours.value == pytest.approx(sum(by_seed.values()) / 2)
-    assert falls.ours.low < falls.ours.value < falls.ours.high
+    assert falls.ours == pytest.approx(sum(by_seed.values()) / 2)
+    low, high = falls.over_sentences
+    assert low < falls.ours < high
     assert (falls.verdict, falls.paper) == ("held", 15.0)
     assert (less.verdict, less.paper) == ("held", None)
     assert (better.verdict, better.paper) == ("not decided at this size", 1.0)
@@ -93,11 +102,11 @@ def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(sh
     made = shared.copy(tmp_path / "seed")
     translate(made, "plain", "nopos", 2, REFERENCES)
     falls = judged(made)[0]
-    assert falls.by_seed["1"] > 0 > falls.by_seed["2"] and falls.ours.low > 0
+    assert falls.by_seed["1"] > 0 > falls.by_seed["2"] and falls.over_sentences[0] > 0
     translate(made, "plain", "nopos", 1, worse(REFERENCES, 0.97, "bad"))
     worse_without = judged(made)[3]
     assert worse_without.by_seed["1"] < 0 < worse_without.by_seed["2"]
-    assert worse_without.ours.high < 0
+    assert worse_without.over_sentences[1] < 0
     assert falls.verdict == worse_without.verdict == "not decided at this size"
     # Each seed has one sentence better than the other system, which many draws leave out.
     made = shared.copy(tmp_path / "interval")
@@ -122,6 +131,26 @@ def test_claims_of_runs_that_are_stale_or_missing(made):
     less = judged(made)[1]
     assert (less.ours, less.by_seed, less.verdict) == (None, {}, "not run")
     assert less.lacking == (1, 2)
+
+
+def test_a_sum_without_translations_is_that_of_the_results(made):
+    """The interval over sentences is that of the seeds that have them, which are named."""
+    with_all, first = judged(made), judged(made, seeds=(1,))
+    made.run("plain", seed=2).folder.hypotheses.unlink()
+    falls, *_, worse_without = judged(made)
+    assert falls.by_seed == pytest.approx(with_all[0].by_seed)
+    assert (falls.over_sentences, falls.resampled) == (first[0].over_sentences, ("1",))
+    assert falls.verdict == "held" and f"{falls.ours:+.2f} (seed 1: " in in_words(falls)
+    assert worse_without == with_all[3]  # it is of other runs
+    made.run("plain", seed=1).folder.hypotheses.unlink()
+    falls = judged(made)[0]
+    assert falls.over_sentences is None and len(falls.by_seed) == 2
+    assert falls.verdict == "cannot be judged, since translations or test set are not here"
+    for column, share in (("bleu", 0.1), ("nopos", 0.5)):
+        made.finish(made.run("plain", column, 3), worse(REFERENCES, share, "third"))
+        made.run("plain", column, 3).folder.hypotheses.unlink()
+    falls = judged(made, seeds=(1, 2, 3))[0]
+    assert falls.over_sentences is None and falls.over_seeds[0] > 0 and falls.verdict == "held"
 
 
 def test_numbers_of_other_texts_are_not_added_up(made):
@@ -158,6 +187,7 @@ def test_a_claim_holds_only_if_the_interval_over_seeds_does():
         (-1, (-2.3, -2.4, -2.5), FAILED),
         (-1, (-0.8, -1.65, -4.75), OPEN),
     ):
-        ours = Combined(sign * 2.4, *sorted((sign * 2.0, sign * 2.8)))
-        found = Verdict("x", None, ours, dict(zip("123", by_seed, strict=False)), (), False, "")
+        over_sentences = tuple(sorted((sign * 2.0, sign * 2.8)))
+        seeds = dict(zip("123", by_seed, strict=False))
+        found = Verdict("x", None, seeds, over_sentences, tuple(seeds), (), False, "")
         assert decided(found) == verdict, by_seed

@@ -64,7 +64,11 @@ def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
 
 
 def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
-    configure(made, headline={"nopos": "bleu"})
+    claims = [
+        {"says": "plain falls", "above-zero": "plain/bleu - plain/nopos", "in-short": True},
+        {"says": "ours is not below", "above-zero": "ours/nopos - plain/nopos"},
+    ]
+    configure(made, headline={"nopos": "bleu"}, claims=claims)
     made.hybrid("publish", "toy/table1", "--columns", "bleu", "--seeds", "2")
     assert "headline" not in (made.folder / "RESULTS.md").read_text()  # there is nothing to draw
     made.hybrid("publish", "toy/table1", "--seeds", "2")
@@ -73,13 +77,11 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
         path = f"results/headline-{theme}.svg"
         assert f'"{path}"' in document.partition("## In short")[0]
         assert (made.folder / path).read_bytes().startswith(b"<?xml")
-    # The claim that a paper has numbers for is at the top; the others are in the table's section.
-    claims = [
-        line for line in document.splitlines() if line.startswith("| ") and "**held**" in line
-    ]
-    assert "| plain falls " in claims[0] and document.count("| plain falls ") == 1
-    top, section = document.split("### Toy")
-    assert "plain falls" in top and "ours falls less" in section
+    top, section = document.split("### Toy\n")
+    # This is on another text than the papers'.
+    assert "- of 2 claims and questions of toy/table1 (text): 2 held\n" in top
+    assert "| plain falls " in top and "ours is not below" in section
+    assert document.count("| plain falls ") == 1
 
     (kept,) = read_tables(made.folder / "results", made.configs)
     levels, losses = headline.draw(kept).axes

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 
-from fairseq_hybrid_attn.lab.scoring.significance import Combined
 from fairseq_hybrid_attn.lab.tables import numbers
 from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_json, as_markdown, as_terminal
 
@@ -28,11 +27,14 @@ LINES = (
     numbers.Line("e2", "HySAN", 32.29, None, "not run"),
 )
 SECTION = numbers.Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
-SUMS = Combined(8.1, 7.2, 9.0), Combined(1.1, 0.2, 2.0)
+
+BOTH = ("1", "2")
 VERDICTS = (
-    numbers.Verdict("base falls", 15.71, SUMS[0], {"1": 8.2, "2": 8.0}, (3,), False, "held"),
-    numbers.Verdict("e1 falls", 1.5, SUMS[1], {"1": 1.1}, (), True, "held"),
-    numbers.Verdict("e1 falls less", None, None, {}, (1,), False, "not run"),
+    numbers.Verdict(
+        "base falls", 15.71, {"1": 8.2, "2": 8.0}, (7.2, 9.0), ("1", "2"), (3,), False, "held"
+    ),
+    numbers.Verdict("e1 falls", 1.5, {"1": 1.1}, (0.2, 2.0), ("1",), (), True, "held"),
+    numbers.Verdict("e1 falls less", None, {}, None, (), (1,), False, "not run"),
 )
 TABLE = numbers.TableNumbers(
     **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},

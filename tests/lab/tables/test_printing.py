@@ -194,7 +194,8 @@ def test_claims_are_sentences_in_the_terminal():
 
 
 def test_claims_are_a_grid_on_a_page():
-    three = replace(VERDICTS[0], by_seed={"1": 8.2, "2": 8.0, "3": 8.1}, lacking=())
+    three = {"1": 8.2, "2": 8.0, "3": 8.1}
+    three = replace(VERDICTS[0], by_seed=three, resampled=tuple(three), lacking=())
     text = as_markdown(replace(TABLE, verdicts=(three, *VERDICTS[1:])))
     # Student's t with two degrees of freedom: 4.303 * 0.1 / sqrt(3).
     falls = ["base falls", "**held**", "+8.10", "+7.20 to +9.00", "+7.85 to +8.35"]
@@ -203,6 +204,8 @@ def test_claims_are_a_grid_on_a_page():
     assert cells(text, "e1 falls  ") == [*stale, "+1.10", "+1.50"]
     assert cells(text, "e1 falls less") == ["e1 falls less", "**not run**", "", "", "", "", ""]
     assert "over seeds |" not in as_markdown(TABLE)  # of two there is none
+    fewer = as_markdown(replace(TABLE, verdicts=(replace(three, resampled=("2",)),)))
+    assert "| +7.20 to +9.00 (seed 2) |" in fewer
     words = "(+7.20 to +9.00), over seeds +7.85 to +8.35, seed 1: +8.20"
     assert words in as_terminal(replace(TABLE, verdicts=(three,)))
 

@@ -1,5 +1,7 @@
 """More seeds of a published table whose earlier runs are not here any more.
 
+Seeds whose translations were restored add the intervals of claims that were written since.
+
 Means, and intervals over seeds, are those of all seeds.  An interval over sentences cannot be
 computed again without all translations: the mean of the earlier and the later one stands for it.
 The interval of the mean is seldom wider than this, since a standard deviation of a mean is at most
@@ -51,8 +53,6 @@ def check_is_the_same(
 
     ``published``: what there was under the names of the new ones.
     """
-    if not new.keys() - kept.keys():
-        raise UserError("nothing to add: no run of these seeds is finished and not yet published")
     of_cell = {name.rpartition("/")[0]: result for name, result in kept.items()}
     for name, result in new.items():
         other = of_cell.get(name.rpartition("/")[0])
@@ -151,7 +151,7 @@ def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
         over_sentences=tuple(bounds) or None,
         resampled=tuple(sorted(resampled, key=int)),
         lacking=tuple(sorted({*kept.lacking, *new.lacking} - set(map(int, by_seed)))),
-        stale=kept.stale or new.stale,
+        stale=any(one.stale for one in parts),
     )
     return replace(found, verdict=decided(found))
 

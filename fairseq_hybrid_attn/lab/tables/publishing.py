@@ -100,6 +100,9 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     known = measure(KeptResults(whole, results))
     if kept:
         numbers = with_more_seeds(known, kept.numbers, numbers)
+        known_runs = results.keys() == kept.results.keys()
+        if known_runs and _what_it_has(numbers) == _what_it_has(kept.numbers):
+            raise UserError("nothing to add: no finished run of these seeds, or all are published")
     _check_no_number_is_lost(numbers, results, path, folder, configs)
     drawn = is_drawable(plan) and numbers.is_measured
     content = {

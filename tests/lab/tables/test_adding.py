@@ -88,6 +88,20 @@ def test_two_seeds_published_apart_are_as_if_together_but_for_intervals(ranked):
         published(ranked, "--seeds", "2,", "--add")
 
 
+def test_a_claim_that_was_written_later_has_the_interval_of_what_is_restored(made):
+    published(made, "--seeds", "1,")
+    forget(made, 1)
+    published(made, "--seeds", "2,", "--add")
+    table = made.configs / f"{NAME}.yaml"
+    content = yaml.safe_load(table.read_text())
+    content["claims"].append({"says": "late", "above-zero": "plain/bleu - ours/nopos"})
+    write_yaml(table, content)
+    before, two = measured(made, 2).verdicts[-1], published(made, "--seeds", "2,", "--add")
+    late = two.numbers.verdicts[-1]
+    assert late.resampled == ("2",) and late.over_sentences == before.over_sentences
+    assert list(late.by_seed) == ["1", "2"]
+
+
 def test_an_order_is_of_the_seeds_that_all_rows_have(ranked):
     one, two, together = (
         measured(ranked, *seeds).sections[0].ranks["all"] for seeds in ((1,), (2,), (1, 2))

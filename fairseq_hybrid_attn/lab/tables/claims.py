@@ -30,12 +30,13 @@ TOO_FEW = "cannot be judged, since there are fewer than two sentences"
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
 
 HOW_JUDGED = (
-    "Differences of BLEU with 95 % intervals: over sentences, by resampling the test set "
-    f"{SAMPLES:,} times (bootstrap, the same sentences for all systems); over seeds, by Student's "
-    "t, where there are three or more. For seeds that were published apart, the first is the mean "
-    "of their intervals; it names its seeds if others have no translations. Held: every interval "
-    "is above zero, and so is every seed. Did not hold: all are below zero. No interval covers "
-    "that many claims are tested."
+    "Differences of BLEU with 95 % intervals. Over sentences: "
+    f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. For seeds that were "
+    "published apart, it is the mean of their intervals; where it names a seed, it is of that "
+    "seed alone, since others have no translations here. Over seeds: Student's t, for three or "
+    "more. Held: every interval given is above zero, and so is every seed; with two seeds, this "
+    "does not cover how much trainings differ. Did not hold: all are below zero. No interval "
+    "covers that many claims are tested."
 )
 
 

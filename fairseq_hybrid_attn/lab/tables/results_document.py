@@ -23,9 +23,8 @@ HEAD = """\
 # Results
 
 {picture}`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers'
-numbers in `configs/`; do not edit it. Levels on another text or at another size than a paper's
-cannot be compared with the paper's. Differences between rows can, with the level in mind: a system
-at 10 BLEU cannot fall by 16.
+numbers in `configs/`; do not edit it. BLEU on another text, or of models of another size, cannot be
+compared with a paper's. Differences between systems can, with care: at 10 BLEU, none falls by 16.
 """
 
 PICTURE = """\
@@ -68,8 +67,13 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     lines = []
     papers = [one for one in measured if one.numbers.text is None]
     verdicts = [verdict for one in papers for verdict in one.numbers.verdicts]
-    lines += _tally("claims of the papers", [one for one in verdicts if one.paper is not None])
-    lines += _tally("questions of ours", [one for one in verdicts if one.paper is None])
+    lines += _tally(
+        "claims with numbers in the papers", [one for one in verdicts if one.paper is not None]
+    )
+    lines += _tally(
+        "other claims, most of them questions of ours",
+        [one for one in verdicts if one.paper is None],
+    )
     for one in measured:
         if one not in papers:
             table = f"claims and questions of {one.numbers.table} ({one.numbers.text})"
@@ -102,8 +106,10 @@ def _check(first: KeptTable, verdict: Verdict) -> list[str]:
         return []
     rows, columns = [cell.row.name for cell in cells], [cell.column.name for cell in cells]
     words = command_of(make_plan(table, place, rows, columns, (int(seed),)))
-    told = f"To check the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)})"
-    return [f"{told}; with seed {seed} it is {verdict.by_seed[seed]:+.2f}.\n"]
+    told = (
+        f"To repeat seed {seed} of the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)})"
+    )
+    return [f"{told}. It gives {verdict.by_seed[seed]:+.2f}.\n"]
 
 
 def _how_to_repeat(measured: list[KeptTable]) -> list[str]:

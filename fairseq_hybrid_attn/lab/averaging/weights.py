@@ -20,7 +20,7 @@ _SHOWN = 3  # differences that an error message names
 #: In the names of settings: those that a trained model does not depend on, or whose weights tell.
 _OF_TRAINING = re.compile(
     "drop|quant_noise|activations|min_params|max_(source|target)_positions|layers_to_keep"
-    "|tokens_per_sample|pretrained"
+    "|tokens_per_sample|embed_path|export|base_shuffle"
 )
 
 

@@ -280,6 +280,9 @@ def _read_table(name: str, configs: Path) -> Table:
             raise UserError(f"{path}: rank: the table has no row {', '.join(sorted(stray))}")
         if ranked is not None and len(set(ranked)) < 3:
             raise UserError(f"{path}: rank: {among}: an order needs at least three rows")
+    sums = [claim.above_zero for claim in table.claims]
+    if twice := {one for one in sums if sums.count(one) > 1}:
+        raise UserError(f"{path}: claims: {min(twice)!r} is claimed twice")
     for named in (*table.headline, *table.headline.values()):
         if named not in {column.name for column in columns}:
             raise UserError(f"{path}: headline: the table has no column {named}")

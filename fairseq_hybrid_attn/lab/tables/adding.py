@@ -135,23 +135,32 @@ def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
     by_seed = both.by_seed | kept.by_seed | new.by_seed
     if not by_seed:
         return both
-    parts = [one for one in (kept, new) if one.resampled]
+    parts, stale = [one for one in (kept, new) if one.resampled], kept.stale or new.stale
     if len(parts) == 2:
         known = _one_has_all(kept, new, set(kept.resampled), set(new.resampled), kept.claim)
         parts = [known] if known else parts
-    bounds = [
-        _mean(parts, lambda one, n=n: one.over_sentences[n], lambda one: len(one.resampled))
-        for n in (0, 1)
-        if parts
-    ]
+    if new.by_seed.keys() <= kept.by_seed.keys():
+        stale = kept.stale
+    bounds = None
+    if parts:  # the mean of how far the ends are from each part's own mean
+        ours = fmean(by_seed.values())
+        bounds = tuple(
+            ours
+            + _mean(
+                parts,
+                lambda one, n=n: one.over_sentences[n] - one.ours,
+                lambda one: len(one.resampled),
+            )
+            for n in (0, 1)
+        )
     resampled = {seed for one in parts for seed in one.resampled}
     found = replace(
         both,
         by_seed={seed: by_seed[seed] for seed in sorted(by_seed, key=int)},
-        over_sentences=tuple(bounds) or None,
+        over_sentences=bounds,
         resampled=tuple(sorted(resampled, key=int)),
         lacking=tuple(sorted({*kept.lacking, *new.lacking} - set(map(int, by_seed)))),
-        stale=any(one.stale for one in parts),
+        stale=stale,
     )
     return replace(found, verdict=decided(found))
 

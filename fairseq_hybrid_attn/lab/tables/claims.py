@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Claim, Table
@@ -26,17 +27,16 @@ _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
 NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are not here"
-TOO_FEW = "cannot be judged, since there are fewer than two sentences"
-OTHER_TEXTS = "cannot be judged, since its numbers are of different texts"
+OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or signatures"
 
 HOW_JUDGED = (
     "Differences of BLEU with 95 % intervals. Over sentences: "
     f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. For seeds that were "
-    "published apart, it is the mean of their intervals; where it names a seed, it is of that "
-    "seed alone, since others have no translations here. Over seeds: Student's t, for three or "
-    "more. Held: every interval given is above zero, and so is every seed; with two seeds, this "
-    "does not cover how much trainings differ. Did not hold: all are below zero. No interval "
-    "covers that many claims are tested."
+    "published apart, it is the mean of their intervals; if it names seeds, its width is that of "
+    "these alone, since the others have no translations here. Over seeds: Student's t, for three "
+    "or more. Held: both intervals are above zero (the first, if there are fewer than three "
+    "seeds), and so is every seed. Did not hold: all are below zero. With two seeds, this does not "
+    "cover how much trainings differ. No interval is corrected for the number of claims."
 )
 
 
@@ -78,26 +78,26 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
     if None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
     seeds = results.plan.seeds
+    unknown = Verdict(claim.says, paper, {}, None, (), seeds, False, NOT_RUN)
     try:
         runs = [run for _, cell in terms for run in results.runs(cell)]
-        found = {seed: _of_seed(results, terms, seed) for seed in seeds}
+        found = {seed: one for seed in seeds if (one := _of_seed(results, terms, seed))}
+        if not found:
+            all_done = all(results.result(run) is not None for run in runs)
+            return replace(unknown, verdict=GONE if all_done else NOT_RUN)
+        lacking = tuple(seed for seed in seeds if seed not in found)
+        if not _are_of_one_text(found.values()):
+            return replace(unknown, lacking=lacking, verdict=OTHER_TEXTS)
+        by_seed = {str(seed): one.value for seed, one in found.items()}
+        resampled = {str(seed): one.sentences for seed, one in found.items() if one.sentences}
+        bounds = None
+        if resampled:
+            bounds = _over_sentences(list(resampled.values()))
+            moved = fmean(by_seed.values()) - fmean(by_seed[seed] for seed in resampled)
+            bounds = bounds[0] + moved, bounds[1] + moved
     except UserError as error:  # this text does not have what the claim is about
-        return Verdict(claim.says, paper, {}, None, (), seeds, False, f"cannot be judged: {error}")
-    lacking = tuple(seed for seed in seeds if found[seed] is None)
-    found = {seed: one for seed, one in found.items() if one is not None}
-    why_not = None
-    if not found:
-        why_not = GONE if all(results.result(run) is not None for run in runs) else NOT_RUN
-    elif not _are_of_one_text(found.values()):
-        why_not = OTHER_TEXTS
-    elif any(len(part.references) < 2 for one in found.values() for _, part in one.sentences):
-        why_not = TOO_FEW
-    if why_not:
-        return Verdict(claim.says, paper, {}, None, (), lacking, False, why_not)
-    by_seed = {str(seed): one.value for seed, one in found.items()}
+        return replace(unknown, verdict=f"cannot be judged: {error}")
     stale = any(results.status(run).state is State.STALE for run in runs if run.seed in found)
-    resampled = {str(seed): one.sentences for seed, one in found.items() if one.sentences}
-    bounds = _over_sentences(list(resampled.values())) if resampled else None
     judged = Verdict(claim.says, paper, by_seed, bounds, tuple(resampled), lacking, stale, OPEN)
     return replace(judged, verdict=decided(judged))
 
@@ -105,26 +105,20 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
 def decided(one: Verdict) -> str:
     """The verdict that a claim's numbers give."""
     intervals = [bounds for bounds in (one.over_sentences, one.over_seeds) if bounds]
-    if not intervals:
-        return GONE
     values = [*one.by_seed.values(), *(end for bounds in intervals for end in bounds)]
-    if min(values) > 0:
-        return HELD
-    return FAILED if max(values) < 0 else OPEN
+    found = HELD if min(values) > 0 else FAILED if max(values) < 0 else OPEN
+    return found if found == OPEN or one.over_sentences else GONE
 
 
 @dataclass(frozen=True)
 class _OfSeed:
     """The sum for one seed."""
 
-    corpora: set[str]  #: the digests of its runs' corpora
+    value: float
+    #: What its numbers are of: the digests of corpora and the signatures of scores.
+    made_with: set[tuple[str, str]]
     #: Sign and translations of each term; empty if those of a run are gone.
     sentences: list[tuple[int, ScoredTranslations]]
-    stored: float = 0.0  #: without translations, what the results say
-
-    @property
-    def value(self) -> float:
-        return sum(sign * one.measure().value for sign, one in self.sentences) or self.stored
 
 
 def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _OfSeed | None:
@@ -133,7 +127,12 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
     kept = [results.result(run) for _, _, run in runs]
     if None in kept:
         return None
-    corpora = {result["corpus"]["digest"] for result in kept}
+    stored = [one["scores"].get(cell.score) for one, (_, cell, _) in zip(kept, runs, strict=True)]
+    made_with = {
+        (one["corpus"]["digest"], score["signature"])
+        for one, score in zip(kept, stored, strict=True)
+        if score
+    }
     try:
         found = [
             (sign, results.sentences(run, cell.score, cell.column)) for sign, cell, run in runs
@@ -141,20 +140,21 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
     except UserError:  # they are not of the test set
         return None
     if all(isinstance(one, ScoredTranslations) for _, one in found):
-        return _OfSeed(corpora, found)
-    stored = 0.0
-    for (sign, cell, run), result in zip(runs, kept, strict=True):
-        score = result["scores"].get(cell.score)
-        if not score or cell.column.group or cell.column.cut:
-            return None
+        if any(len(one.references) < 2 for _, one in found):
+            raise UserError("there are fewer than two sentences")
+        return _OfSeed(sum(sign * one.measure().value for sign, one in found), made_with, found)
+    if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
+        return None
+    value = 0.0
+    for (sign, cell, run), score in zip(runs, stored, strict=True):
         results.check_score(run, cell.score, score["value"])
-        stored += sign * score["value"]
-    return _OfSeed(corpora, [], stored)
+        value += sign * score["value"]
+    return _OfSeed(value, made_with, [])
 
 
 def _are_of_one_text(found: Collection[_OfSeed]) -> bool:
     if not all(one.sentences for one in found):
-        return len(set.union(*(one.corpora for one in found))) == 1
+        return len(set.union(*(one.made_with for one in found))) == 1
     parts = [part for one in found for _, part in one.sentences]
     return len({(tuple(part.references), part.target, part.lowercase) for part in parts}) == 1
 
@@ -177,13 +177,12 @@ def in_words(one: Verdict) -> str:
     if one.by_seed:
         told.append(f"ours {one.ours:+.2f}")
         if bounds:
-            alone = f"seed {' '.join(one.resampled)}: " if one.is_of_fewer_seeds else ""
-            told[0] += " ({}{:+.2f} to {:+.2f})".format(alone, *bounds)
+            told[0] += " ({:+.2f} to {:+.2f}{})".format(*bounds, one.width_of)
         if one.over_seeds:
             told.append("over seeds {:+.2f} to {:+.2f}".format(*one.over_seeds))
         told += [f"seed {seed}: {value:+.2f}" for seed, value in one.by_seed.items()]
         if one.lacking:
-            told.append(f"not all runs with seed {', '.join(map(str, one.lacking))}")
+            told.append(f"without seed {', '.join(map(str, one.lacking))}")
         told = [", ".join(told)]
     if one.paper is not None:
         where = ""

@@ -59,18 +59,13 @@ def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
                 one.claim,
                 f"**{one.verdict}**{stale}",
                 _signed(one.ours),
-                _over_sentences(one),
+                _range(one.over_sentences) + (one.width_of if one.over_sentences else ""),
                 *[_range(one.over_seeds)] * seeds,
                 _by_seed(one.by_seed),
                 _signed(one.paper),
             ]
         )
     return Grid(headings, rows, left=2)
-
-
-def _over_sentences(one: Verdict) -> str:
-    fewer = one.over_sentences and one.is_of_fewer_seeds
-    return _range(one.over_sentences) + (f" (seed {' '.join(one.resampled)})" if fewer else "")
 
 
 def _by_seed(values: dict[str, float]) -> str:

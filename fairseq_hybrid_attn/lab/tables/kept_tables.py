@@ -76,7 +76,11 @@ def read_tables(folder: Path, configs: Path) -> list[KeptTable]:
     return sorted((read_table(path, folder, configs) for path in paths), key=order)
 
 
-def read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
+def read_table(path: Path, folder: Path, configs: Path, edited: bool = False) -> KeptTable:
+    """Read a table.
+
+    ``edited``: what it compares may have been edited since; intervals and p-values are then wrong.
+    """
     content = read_json(path)
     try:
         results = {name: read_result(result_path(folder, name)) for name in content["runs"]}
@@ -84,7 +88,8 @@ def read_table(path: Path, folder: Path, configs: Path) -> KeptTable:
             if result is None:
                 raise UserError(f"{folder}: the result of {name} is missing; publish it again")
         plan = plan_of(content["asked"], folder, configs)
-        if content["measures"] != measures(plan):
+        now, kept = measures(plan), content["measures"]
+        if not edited and any(now.get(key) != value for key, value in kept.items()):
             raise UserError(
                 f"baseline, scores or ranks of {plan.table.name} are not those of its file in "
                 f"{configs} any more; publish it again"
@@ -135,16 +140,19 @@ def plan_of(asked: dict, folder: Path, configs: Path) -> Plan:
     return make_plan(table, place, asked["rows"], asked["columns"], tuple(asked["seeds"]))
 
 
-def measures(plan: Plan) -> str:
-    """The digest of what a table's file says that the kept intervals and p-values are of."""
+def measures(plan: Plan) -> dict[str, str]:
+    """Digests of what a table's file says that kept intervals and p-values are of.
+
+    Of the table, and of the rows of each order, by its name.
+    """
     columns = {cell.column.name: cell.column for cell in plan.cells}
     rows = {cell.row.name: cell.row for cell in plan.cells}
     shown = {
         name: [one.score, one.curve, one.source_words, one.cut] for name, one in columns.items()
     }
-    return digest(
-        [plan.table.baseline, plan.table.rank, shown, {name: r.scores for name, r in rows.items()}]
-    )
+    whole = [plan.table.baseline, shown, {name: row.scores for name, row in rows.items()}]
+    ranked = {f"rank: {among}": ranked for among, ranked in plan.table.rank.items()}
+    return {key: digest(value) for key, value in {"table": whole, **ranked}.items()}
 
 
 def _by_name(numbers: dict, table: Table) -> dict:

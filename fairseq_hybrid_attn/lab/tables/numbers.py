@@ -131,10 +131,10 @@ class Verdict:
     claim: str
     paper: float | None  #: the sum of the paper's numbers, if it reports them all
     by_seed: dict[str, float]  #: the sum of ours for each seed that has all runs
-    #: The ends of the 95 % interval of the mean over ``resampled``, by resampling the test set.
+    #: The ends of its 95 % interval by resampling the test set, with the width of ``resampled``.
     over_sentences: tuple[float, float] | None
-    resampled: tuple[str, ...]  #: the seeds whose translations are here
-    lacking: tuple[int, ...]  #: the seeds with a missing run
+    resampled: tuple[str, ...]  #: the seeds whose translations were resampled
+    lacking: tuple[int, ...]  #: the seeds that it cannot be computed for
     stale: bool  #: whether one of its runs is not up to date
     verdict: str
 
@@ -144,9 +144,10 @@ class Verdict:
         return fmean(self.by_seed.values()) if self.by_seed else None
 
     @property
-    def is_of_fewer_seeds(self) -> bool:
-        """Whether the interval over sentences is not that of ``ours``."""
-        return len(self.resampled) < len(self.by_seed)
+    def width_of(self) -> str:
+        """In words, the seeds that the interval over sentences has its width of, if not of all."""
+        fewer = len(self.resampled) < len(self.by_seed)
+        return f" (width of seed {', '.join(self.resampled)})" if fewer else ""
 
     @property
     def over_seeds(self) -> tuple[float, float] | None:

@@ -83,9 +83,15 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     blocks = ["## In short\n", "By the tables below:\n", "\n".join(lines) + "\n"]
     main = [(one, v) for one in measured for claim, v in _judged(one) if claim.in_short]
     if main:
-        grid = claims_grid([verdict for _, verdict in main])
+        grid = claims_grid([_named(one, verdict) for one, verdict in main])
         blocks += [f"{grid.markdown()}\n", f"{HOW_JUDGED}\n", *_check(*main[0])]
     return blocks
+
+
+def _named(one: KeptTable, verdict: Verdict) -> Verdict:
+    """With its text and scale, if they are not the papers'."""
+    label = one.numbers.label
+    return verdict if label == "full" else replace(verdict, claim=f"{verdict.claim} ({label})")
 
 
 def _tally(what: str, verdicts: list[Verdict]) -> list[str]:

@@ -20,10 +20,10 @@ SUBWORDS = ("none", "subword-nmt", "sentencepiece")
 
 #: Languages whose words neither Moses nor mteval-v13a separates.
 _WITHOUT_SPACES = ("zh", "ja", "ko")
-#: Their other codes: of ISO 639-2 and 639-3, and of countries.
+#: Their other codes, of ISO 639-2 and 639-3, and what is taken for one.
 _ALSO = {
     **dict.fromkeys(("zho", "chi", "cmn", "yue", "cn"), "zh"),
-    **{"jpn": "ja", "jp": "ja", "kor": "ko", "kr": "ko"},
+    **{"jpn": "ja", "jp": "ja", "kor": "ko"},
 }
 
 _CONTINUED = "@@"

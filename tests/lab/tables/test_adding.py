@@ -98,7 +98,8 @@ def test_a_claim_that_was_written_later_has_the_interval_of_what_is_restored(mad
     write_yaml(table, content)
     before, two = measured(made, 2).verdicts[-1], published(made, "--seeds", "2,", "--add")
     late = two.numbers.verdicts[-1]
-    assert late.resampled == ("2",) and late.over_sentences == before.over_sentences
+    moved = [end - before.ours + late.ours for end in before.over_sentences]
+    assert late.resampled == ("2",) and late.over_sentences == pytest.approx(moved)
     assert list(late.by_seed) == ["1", "2"]
 
 

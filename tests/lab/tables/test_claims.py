@@ -134,23 +134,36 @@ def test_claims_of_runs_that_are_stale_or_missing(made):
 
 
 def test_a_sum_without_translations_is_that_of_the_results(made):
-    """The interval over sentences is that of the seeds that have them, which are named."""
+    """The interval over sentences has the width of the seeds that have them, which are named."""
     with_all, first = judged(made), judged(made, seeds=(1,))
     made.run("plain", seed=2).folder.hypotheses.unlink()
     falls, *_, worse_without = judged(made)
-    assert falls.by_seed == pytest.approx(with_all[0].by_seed)
-    assert (falls.over_sentences, falls.resampled) == (first[0].over_sentences, ("1",))
-    assert falls.verdict == "held" and f"{falls.ours:+.2f} (seed 1: " in in_words(falls)
+    assert falls.by_seed == pytest.approx(with_all[0].by_seed) and falls.resampled == ("1",)
+    moved = [end - first[0].ours + falls.ours for end in first[0].over_sentences]
+    assert falls.over_sentences == pytest.approx(moved)
+    assert falls.verdict == "held" and "(width of seed 1))" in in_words(falls)
     assert worse_without == with_all[3]  # it is of other runs
     made.run("plain", seed=1).folder.hypotheses.unlink()
+    gone = "cannot be judged, since translations or test set are not here"
     falls = judged(made)[0]
-    assert falls.over_sentences is None and len(falls.by_seed) == 2
-    assert falls.verdict == "cannot be judged, since translations or test set are not here"
+    assert (falls.over_sentences, falls.verdict, len(falls.by_seed)) == (None, gone, 2)
+    # Three seeds say nothing of other sentences.
     for column, share in (("bleu", 0.1), ("nopos", 0.5)):
         made.finish(made.run("plain", column, 3), worse(REFERENCES, share, "third"))
         made.run("plain", column, 3).folder.hypotheses.unlink()
     falls = judged(made, seeds=(1, 2, 3))[0]
-    assert falls.over_sentences is None and falls.over_seeds[0] > 0 and falls.verdict == "held"
+    assert falls.over_seeds[0] > 0 and falls.verdict == gone
+
+
+def test_scores_of_other_signatures_are_not_added_up(made):
+    for seed in (1, 2):
+        made.run("plain", seed=seed).folder.hypotheses.unlink()
+    path = made.run("plain").folder.result
+    content = json.loads(path.read_text())
+    content["scores"]["bleu"]["signature"] += "|tok:intl"
+    path.write_text(json.dumps(content))
+    verdict = judged(made)[0].verdict
+    assert verdict == "cannot be judged, since its numbers are of different texts or signatures"
 
 
 def test_numbers_of_other_texts_are_not_added_up(made):
@@ -163,15 +176,21 @@ def test_numbers_of_other_texts_are_not_added_up(made):
     shutil.copytree(ours.corpus_folder, theirs.corpus_folder)
     write_lines(theirs.prepared_corpus.reference(), worse(REFERENCES, 0.5, 7))
     falls, _, better, _ = judged(made, seeds=(1,))
-    assert falls.verdict == "cannot be judged, since its numbers are of different texts"
+    assert (
+        falls.verdict == "cannot be judged, since its numbers are of different texts or signatures"
+    )
     assert falls.ours is None and better.ours is not None
     # The corpus was prepared again: the translations are of another text.
     manifest = json.loads((ours.corpus_folder / "manifest.json").read_text())
     Manifest(**{**manifest, "digest": "another"}).write(ours.corpus_folder)
-    gone = "cannot be judged, since translations or test set are not here"
-    assert judged(made)[2].verdict == gone
+    better = judged(made)[2]
+    assert better.over_sentences is None and len(better.by_seed) == 2
     write_yaml(path, {**content, "claims": [{"says": "x"}]})
     with pytest.raises(UserError, match="claims: no. 1: no above-zero"):
+        load_table("toy/table1", made.configs)
+    twice = [{"says": word, "above-zero": "plain/bleu - ours/bleu"} for word in "xy"]
+    write_yaml(path, {**content, "claims": twice})
+    with pytest.raises(UserError, match="is claimed twice"):  # its interval is kept by its sum
         load_table("toy/table1", made.configs)
     write_yaml(path, {**content, "claims": [{"says": "x", "above-zero": "plain"}]})
     with pytest.raises(UserError, match="use ROW/COLUMN"):  # before anything is run

@@ -186,7 +186,7 @@ def test_csv_has_every_digit_and_empty_fields_for_what_is_missing():
 def test_claims_are_sentences_in_the_terminal():
     assert (
         "- Held: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
-        "not all runs with seed 3; paper +15.71 (above our interval).\n"
+        "without seed 3; paper +15.71 (above our interval).\n"
         "- Held (one seed)† (a run is not up to date): e1 falls: ours +1.10 (+0.20 to +2.00), "
         "seed 1: +1.10; paper +1.50.\n"
         "- Not run: e1 falls less.\n"
@@ -205,7 +205,7 @@ def test_claims_are_a_grid_on_a_page():
     assert cells(text, "e1 falls less") == ["e1 falls less", "**not run**", "", "", "", "", ""]
     assert "over seeds |" not in as_markdown(TABLE)  # of two there is none
     fewer = as_markdown(replace(TABLE, verdicts=(replace(three, resampled=("2",)),)))
-    assert "| +7.20 to +9.00 (seed 2) |" in fewer
+    assert "| +7.20 to +9.00 (width of seed 2) |" in fewer
     words = "(+7.20 to +9.00), over seeds +7.85 to +8.35, seed 1: +8.20"
     assert words in as_terminal(replace(TABLE, verdicts=(three,)))
 

@@ -3,8 +3,11 @@
 import json
 import shutil
 
+import pytest
+import yaml
 from made_runs import REFERENCES, worse
 from refusals import check_refusals
+from workspaces import write_yaml
 
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
@@ -84,15 +87,22 @@ def test_a_folder_that_is_not_there_or_a_damaged_text_is_refused(made):
     assert not run.folder.result.exists() and not run.folder.hypotheses.exists()
 
 
-def test_verdicts_and_p_values_of_three_seeds_are_not_lost(made):
+@pytest.mark.parametrize(
+    "claims, lost",
+    [(True, "interval on 'ours falls less', seed 2"), (False, r"p-value of ours \(bleu\), seed 2")],
+)
+def test_verdicts_and_p_values_of_three_seeds_are_not_lost(made, claims, lost):
     """Their intervals, over seeds, need no translations."""
+    table = made.configs / "toy/table1.yaml"
+    if not claims:
+        write_yaml(table, {**yaml.safe_load(table.read_text()), "claims": []})
     for name in ("plain/bleu", "plain/nopos", "ours/bleu", "ours/nopos"):
         made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, 0.2, f"{name}3"))
     made.hybrid("publish", "toy/table1", "--seeds", "3")
     kept = published(made)
     made.run("ours", "bleu", 2).folder.hypotheses.unlink()
     check_refusals(
-        [("toy/table1", "would lose its interval on 'ours falls less', seed 2: transl")],
+        [("toy/table1", f"would lose its {lost}: transl")],
         lambda name: made.hybrid("publish", name, "--seeds", "3"),
     )
     assert published(made) == kept

@@ -132,6 +132,11 @@ def test_kept_p_values_are_not_shown_beside_another_baseline(made):
     (kept,) = read_tables(results, made.configs)
     plain, ours = kept.numbers.sections[0].lines
     assert len(plain.ours.p_values) == 1 and not ours.ours.p_values
+    # Without translations they would be lost.
+    made.run("ours").folder.hypotheses.unlink()
+    table.write_text(asked)
+    again = [("toy/table1", "would lose its interval")]
+    check_refusals(again, lambda name: made.hybrid("publish", name))
 
 
 def test_a_run_that_failed_is_listed_with_its_error(made):

@@ -8,11 +8,10 @@ from itertools import groupby
 
 import yaml
 from fairseq import options
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.lstm import LSTMModel
 from fairseq.models.transformer import TransformerModel
 from models import parameters
-from rows import CELLS, FULL, RUNS, build, build_cell, flags, parsed
+from rows import CELLS, FULL, RUNS, build, build_cell, flags, model_settings, parsed
 
 from fairseq_hybrid_attn.attention import PatternedSelfAttention
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
@@ -88,35 +87,37 @@ def said_in_paper(name):
 @cache
 def decoding(words):
     parser = options.get_generation_parser()
-    args = options.parse_args_and_arch(parser, ["data", "--path", "model.pt", *words])
-    return convert_namespace_to_omegaconf(args)
+    return options.parse_args_and_arch(parser, ["data", "--path", "model.pt", *words])
 
 
 def seen_by_fairseq(cell):
     chosen = cell.settings(FULL)
-    cfg = parsed(flags(chosen))
+    args = parsed(flags(chosen))
+    model = model_settings(args)
     task = "translation_gnmt" if "gnmt-lenpen" in chosen.generate else "translation"
     generating = decoding(tuple(flags_of({"task": task, **chosen.generate})))
 
     def both(name):
         """The values of encoder and decoder; the decoder's size defaults to the encoder's."""
-        encoder = getattr(cfg.model, f"encoder_{name}", None)
-        decoder = getattr(cfg.model, f"decoder_{name}", None)
+        encoder = getattr(model, f"encoder_{name}", None)
+        decoder = getattr(model, f"decoder_{name}", None)
         return encoder if decoder in (None, encoder) else [encoder, decoder]
 
-    shared = getattr(cfg.model, "share_all_embeddings", False)
-    decoder_shared = getattr(cfg.model, "share_decoder_input_output_embed", False)
-    metric, unit = cfg.checkpoint.best_checkpoint_metric, chosen.checkpoints.unit
+    shared = getattr(model, "share_all_embeddings", False)
+    decoder_shared = getattr(model, "share_decoder_input_output_embed", False)
+    metric, unit = args.best_checkpoint_metric, chosen.checkpoints.unit
     by_bleu = unit == "best" and metric == "bleu"
-    assert by_bleu == cfg.checkpoint.maximize_best_checkpoint_metric == bool(cfg.task.eval_bleu)
-    penalty = generating.generation.lenpen
+    assert (
+        by_bleu == args.maximize_best_checkpoint_metric == bool(getattr(args, "eval_bleu", False))
+    )
+    penalty = generating.lenpen
     if task == "translation_gnmt":
-        penalty = generating.task.gnmt_lenpen
-    elif generating.generation.unnormalized:
+        penalty = generating.gnmt_lenpen
+    elif generating.unnormalized:
         penalty = "none"
-    (lr,) = cfg.optimization.lr
-    assert cfg.optimizer._name == "adam" and not cfg.optimizer.use_old_adam
-    assert cfg.lr_scheduler.warmup_init_lr < 0  # from 0
+    (lr,) = args.lr
+    assert args.optimizer == "adam" and not args.use_old_adam
+    assert args.warmup_init_lr < 0  # from 0
     dropouts = ("dropout", "attention_dropout", "activation_dropout")
     return {
         "layers": both("layers"),
@@ -124,18 +125,18 @@ def seen_by_fairseq(cell):
         "ffn": both("ffn_embed_dim"),
         "heads": both("attention_heads"),
         "pre-norm": both("normalize_before"),
-        "dropout": [getattr(cfg.model, name, None) for name in dropouts],
+        "dropout": [getattr(model, name, None) for name in dropouts],
         "tied": "all" if shared else "decoder" if decoder_shared else "none",
-        "betas": yaml.safe_load(cfg.optimizer.adam_betas.replace("(", "[").replace(")", "]")),
-        "eps": cfg.optimizer.adam_eps,
-        "weight decay": cfg.optimizer.weight_decay,
-        "clipping": cfg.optimization.clip_norm,
-        "schedule": cfg.lr_scheduler._name,
-        "warm-up": cfg.lr_scheduler.warmup_updates,
-        "peak": round(lr * (both("embed_dim") * cfg.lr_scheduler.warmup_updates) ** 0.5, 5),
-        "loss": [cfg.criterion._name, cfg.criterion.label_smoothing],
-        "epochs": cfg.optimization.max_epoch,
-        "updates": cfg.optimization.max_update,
+        "betas": yaml.safe_load(args.adam_betas.replace("(", "[").replace(")", "]")),
+        "eps": args.adam_eps,
+        "weight decay": args.weight_decay,
+        "clipping": args.clip_norm,
+        "schedule": args.lr_scheduler,
+        "warm-up": args.warmup_updates,
+        "peak": round(lr * (both("embed_dim") * args.warmup_updates) ** 0.5, 5),
+        "loss": [args.criterion, args.label_smoothing],
+        "epochs": args.max_epoch,
+        "updates": args.max_update,
         "tokens": chosen.batch.tokens,
         "evaluated": [
             f"best {metric}" if unit == "best" else unit,
@@ -143,10 +144,10 @@ def seen_by_fairseq(cell):
         ],
         "corpus": chosen.corpus,
         "score": cell.owner.column.score,
-        "task": generating.task._name,
-        "beam": generating.generation.beam,
+        "task": generating.task,
+        "beam": generating.beam,
         "penalty": penalty,
-        "longest": [generating.generation.max_len_a, generating.generation.max_len_b],
+        "longest": [generating.max_len_a, generating.max_len_b],
     }
 
 

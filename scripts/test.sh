@@ -6,7 +6,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/test.sh: linter, formatter and tests, in at most five minutes on two cores.
+scripts/test.sh: linter, formatter and tests, in about five minutes on two cores.
 
   scripts/test.sh              the checks to run before a commit
   scripts/test.sh --all        also the slow tests, in about fifteen minutes

@@ -176,7 +176,7 @@ def products(folder: RunFolder) -> list[Path]:
 def read_begun(path: Path) -> dict | None:
     """Read what a run was begun with; None if it was not begun."""
     begun = read_json(path)
-    if begun is not None and "identity" not in (begun if isinstance(begun, dict) else {}):
+    if path.exists() and "identity" not in (begun if isinstance(begun, dict) else {}):
         raise UserError(f"{path} does not say what a run was begun with; delete its folder")
     return begun
 

@@ -73,7 +73,7 @@ def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
 
 
 def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
-    for content in ('{"x": 1}', "[]", "3"):
+    for content in ('{"x": 1}', "[]", "3", "null"):
         run.folder.begun.write_text(content)
         for ask in (status, lambda run: begin(run, 1)):
             with pytest.raises(UserError, match="does not say what a run was begun with"):

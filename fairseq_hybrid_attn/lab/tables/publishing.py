@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -138,21 +137,11 @@ def _check_no_number_is_lost(
         before = _what_it_has(read_table(path, folder, plan.workspace.configs, edited=True).numbers)
     except UserError:  # it is replaced
         return
-    lost = before - (has := _what_it_has(now))
-    if read_json(path)["measures"] != measures(plan):
-        # Another baseline has its p-values in other rows, but as many.
-        fewer = Counter(map(_kind, before)) - Counter(map(_kind, has))
-        lost = {one for one in lost if _kind(one) in fewer}
-    if lost:
+    if lost := before - _what_it_has(now):
         raise UserError(
             f"{path} would lose its {min(lost)}: translations or test text are not here. Prepare "
             "the corpus; to translations that were not published, new seeds can be added (--add)"
         )
-
-
-def _kind(number: str) -> str:
-    """``interval of``, ``p-value of``, …"""
-    return " ".join(number.split()[:2])
 
 
 def _what_it_has(numbers: TableNumbers) -> set[str]:
@@ -172,7 +161,8 @@ def _what_it_has(numbers: TableNumbers) -> set[str]:
             found.add(f"number {where}")
             found |= {f"interval {where}"} if ours.interval is not None else set()
             p_values = zip(ours.seeds, ours.p_values, strict=False)  # () if there are none
-            found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}
+            if line != section.baseline:  # it has some if another row was the baseline before
+                found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}
     return found
 
 

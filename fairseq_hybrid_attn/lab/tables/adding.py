@@ -135,12 +135,11 @@ def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
     by_seed = both.by_seed | kept.by_seed | new.by_seed
     if not by_seed:
         return both
-    parts, stale = [one for one in (kept, new) if one.resampled], kept.stale or new.stale
+    parts = [one for one in (kept, new) if one.resampled]
     if len(parts) == 2:
         known = _one_has_all(kept, new, set(kept.resampled), set(new.resampled), kept.claim)
         parts = [known] if known else parts
-    if new.by_seed.keys() <= kept.by_seed.keys():
-        stale = kept.stale
+    adds = not new.by_seed.keys() <= kept.by_seed.keys()
     bounds = None
     if parts:  # the mean of how far the ends are from each part's own mean
         ours = fmean(by_seed.values())
@@ -160,7 +159,7 @@ def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
         over_sentences=bounds,
         resampled=tuple(sorted(resampled, key=int)),
         lacking=tuple(sorted({*kept.lacking, *new.lacking} - set(map(int, by_seed)))),
-        stale=stale,
+        stale=kept.stale or (adds and new.stale),
     )
     return replace(found, verdict=decided(found))
 

@@ -65,7 +65,7 @@ def _judged(one: KeptTable) -> list[tuple[Claim, Verdict]]:
 def _in_short(measured: list[KeptTable]) -> list[str]:
     """How many claims held, the main ones, and how to check one of them."""
     lines = []
-    papers = [one for one in measured if one.numbers.text is None]
+    papers = [one for one in measured if one.numbers.is_papers]
     verdicts = [verdict for one in papers for verdict in one.numbers.verdicts]
     lines += _tally(
         "claims with numbers in the papers", [one for one in verdicts if one.paper is not None]
@@ -76,7 +76,7 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     )
     for one in measured:
         if one not in papers:
-            table = f"claims and questions of {one.numbers.table} ({one.numbers.text})"
+            table = f"claims of {one.numbers.table} (another text or size: {one.numbers.label})"
             lines += _tally(table, list(one.numbers.verdicts))
     if not lines:
         return []
@@ -90,8 +90,9 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
 
 def _named(one: KeptTable, verdict: Verdict) -> Verdict:
     """With its text and scale, if they are not the papers'."""
-    label = one.numbers.label
-    return verdict if label == "full" else replace(verdict, claim=f"{verdict.claim} ({label})")
+    if one.numbers.is_papers:
+        return verdict
+    return replace(verdict, claim=f"{verdict.claim} ({one.numbers.label})")
 
 
 def _tally(what: str, verdicts: list[Verdict]) -> list[str]:

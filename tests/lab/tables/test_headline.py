@@ -79,7 +79,7 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
         assert (made.folder / path).read_bytes().startswith(b"<?xml")
     top, section = document.split("### Toy\n")
     # This is on another text than the papers'.
-    assert "- of 2 claims and questions of toy/table1 (text): 2 held\n" in top
+    assert "- of 2 claims of toy/table1 (another text or size: full@text): 2 held\n" in top
     assert "| plain falls (full@text) " in top and "ours is not below" in section
     assert document.count("| plain falls ") == 1
 

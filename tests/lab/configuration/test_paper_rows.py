@@ -107,9 +107,7 @@ def seen_by_fairseq(cell):
     decoder_shared = getattr(model, "share_decoder_input_output_embed", False)
     metric, unit = args.best_checkpoint_metric, chosen.checkpoints.unit
     by_bleu = unit == "best" and metric == "bleu"
-    assert (
-        by_bleu == args.maximize_best_checkpoint_metric == bool(getattr(args, "eval_bleu", False))
-    )
+    assert by_bleu == args.maximize_best_checkpoint_metric == bool(args.eval_bleu)
     penalty = generating.lenpen
     if task == "translation_gnmt":
         penalty = generating.gnmt_lenpen

@@ -78,12 +78,14 @@ class Row:
 class Claim:
     """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``).
 
-    ``in_short``: the document of results begins with it.
+    ``in_short``: the document of results begins with it.  ``after_results``: it was written when
+    the table's first results were known.
     """
 
     says: str
     above_zero: str
     in_short: bool = False
+    after_results: bool = False
 
 
 @dataclass(frozen=True)

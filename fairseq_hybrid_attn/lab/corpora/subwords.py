@@ -118,6 +118,7 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
     status = model.stat()
     version = (status.st_ino, status.st_mtime_ns)
+    _splitter(kind, model, version)  # before other processes need it: it may be of another kind
     rewrite(text, output, _split_line, (kind, model, version), workers)
 
 
@@ -128,12 +129,15 @@ def _split_line(line: str, kind: str, model: Path, version: tuple[int, int]) -> 
 @lru_cache(maxsize=2)
 def _splitter(kind: str, model: Path, version: tuple[int, int]) -> Callable[[str], str]:
     """Load the function that splits a line, once in each process."""
-    if kind == "subword-nmt":
-        from subword_nmt.apply_bpe import BPE
+    try:
+        if kind == "subword-nmt":
+            from subword_nmt.apply_bpe import BPE
 
-        with open(model, encoding="utf-8", newline="\n") as codes:
-            return BPE(codes).process_line
-    import sentencepiece
+            with open(model, encoding="utf-8", newline="\n") as codes:
+                return BPE(codes).process_line
+        import sentencepiece
 
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+    except (OSError, RuntimeError, UnicodeDecodeError):  # those of the two libraries
+        raise UserError(f"{model}: this is no model of {kind}") from None
     return lambda line: " ".join(processor.encode(line, out_type=str))

@@ -18,7 +18,6 @@ Losses are in bits per token.  Validation curves are of the set called valid, or
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -104,7 +103,7 @@ def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
     for name, path in files:
         try:
             content = parse_json(path)
-        except json.JSONDecodeError:  # a log, whatever its name
+        except ValueError:  # a log, whatever its name, of which a character may be cut off
             found += measure.curves_of_log(name, read_log(path))
         else:
             found += measure.curves_of_scores(name, content, str(path))

@@ -35,7 +35,7 @@ LABELS = {
     "nll_loss": "loss without smoothing",
     "valid_loss": "validation loss",
 }
-LOWER_IS_BETTER = ("loss", "aer")
+LOWER_IS_BETTER = ("loss", "nll_loss", "valid_loss", "aer")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Curve:
     @property
     def best(self) -> tuple[int, float] | None:
         """The update with the best value, and that value; the first of equal ones."""
-        sign = 1 if any(word in self.what for word in LOWER_IS_BETTER) else -1
+        sign = 1 if self.what.partition(".")[0] in LOWER_IS_BETTER else -1
         finite = [(at, v) for at, v in zip(self.updates, self.values, strict=True) if v == v]
         return min(finite, key=lambda point: sign * point[1]) if finite else None
 

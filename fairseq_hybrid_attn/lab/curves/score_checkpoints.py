@@ -86,6 +86,8 @@ def run(args: argparse.Namespace) -> None:
     target = language(args.target_lang)
     metric = build_metric(args.score, target, args.lowercase)
     references = read_lines(args.reference)
+    if not args.data.is_dir():
+        raise UserError(f"{args.data}: there is no such folder")
     found = checkpoints(args.checkpoints, args.every)
     outputs.make_folder("--output", args.output)
     curve = []

@@ -40,8 +40,12 @@ class Layer:
 
     @property
     def branches(self) -> tuple[str, ...]:
-        """The word for each branch; ``mixed heads`` if its heads differ."""
-        return tuple(branch[0] if len(set(branch)) == 1 else "mixed heads" for branch in self.heads)
+        """The word for each branch, ``mixed heads`` if its heads differ; numbered if alike."""
+        words = [branch[0] if len(set(branch)) == 1 else "mixed heads" for branch in self.heads]
+        return tuple(
+            f"{number} · {word}" if words.count(word) > 1 else word
+            for number, word in enumerate(words, start=1)
+        )
 
     def gates(self, seen: Seen) -> dict[int, Tensor]:
         """The gates of each branch that has some, by its number: ``[h, n]``, or ``[1, n]``."""

@@ -107,7 +107,8 @@ def source_lengths(args: argparse.Namespace) -> list[int]:
     text = read_lines(args.source)
     lines = [join_subwords(line, args.source_subwords) for line in text]
     if args.source_tokenizer != "none":
-        lines = list(map(tokeniser(args.source_tokenizer, language(args.source_lang)), lines))
+        source = language(args.source_lang, "--source-lang")
+        lines = list(map(tokeniser(args.source_tokenizer, source), lines))
     for kind in other_subwords(text, args.source_subwords):
         warn(f"{args.source} looks like --source-subwords {kind}, not {args.source_subwords}")
     return count_words(lines, str(args.source), "--source-tokenizer makes words of text")

@@ -123,6 +123,7 @@ def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
             classes[ORIGINAL].append(sentence)
         else:
             classes[INVERTED].append(inverted)
+            known.add(inverted.lower())
     return _balanced("BShift", classes, wanted)
 
 

@@ -137,7 +137,9 @@ def run(args: argparse.Namespace) -> None:
             model,
             gates=model.gates and replace(model.gates, bleu=scores[0].systems[model.name].value),
             training=one.training,
-            translating=None if one.hypotheses else generate_command(one, args),
+            translating=(
+                None if one.hypotheses or one.name in given else generate_command(one, args)
+            ),
             search=None if one.name in given else one.search,
         )
         for one, model in zip(subjects, models, strict=True)
@@ -156,7 +158,7 @@ def run(args: argparse.Namespace) -> None:
         examples=translated.examples(),
         curves=found_curves,
         probing=probed,
-        beside=subjects[0].beside or {},
+        beside={} if subjects[0].name in given else subjects[0].beside or {},
         notes=notes,
         absent=absent(args, subjects, models, dict(logs), probed),
     )

@@ -56,8 +56,6 @@ def _of_kind(number: int, kind: str, one: Map) -> SmallMaps:
         shows = {"model": number, "kind": kind, "layer": layer, **part}
         images = {theme: _image(panel, top, theme) for theme in style.THEMES}
         title = panel.title.removeprefix("head ").replace("\n", " · ")
-        if branched and one.layers[layer].branches.count(title) > 1:
-            title = f"{place + 1} · {title}"
         return SmallMap(title, images, shows)
 
     return SmallMaps(

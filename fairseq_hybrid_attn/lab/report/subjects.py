@@ -271,7 +271,8 @@ def _data_folder(model: Path, recorded: str) -> Path:
 
 
 def _has(data: Path, subset: str, source: str, target: str) -> bool:
-    return any(data.glob(f"{subset}.{source}-{target}.{source}.*"))
+    pairs = (f"{source}-{target}", f"{target}-{source}")  # fairseq finds either
+    return any(any(data.glob(f"{subset}.{pair}.{source}.*")) for pair in pairs)
 
 
 def _of_data(name: str, model: Path, data: Path, source: str, target: str, subset: str) -> Subject:
@@ -355,7 +356,8 @@ def _with_flags(found: Subject, args: argparse.Namespace) -> Subject:
         "tokenizer": args.tokenizer,
         "lowercase": args.lowercase or None,
     }
-    found = replace(found, **{key: value for key, value in said.items() if value is not None})
-    if args.generate is None:
-        return found
-    return replace(found, generate=tuple(args.generate), hypotheses=None)
+    said = {key: value for key, value in said.items() if value is not None}
+    if args.generate is not None:
+        said |= {"generate": tuple(args.generate), "hypotheses": None}
+    # Its table's scores are of other translations, or against other words.
+    return replace(found, **said, beside=None) if said else found

@@ -113,13 +113,13 @@ def build_metric(
     return METRICS[name](target_lang, lowercase, kytea_model)
 
 
-def language(code: str) -> str:
+def language(code: str, flag: str = "--target-lang") -> str:
     """Return the language of a code such as en, JA or zh_CN: two or three lower-case letters.
 
     Other codes are refused, since sacrebleu would silently tokenise as for English.
     """
     if not re.fullmatch(r"[a-z]{2,3}([-_].+)?", code.lower()):
-        raise UserError(f"--target-lang {code!r}: use a language code such as en, de or zh")
+        raise UserError(f"{flag} {code!r}: use a language code such as en, de or zh")
     return base_language(code)
 
 

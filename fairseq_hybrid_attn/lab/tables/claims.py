@@ -31,9 +31,9 @@ OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or sig
 
 HOW_JUDGED = (
     "Differences of BLEU with 95 % intervals. Over sentences: "
-    f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. For seeds that were "
-    "published apart, it is the mean of their intervals; if it names seeds, its width is that of "
-    "these alone, since the others have no translations here. Over seeds: Student's t, for three "
+    f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Seeds published "
+    'separately: the mean of their intervals. "Width of seed 2": only seed 2 has translations '
+    "here, and its interval is moved to the mean of all seeds. Over seeds: Student's t, for three "
     "or more. Held: both intervals are above zero (the first, if there are fewer than three "
     "seeds), and so is every seed. Did not hold: all are below zero. With two seeds, this does not "
     "cover how much trainings differ. No interval is corrected for the number of claims."

@@ -24,7 +24,7 @@ HEAD = """\
 
 {picture}`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers'
 numbers in `configs/`; do not edit it. BLEU on another text, or of models of another size, cannot be
-compared with a paper's. Differences between systems can, with care: at 10 BLEU, none falls by 16.
+compared with a paper's. Differences can, with care: a system at 10 BLEU cannot fall by 16.
 """
 
 PICTURE = """\
@@ -66,18 +66,15 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     """How many claims held, the main ones, and how to check one of them."""
     lines = []
     papers = [one for one in measured if one.numbers.is_papers]
-    verdicts = [verdict for one in papers for verdict in one.numbers.verdicts]
-    lines += _tally(
-        "claims with numbers in the papers", [one for one in verdicts if one.paper is not None]
-    )
-    lines += _tally(
-        "other claims, most of them questions of ours",
-        [one for one in verdicts if one.paper is None],
-    )
+    judged = [pair for one in papers for pair in _judged(one)]
+    theirs = [(claim, verdict) for claim, verdict in judged if verdict.paper is not None]
+    lines += _tally("claims with numbers in the papers", theirs)
+    ours = [pair for pair in judged if pair not in theirs]
+    lines += _tally("other claims, most of them questions of ours", ours)
     for one in measured:
         if one not in papers:
             table = f"claims of {one.numbers.table} (another text or size: {one.numbers.label})"
-            lines += _tally(table, list(one.numbers.verdicts))
+            lines += _tally(table, _judged(one))
     if not lines:
         return []
     blocks = ["## In short\n", "By the tables below:\n", "\n".join(lines) + "\n"]
@@ -95,10 +92,12 @@ def _named(one: KeptTable, verdict: Verdict) -> Verdict:
     return replace(verdict, claim=f"{verdict.claim} ({one.numbers.label})")
 
 
-def _tally(what: str, verdicts: list[Verdict]) -> list[str]:
-    counts = Counter(verdict.verdict for verdict in verdicts)
+def _tally(what: str, judged: list[tuple[Claim, Verdict]]) -> list[str]:
+    counts = Counter(verdict.verdict for _, verdict in judged)
+    late = sum(claim.after_results for claim, _ in judged)
+    what += f" ({late} written after first results)" if late else ""
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return [f"- of {len(verdicts)} {what}: {told}"] if verdicts else []
+    return [f"- of {len(judged)} {what}: {told}"] if judged else []
 
 
 def _check(first: KeptTable, verdict: Verdict) -> list[str]:
@@ -113,10 +112,11 @@ def _check(first: KeptTable, verdict: Verdict) -> list[str]:
         return []
     rows, columns = [cell.row.name for cell in cells], [cell.column.name for cell in cells]
     words = command_of(make_plan(table, place, rows, columns, (int(seed),)))
-    told = (
-        f"To repeat seed {seed} of the first: `{shlex.join(words)}` ({_count(runs)}, {_time(runs)})"
-    )
-    return [f"{told}. It gives {verdict.by_seed[seed]:+.2f}.\n"]
+    if all(run["devices"].startswith("CPU") for run in runs):  # a GPU gives another number
+        words += ["--device", "cpu"]
+    told = f"To repeat the first with seed {seed}: `{shlex.join(words)}`"
+    gave = f"{verdict.by_seed[seed]:+.2f}"
+    return [f"{told}. It gave {gave} ({_count(runs)}, {_time(runs)}).\n"]
 
 
 def _how_to_repeat(measured: list[KeptTable]) -> list[str]:

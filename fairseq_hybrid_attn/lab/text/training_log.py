@@ -69,7 +69,7 @@ def read_log(path: Path) -> TrainingLog:
     if not (log.training or log.validation):
         raise UserError(
             f"{path} has no training records; give what fairseq-train printed, with "
-            "--log-format json (its --log-file does not have them)"
+            "--log-format json (its --log-file does not say what its records are of)"
         )
     return log
 

@@ -158,7 +158,7 @@ def test_a_run_without_numbers_to_the_end_has_diverged(folder):
 def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
     for names, best in {
         "loss nll_loss valid_loss aer aer.head1": (1, 5),
-        "bleu tokenised_bleu": (2, 9),
+        "bleu tokenised_bleu bleu.aerospace": (2, 9),
     }.items():
         for what in names.split():
             curve = Curve("a", what, "checkpoints", "", (1, 2, 3), (5.0, 9.0, 5.0))
@@ -234,6 +234,8 @@ def test_other_names_and_places_of_files(runs, capsys):
     (runs / "a.json").rename(runs / "run/curve.json")
     assert curves(runs=["a=run", RUNS[2]]) == before
     (runs / "b.log").rename(runs / "b.json")  # a log may be called anything
+    with (runs / "b.json").open("ab") as file:
+        file.write(b"| hypothesis: \xe7")  # a part of a character
     assert curves(runs=["a=run", "b b=b.json"]) == before
     scores(runs, "other.json", {100: {"bleu": 12}}, "test")
     curves(runs=["a=run/curve.json", "b=other.json"])

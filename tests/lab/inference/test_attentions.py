@@ -1,6 +1,6 @@
 """What a model's attention does, seen from outside: against its modules' own numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import brute_force
 import pytest
@@ -167,6 +167,8 @@ def test_branches_and_heads_have_their_papers_words():
     assert words("mma", CROSS) == [plain] * 2
     (first, *_) = Attentions(build_tiny("mma")).layers[ENCODER]
     assert first.branches == ("mixed heads",) and first.number == 1
+    twice = replace(first, heads=(*first.heads, ("global",) * 4, *first.heads))
+    assert twice.branches == ("1 · mixed heads", "global", "3 · mixed heads")
     assert Attentions(build_tiny("hysan-gated")).layers[ENCODER][2].branches[3] == "l5"
 
 

@@ -302,6 +302,8 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
 
 def test_mistakes_are_reported(corpus, run_probe, tmp_path):
     prepared = f"--prepared {corpus / 'sentencepiece'}"
+    pieces = corpus / "sentencepiece/subwords/subwords.model"
+    merges = corpus / "subword-nmt/subwords/subwords.en.codes"
     mistakes = {
         f"{prepared} --tasks WC,SentLen": "no sentence_length.txt; --tasks WC,BShift takes",
         f"{prepared} --layer 3": "--layer 3: this encoder has 0, 1, 2",
@@ -318,6 +320,8 @@ def test_mistakes_are_reported(corpus, run_probe, tmp_path):
         f"{prepared} --figure f.xyz": "ends in one of",
         "--no-subwords": "--tokenizer: how was the training text tokenised",
         "--bpe-codes none --tokenizer moses": "--bpe-codes none: there is no such file",
+        f"--bpe-codes {pieces} --tokenizer moses": "is no model of subword-nmt",
+        f"--sentencepiece {merges} --tokenizer moses": "is no model of sentencepiece",
         "--prepared none": "there is no manifest.json",
         "--no-subwords --tokens as-trained --tokenizer moses": "leave --tokenizer out",
     }

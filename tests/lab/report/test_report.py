@@ -482,6 +482,9 @@ def test_a_moved_checkpoint(in_data, tmp_path, monkeypatch):
     for place in ("mine/bin", "models/bin", "models/deep/mine/bin"):  # the nearer, the better
         shutil.copytree(in_data / "bin", tmp_path / place)
         assert find("m", model, arguments()).data == tmp_path / place
+    for file in (tmp_path / place).glob("test.de-en.*"):  # binarised for the other direction
+        file.rename(file.with_name(file.name.replace("de-en", "en-de")))
+    assert find("m", model, arguments()).data == tmp_path / place
 
 
 @pytest.mark.parametrize(
@@ -653,7 +656,8 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert (alone.generate, alone.beside) == (("--beam", "2"), {"mma": 10.5})
     # Another search than the run's needs other translations.
     other = find("m", runs[0], arguments(generate=["--gnmt-lenpen", "0.6"]))
-    assert alone.hypotheses and other.hypotheses is None
+    assert alone.hypotheses and other.hypotheses is None and other.beside is None
+    assert find("m", runs[0], arguments(lowercase=True)).beside is None
     assert other.search == "beam 5, --gnmt-lenpen 0.6"
     record = runs[0] / "stages/average.json"
     record.parent.mkdir()

@@ -66,7 +66,11 @@ def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
 def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
     claims = [
         {"says": "plain falls", "above-zero": "plain/bleu - plain/nopos", "in-short": True},
-        {"says": "ours is not below", "above-zero": "ours/nopos - plain/nopos"},
+        {
+            "says": "ours is not below",
+            "above-zero": "ours/nopos - plain/nopos",
+            "after-results": True,
+        },
     ]
     configure(made, headline={"nopos": "bleu"}, claims=claims)
     made.hybrid("publish", "toy/table1", "--columns", "bleu", "--seeds", "2")
@@ -79,7 +83,8 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
         assert (made.folder / path).read_bytes().startswith(b"<?xml")
     top, section = document.split("### Toy\n")
     # This is on another text than the papers'.
-    assert "- of 2 claims of toy/table1 (another text or size: full@text): 2 held\n" in top
+    of = "claims of toy/table1 (another text or size: full@text) (1 written after first results)"
+    assert f"- of 2 {of}: 2 held\n" in top
     assert "| plain falls (full@text) " in top and "ours is not below" in section
     assert document.count("| plain falls ") == 1
 

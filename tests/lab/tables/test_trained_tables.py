@@ -232,10 +232,15 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
     settings = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5"
 
     def scored(
-        *more, models=folder / "checkpoints", reference=text / "valid.en", how=settings, expect=0
+        *more,
+        data=corpus / "bin",
+        models=folder / "checkpoints",
+        reference=text / "valid.en",
+        how=settings,
+        expect=0,
     ):
         return run(
-            *("fairseq-hybrid", "score-checkpoints", corpus / "bin", models, "--cpu"),
+            *("fairseq-hybrid", "score-checkpoints", data, models, "--cpu"),
             *("--reference", reference, "--target-lang", "en", "--every", 60, *more),
             *("--subwords", "subword-nmt", "--tokenizer", "moses"),
             *(f"--generate={how}", "--output", "scored"),
@@ -257,6 +262,8 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
     (reproduced / "none").mkdir()
     failed = scored(models=reproduced / "none", expect=1).stderr
     assert "--save-interval-updates" in failed
+    failed = scored(data=reproduced / "nowhere", expect=1).stderr
+    assert "nowhere: there is no such folder" in failed
     assert log.read_bytes() == before  # nothing was translated again
     # With other settings all is; here the program fails.
     failed = scored(how="--beam none", expect=1).stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 
 import torch
@@ -12,7 +13,8 @@ def first_order(backward: Callable) -> Callable:
     """Make the ``backward`` of a function raise a RuntimeError under ``create_graph``.
 
     PyTorch's ``once_differentiable`` notices a second derivative only if the upstream gradient
-    needs one; otherwise it would silently drop a penalty on gradients.
+    needs one; otherwise it would silently drop a penalty on gradients.  The gradient keeps its
+    precision if it is asked for under autocast.
     """
 
     @wraps(backward)
@@ -22,9 +24,17 @@ def first_order(backward: Callable) -> Callable:
                 "no second derivative: use fairseq's criterion, and for attention (except for a "
                 "gated sum) the environment variable FAIRSEQ_HYBRID_ATTN_PATH=reference"
             )
-        return backward(ctx, *grads)
+        with without_autocast(next(grad for grad in grads if grad is not None).device.type):
+            return backward(ctx, *grads)
 
     return only_once
+
+
+def without_autocast(kind: str) -> AbstractContextManager:
+    """Compute in the precision of the numbers on devices of a kind."""
+    if torch.is_autocast_enabled(kind):
+        return torch.autocast(kind, enabled=False)
+    return nullcontext()
 
 
 def watched() -> bool:

@@ -46,6 +46,8 @@ def noise(like: Tensor) -> Tensor:
 
 def factors(noise: Tensor, p: float, dtype: torch.dtype) -> Tensor:
     """Return what elements are multiplied with: 0 where dropped, and 1 on average."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"a dropout of {p}: use a rate from 0 to 1")
     kept = round((1 - p) * 2**16)  # of the numbers from -2**15 to 2**15 - 1
     keep = torch.empty(noise.shape, dtype=dtype, device=noise.device)
     torch.le(noise, max(kept - 1, 0) - 2**15, out=keep)

@@ -19,8 +19,9 @@ def record_attention(model: nn.Module) -> Iterator[dict[str, list[AttentionRecor
     """Record every patterned attention of ``model`` while the block runs.
 
     Recording changes outputs by rounding only, since it uses paths that return weights and
-    branches.  Training with ``--checkpoint-activations`` recomputes each layer for its gradient
-    and so records each call twice::
+    branches; in training on a GPU, also which weights dropout drops.  Training with
+    ``--checkpoint-activations`` recomputes each layer for its gradient and so records each call
+    twice::
 
         with record_attention(model) as records:
             model(src_tokens, src_lengths, prev_output_tokens)

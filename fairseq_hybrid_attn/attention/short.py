@@ -20,14 +20,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from .autograd import first_order
+from .autograd import first_order, without_autocast
 from .dropout import factors, noise
 from .problem import AttentionProblem, AttentionResult, Branch
 
@@ -148,7 +147,7 @@ def _forward(problem: AttentionProblem, *, keep: bool) -> tuple[Tensor, Tensor |
     weights = outputs.new_empty(b, h, l, n, m) if problem.need_weights else None
     kept = []
     small = b * h * l * n * m <= SMALL
-    with _without_autocast(problem):
+    with without_autocast(problem.q.device.type):
         for part in _parts(problem):
             state, a = _weights(part, small)
             if weights is not None:
@@ -183,33 +182,32 @@ def _backward(
     )
     grad_bias = grad_q.new_empty(b, h, n, m) if wants_bias else None
     grad_mix = grad_q.new_empty(b, h, l, n, 1) if wants_mix else None
-    with _without_autocast(problem):
-        for part, state in zip(_parts(problem), kept, strict=True):
-            a = state.weights(part.mask)
-            used, keep = a, None
-            if state.noise is not None:
-                keep = factors(state.noise, problem.dropout, work)
-                used = a * keep
-            grad_out = _rows(grad_outputs[part.at].to(work))
-            grad = torch.bmm(grad_out, part.v.transpose(1, 2))
-            grad = grad.view(*a.shape[:2], -1, n, m)
-            if grad_mix is not None:
-                grad_mix[part.at] = (used * grad).sum(dim=-1, keepdim=True)
-            if mixed:
-                used = (used * part.mix).sum(dim=2, keepdim=True)
-                grad = grad * part.mix
-            torch.bmm(_rows(used).transpose(1, 2), grad_out, out=_rows(grad_v[part.at]))
-            if keep is not None:
-                grad.mul_(keep)
-            if grad_weights is not None:
-                grad.add_(grad_weights[part.at])
-            # Of the scores: the gradient of a softmax, summed over the branches.
-            grad = torch._softmax_backward_data(grad, a, -1, work).sum(dim=2)
-            if grad_bias is not None:
-                grad_bias[part.at] = grad
-            grad = grad.flatten(0, 1)
-            torch.bmm(grad, part.k, out=_rows(grad_q[part.at]))
-            torch.bmm(grad.transpose(1, 2), part.q, out=_rows(grad_k[part.at]))
+    for part, state in zip(_parts(problem), kept, strict=True):
+        a = state.weights(part.mask)
+        used, keep = a, None
+        if state.noise is not None:
+            keep = factors(state.noise, problem.dropout, work)
+            used = a * keep
+        grad_out = _rows(grad_outputs[part.at].to(work))
+        grad = torch.bmm(grad_out, part.v.transpose(1, 2))
+        grad = grad.view(*a.shape[:2], -1, n, m)
+        if grad_mix is not None:
+            grad_mix[part.at] = (used * grad).sum(dim=-1, keepdim=True)
+        if mixed:
+            used = (used * part.mix).sum(dim=2, keepdim=True)
+            grad = grad * part.mix
+        torch.bmm(_rows(used).transpose(1, 2), grad_out, out=_rows(grad_v[part.at]))
+        if keep is not None:
+            grad.mul_(keep)
+        if grad_weights is not None:
+            grad.add_(grad_weights[part.at])
+        # Of the scores: the gradient of a softmax, summed over the branches.
+        grad = torch._softmax_backward_data(grad, a, -1, work).sum(dim=2)
+        if grad_bias is not None:
+            grad_bias[part.at] = grad
+        grad = grad.flatten(0, 1)
+        torch.bmm(grad, part.k, out=_rows(grad_q[part.at]))
+        torch.bmm(grad.transpose(1, 2), part.q, out=_rows(grad_k[part.at]))
     if grad_bias is not None:
         grad_bias = grad_bias.sum_to_size(problem.bias.shape).to(problem.bias.dtype)
     if grad_mix is not None:
@@ -256,13 +254,6 @@ def _precision(problem: AttentionProblem) -> torch.dtype:
     """At least single on all devices: half precision has too small a range."""
     dtype = torch.promote_types(problem.q.dtype, torch.float32)
     return dtype if problem.bias is None else torch.promote_types(dtype, problem.bias.dtype)
-
-
-def _without_autocast(problem: AttentionProblem):
-    kind = problem.q.device.type
-    if torch.is_autocast_enabled(kind):
-        return torch.autocast(kind, enabled=False)
-    return nullcontext()
 
 
 def _parts(problem: AttentionProblem) -> Iterator[_Part]:

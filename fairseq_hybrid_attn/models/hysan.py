@@ -107,7 +107,8 @@ def read_fusion(cfg, faults: Faults, sides: tuple[str, ...]):
         return fusion
     for side in sides:
         width = getattr(cfg, side).embed_dim
-        if cfg.squeeze_ratio < 1 or width % cfg.squeeze_ratio:
+        has_gates = "," in getattr(cfg, f"{side}_branches")
+        if has_gates and (cfg.squeeze_ratio < 1 or width % cfg.squeeze_ratio):
             faults.add(
                 "--squeeze-ratio",
                 cfg.squeeze_ratio,

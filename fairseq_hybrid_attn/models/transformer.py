@@ -318,6 +318,10 @@ def _kept(plans, layers_to_keep: str | None):
 
 def check_stock_settings(cfg: TransformerConfig, faults: Faults) -> None:
     """Refuse what fairseq's Transformer settings allow but these models cannot do."""
+    for setting in ("dropout", "attention_dropout", "activation_dropout", "relu_dropout"):
+        rate = getattr(cfg, setting)
+        if not 0 <= rate <= 1:
+            faults.add(f"--{setting.replace('_', '-')}", rate, "use a rate from 0 to 1")
     for side in ("encoder", "decoder"):
         part = getattr(cfg, side)
         for setting in ("layers", "attention_heads", "embed_dim", "ffn_embed_dim"):

@@ -1,12 +1,17 @@
 """Training that gives the same weights whether or not it is interrupted and resumed.
 
+In single precision or bfloat16: of ``--fp16``, fairseq saves the scale of the loss, not when it is
+to grow.  ``--curriculum`` and ``--update-ordered-indices-seed`` are not covered either.
+
 ``--task translation_resumable``.  Under fairseq's task ``translation``, training makes its batches
 once, from the seed and the epoch in which it starts.  If it is resumed in another epoch, it
 continues with different batches and ends with different weights.  This task makes the batches anew
 in every epoch, from seed and epoch alone.
 
-It also writes every checkpoint of ``--save-interval-updates``.  fairseq skips those at the end of
-an epoch, so its last five checkpoints may span more than five intervals.
+The task saves for how many validations ``--patience`` has waited, which fairseq forgets.
+
+It also writes every checkpoint of ``--save-interval-updates`` that ends an epoch.  fairseq skips
+those, so its last five checkpoints may span more than five intervals.
 
 Both tasks can read each other's checkpoints.
 
@@ -16,6 +21,7 @@ Both tasks can read each other's checkpoints.
 import os
 import re
 import shutil
+import sys
 from argparse import SUPPRESS
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +43,7 @@ class ResumableTranslationConfig(TranslationConfig):
     save_interval_updates: int = II("checkpoint.save_interval_updates")
     keep_interval_updates: int = II("checkpoint.keep_interval_updates")
     keep_interval_updates_pattern: int = II("checkpoint.keep_interval_updates_pattern")
+    checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
 
 
 @register_task("translation_resumable", dataclass=ResumableTranslationConfig)
@@ -46,6 +53,19 @@ class ResumableTranslationTask(TranslationTask):
     ``FairseqTask.get_batch_iterator`` reads ``cfg.rebuild_batches``, a setting that fairseq's
     translation task does not have.
     """
+
+    def begin_epoch(self, epoch: int, model) -> None:
+        """Note the epoch, for the names of checkpoints."""
+        super().begin_epoch(epoch, model)
+        self._epoch = epoch
+
+    def get_checkpoint_dict(self) -> dict[str, dict]:
+        """Return what a checkpoint keeps of this task: the state of ``--patience``."""
+        return {type(self).__name__: dict(_early_stopping())}
+
+    def set_checkpoint_dict(self, state: dict) -> None:
+        """Go on with what a checkpoint kept."""
+        _early_stopping().update(state)
 
     def post_save(self, path: str, num_updates: int) -> None:
         """Add the numbered checkpoint if it is missing; fairseq-train calls this after saving.
@@ -58,8 +78,9 @@ class ResumableTranslationTask(TranslationTask):
         folder = Path(path).parent
         if every < 1 or num_updates % every or num_updates in numbered_checkpoints(folder):
             return
-        epoch = self.dataset_to_epoch_iter[self.dataset("train")].epoch
-        complete = folder / f"checkpoint_{epoch}_{num_updates}.pt"
+        if self.cfg.checkpoint_suffix:  # of a part of a model, whose other parts are elsewhere
+            return
+        complete = folder / f"checkpoint_{self._epoch}_{num_updates}.pt"
         partial = complete.with_suffix(".pt.tmp")
         shutil.copyfile(path, partial)
         os.replace(partial, complete)
@@ -69,6 +90,14 @@ class ResumableTranslationTask(TranslationTask):
             passing = [updates for updates in numbered if pattern < 1 or updates % pattern]
             for updates in sorted(passing)[:-keep]:
                 numbered[updates].unlink()
+
+
+def _early_stopping() -> dict:
+    """Return the state of ``--patience``: attributes of a function of fairseq-train."""
+    for name in ("__main__", "fairseq_cli.train"):  # the first under python -m
+        if function := getattr(sys.modules.get(name), "should_stop_early", None):
+            return vars(function)
+    return {}
 
 
 def numbered_checkpoints(folder: Path) -> dict[int, Path]:

@@ -245,6 +245,21 @@ def test_single_precision_is_kept_under_autocast():
                 assert way.path != "step" or error(outputs, half) <= 0.02, way_name
 
 
+def test_gradients_keep_their_precision_under_autocast():
+    for name, n in (("hysan", 40), ("hysan", 300), ("heads", 300)):
+        problem = make(name, n, batch=(1, 2), numbers=(False, 1.0))
+        for way_name, way in able(problem).items():
+            with way.taken() as path:
+                outputs = path(problem).outputs
+                asked = outputs, list(tensors(problem).values()), torch.randn_like(outputs)
+                expected = torch.autograd.grad(*asked, retain_graph=True)
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    found = torch.autograd.grad(*asked)
+            if way.path != "reference":  # plain operations, which autocast casts
+                for one, other in zip(found, expected, strict=True):
+                    assert error(one, other) <= 1e-6, way_name
+
+
 def test_a_second_derivative_is_right_or_refused():
     """A penalty on gradients must not be left out silently."""
 

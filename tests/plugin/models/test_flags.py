@@ -28,6 +28,8 @@ WRONG = {
         ({"encoder_attention_heads": 3}, "--encoder-attention-heads", "divide"),
         ({"decoder_attention_heads": 3}, "--decoder-attention-heads", "divide"),
         ({"encoder_layers": 0}, "--encoder-layers 0", "1 or more"),
+        ({"dropout": 3.0}, "--dropout 3.0", "0 to 1"),
+        ({"attention_dropout": -0.1}, "--attention-dropout -0.1", "0 to 1"),
         ({"encoder_layers_to_keep": "0,7"}, "--encoder-layers-to-keep", "0 to 2"),
         ({"encoder_layers_to_keep": "0,0"}, "--encoder-layers-to-keep", "different"),
         ({"decoder_layers_to_keep": "x"}, "--decoder-layers-to-keep", "0 to 1"),
@@ -60,6 +62,7 @@ WRONG = {
     "transformer_lstm_on_top": [
         ({"encoder_lstm_layers": -1}, "--encoder-lstm-layers -1", "0 for no LSTM"),
         ({"decoder_lstm_layers": -2}, "--decoder-lstm-layers -2", "0 for no LSTM"),
+        ({"quant_noise_scalar": 0.1}, "--quant-noise-scalar 0.1", "leave"),
         ({"encoder_embed_dim": 15, "encoder_attention_heads": 3}, "--encoder-embed-dim 15", "even"),
     ],
 }
@@ -69,6 +72,10 @@ def refusal(arch, **settings) -> str:
     with pytest.raises(UserError) as error:
         build(arch, **{**TINY, **settings})
     return str(error.value)
+
+
+def test_a_side_with_one_branch_has_no_gate_and_takes_any_squeeze_ratio():
+    build("transformer_forward_encoding_mask", **{**TINY, "squeeze_ratio": 5})
 
 
 def test_wrong_settings_are_refused_by_name():

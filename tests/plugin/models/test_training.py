@@ -42,6 +42,17 @@ def test_some_updates_and_the_rest_are_all_of_them(task, first, last, corpus, tm
 
 
 @pytest.mark.slow
+def test_patience_is_kept(corpus, tmp_path):
+    """Without improvement since the first epoch, training stops three epochs later."""
+    flags = ["transformer_mma", "--task", "translation_resumable", "--patience", 3]
+    flags += ["--optimizer", "sgd", "--lr", "1e-30", "--dropout", 0, "--max-epoch"]
+    train(corpus, "model", *flags, 3, cwd=tmp_path)
+    train(corpus, "model", *flags, 12, cwd=tmp_path)
+    assert (tmp_path / "model/checkpoint4.pt").exists()
+    assert not (tmp_path / "model/checkpoint5.pt").exists()
+
+
+@pytest.mark.slow
 def test_two_processes_are_one_with_double_the_batches(corpus, tmp_path):
     """Even if stopped and resumed, which sends the checkpoint between the processes; with
     supervised attention, whose logs are summed over the processes."""

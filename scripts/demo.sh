@@ -51,7 +51,7 @@ source "$ROOT/scripts/lib/common.sh"
 
 main() {
     check_settings
-    mkdir -p "$LOGS"
+    claim_folder
     trap 'printf "\nStopped. Run the same again to resume.\n" >&2; exit 130' INT TERM
     lock
 
@@ -86,6 +86,15 @@ check_settings() {
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
 }
 
+# What this replaces must be its own.
+claim_folder() {
+    if [[ -d $DEMO_DIR && ! -e $DEMO_DIR/.demo && -n $(ls -A "$DEMO_DIR") ]]; then
+        die "$DEMO_DIR has files that this script did not make; name a new folder: DEMO_DIR=..."
+    fi
+    mkdir -p "$LOGS"
+    touch "$DEMO_DIR/.demo"
+}
+
 # One demo at a time makes wheels and text; its programs inherit the lock.
 lock() {
     command -v flock >/dev/null || return 0 # missing on macOS; there, do not run two demos at once
@@ -106,8 +115,10 @@ find_architecture() {
 
 # A folder is moved into place once it is complete; requirements.txt in it lists its wheels.
 get_wheels() {
-    local wheels=$DEMO_DIR/wheels list=$ROOT/requirements-demo.txt
-    if cmp --silent "$list" "$wheels/requirements.txt"; then
+    local wheels=$DEMO_DIR/wheels list=$ROOT/requirements-demo.txt there
+    there=("$wheels"/*.whl)
+    if cmp --silent "$list" "$wheels/requirements.txt" &&
+        ((${#there[@]} == $(grep -c == "$list"))); then
         echo "   all in $wheels"
         return
     fi
@@ -124,7 +135,7 @@ get_wheels() {
 make_text() {
     local text=$DEMO_DIR/text made_of
     made_of=$(cd "$ROOT" && cksum requirements-demo.txt constraints.txt scripts/demo/*.py)
-    if [[ ! -f $text.stamp || $(<"$text.stamp") != "$made_of" ]]; then
+    if [[ ! -d $text || ! -f $text.stamp || $(<"$text.stamp") != "$made_of" ]]; then
         rm -rf "$text.partial" "$text.stamp"
         mkdir "$text.partial"
         logged corpus python "$ROOT/scripts/demo/make_corpus.py" \

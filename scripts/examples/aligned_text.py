@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from texts import existing, letters, pairs_of
+from texts import existing, letters, new_folder, pairs_of
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.text import ParallelWriter, lines, write_lines
@@ -14,27 +14,27 @@ from fairseq_hybrid_attn.lab.files.text import ParallelWriter, lines, write_line
 
 def put_together(arguments: argparse.Namespace) -> str:
     """Write text.LANGUAGE, gold.LANGUAGE, gold.align and gold.yaml; return what to display."""
-    languages, folder = arguments.languages, arguments.folder
-    folder.mkdir(parents=True, exist_ok=True)
+    languages = arguments.languages
     gold = [existing(arguments.gold, language) for language in languages]
     aligned = {letters(line) for path in gold for line in lines(path)} - {""}
     left_out = 0
     every = (pair for prefix in arguments.text for pair in pairs_of(prefix, languages))
-    with ParallelWriter(*(folder / f"text.{language}" for language in languages)) as writer:
-        for pair in every:
-            if aligned.intersection(map(letters, pair)):
-                left_out += 1
-            else:
-                writer.write([line.lower() if arguments.lowercase else line for line in pair])
-    for path, language in zip(gold, languages, strict=True):
-        write_lines(folder / f"gold.{language}", lines(path))  # the original may be compressed
-    write_lines(folder / "gold.align", lines(existing(arguments.links)))
-    settings = f"base: {arguments.base}\nfirst: {arguments.first}\n"
-    if arguments.sure_alone:
-        settings += "sure-alone: true\n"
-    if arguments.fewest_links:
-        settings += f"fewest-links: {arguments.fewest_links}\n"
-    (folder / "gold.yaml").write_text(settings)
+    with new_folder(arguments.folder, [*gold, arguments.links, *arguments.text]) as folder:
+        with ParallelWriter(*(folder / f"text.{language}" for language in languages)) as writer:
+            for pair in every:
+                if aligned.intersection(map(letters, pair)):
+                    left_out += 1
+                else:
+                    writer.write([line.lower() if arguments.lowercase else line for line in pair])
+        for path, language in zip(gold, languages, strict=True):
+            write_lines(folder / f"gold.{language}", lines(path))  # the original may be compressed
+        write_lines(folder / "gold.align", lines(existing(arguments.links)))
+        settings = f"base: {arguments.base}\nfirst: {arguments.first}\n"
+        if arguments.sure_alone:
+            settings += "sure-alone: true\n"
+        if arguments.fewest_links:
+            settings += f"fewest-links: {arguments.fewest_links}\n"
+        (folder / "gold.yaml").write_text(settings)
     return f"   {writer.count:,} pairs; {left_out:,} left out, since they are hand-aligned as well"
 
 

@@ -12,7 +12,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from texts import letters, pairs_of
+from texts import letters, new_folder, pairs_of
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.text import write_lines
@@ -46,11 +46,11 @@ def put_together(arguments: argparse.Namespace) -> str:
     ]
     left_out = len(parts["train"]) - len(train)
     parts["train"] = train
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    for part, pairs in parts.items():
-        for side, language in enumerate(arguments.languages):
-            path = arguments.folder / f"{part}.{language}"
-            write_lines(path, (pair[side] for pair in pairs))
+    inputs = [prefix for _, prefix in arguments.sentences + arguments.running]
+    with new_folder(arguments.folder, inputs) as folder:
+        for part, pairs in parts.items():
+            for side, language in enumerate(arguments.languages):
+                write_lines(folder / f"{part}.{language}", (pair[side] for pair in pairs))
     counts = ", ".join(f"{part} {len(pairs):,}" for part, pairs in parts.items())
     return f"   {counts}; {left_out:,} left out of train, since a side of them is held out"
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.text import pairs
+
+_OURS = re.compile(r"(train|valid|test|text|gold)\..+")
 
 
 def existing(prefix: Path, language: str | None = None) -> Path:
@@ -21,6 +26,24 @@ def existing(prefix: Path, language: str | None = None) -> Path:
 def pairs_of(prefix: Path, languages: list[str]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a text, source first."""
     yield from pairs(*(existing(prefix, language) for language in languages))
+
+
+@contextmanager
+def new_folder(folder: Path, inputs: Iterable[Path]) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of ``folder`` once all its files are written.
+
+    Nothing of another kind is lost with it, nor what the files are made of.
+    """
+    there = list(folder.iterdir()) if folder.exists() else []
+    kept = {path.resolve().parent for path in inputs}
+    if folder.resolve() in kept or not all(_OURS.fullmatch(path.name) for path in there):
+        raise UserError(f"{folder} has other files, or those to read; name a folder of its own")
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    yield partial
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
 
 
 def letters(line: str) -> str:

@@ -59,8 +59,6 @@ done
 
 tables=(alignment/table{1..6} alignment/figure2)
 [[ "$*" != *alignment/* ]] || tables=()
-scale=(--profile medium)
-[[ " $* " != *" --profile "* ]] || scale=()
 
 mkdir -p "$LOGS"
 begin "Virtual environment"
@@ -74,6 +72,6 @@ begin "Text"
 finish
 printf '\n'
 
-exec "$VENV/bin/fairseq-hybrid" reproduce "${tables[@]}" "$@" "${scale[@]}" \
+exec "$VENV/bin/fairseq-hybrid" reproduce "${tables[@]}" --profile medium "$@" \
     --data "$folder/text" --source-lang "${languages[0]}" --target-lang "${languages[1]}" \
     --output "$folder/reproduction"

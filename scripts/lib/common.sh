@@ -12,6 +12,8 @@ die() {
     exit 1
 }
 
+((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)) || die "This needs bash 4.4 or later, not $BASH_VERSION."
+
 # begin TITLE: print which step starts.
 begin() {
     step_start=$SECONDS
@@ -68,7 +70,9 @@ choose_python() {
         "Name one: PYTHON=/path/to/python3.11 $0   (Debian and Ubuntu have venv in python3-venv)"
 }
 
-# make_environment: create a virtual environment in $VENV with this checkout installed.
+# make_environment: create a virtual environment in $VENV with this checkout installed. It is not made
+# again while another script uses it: all hold a lock to their end. (Without flock, as on macOS,
+# nothing holds them apart.)
 make_environment() {
     local stamp=$VENV/fairseq-hybrid-attn.stamp wanted
     choose_python
@@ -83,12 +87,21 @@ for name in sys.argv[2:]:
 print(digest.hexdigest())
 PYTHON
     )
+    if command -v flock >/dev/null; then
+        exec 8>"$VENV.lock"
+        flock --shared 8
+    fi
     if [[ -f $stamp && $(<"$stamp") == "$wanted" ]]; then
         echo "   $VENV is up to date"
         return
     fi
     if [[ -e $VENV && ! -f $stamp ]]; then
         die "$VENV exists, but was not made by this script. Move it away, then run this again."
+    fi
+    if command -v flock >/dev/null; then
+        flock --unlock 8
+        flock --nonblock 8 ||
+            die "$VENV has to be made again, but another script uses it." "Run this after it has ended."
     fi
     rm -rf "$VENV"
     mkdir "$VENV"
@@ -102,6 +115,7 @@ PYTHON
     )
     echo "$wanted" >"$stamp.new"
     mv "$stamp.new" "$stamp"
+    ! command -v flock >/dev/null || flock --shared 8
 }
 
 # add_aligner: install eflomal in the environment. It must be compiled and is rarely needed, so it

@@ -24,8 +24,13 @@ LONGEST_TOKEN = 1000  # characters; Moses drops pairs with a longer one
 NumberedPair = tuple[int, tuple[str, str, str, str]]
 
 
-def fault(source: str, target: str, clean: Clean) -> str | None:
-    """Return why a pair of tokenised sentences is dropped; None if it is kept."""
+def fault(
+    source: str, target: str, clean: Clean, tokenised: tuple[bool, bool] = (True, True)
+) -> str | None:
+    """Return why a pair of sentences is dropped; None if it is kept.
+
+    A side that is not tokenised may be one long word, as in Japanese.
+    """
     first, second = source.split(), target.split()
     shorter, longer = sorted((len(first), len(second)))
     if not shorter:
@@ -36,7 +41,8 @@ def fault(source: str, target: str, clean: Clean) -> str | None:
         return "too many tokens"
     if clean.max_ratio and longer / shorter > clean.max_ratio:
         return "length ratio"
-    if max(map(len, (*first, *second))) > LONGEST_TOKEN:
+    sides = itertools.compress((first, second), tokenised)
+    if max(map(len, itertools.chain(*sides)), default=0) > LONGEST_TOKEN:
         return "a token too long"
     return None
 
@@ -48,6 +54,7 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
     each part, and ``dropped``: how many were dropped, by reason.
     """
     dropped: dict[str, Counter] = {part: Counter() for part in PARTS}
+    tokenised_sides = tuple(corpus.tokenizer[language] != "none" for language in corpus.languages)
     rules = {"train": corpus.clean, "valid": corpus.clean if corpus.clean.valid else Clean()}
     with ExitStack() as stack:
         writers = {
@@ -61,7 +68,7 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
             rows = zip(*map(lines, _files(part, corpus, text, tokens)), strict=True)
             kept: Iterator[NumberedPair] = enumerate(rows)
             if part in rules:
-                kept = _cleaned(kept, rules[part], dropped[part])
+                kept = _cleaned(kept, rules[part], tokenised_sides, dropped[part])
             if part == "train" and corpus.valid_every:
                 kept = _without_held_out(kept, corpus.valid_every, writers["valid"])
             if part == "train" and corpus.pairs:
@@ -82,10 +89,10 @@ def _files(part: str, corpus: Corpus, *folders: Path) -> list[Path]:
 
 
 def _cleaned(
-    pairs: Iterator[NumberedPair], clean: Clean, reasons: Counter
+    pairs: Iterator[NumberedPair], clean: Clean, tokenised: tuple[bool, bool], reasons: Counter
 ) -> Iterator[NumberedPair]:
     for pair in pairs:
-        problem = fault(*pair[1][2:], clean)
+        problem = fault(*pair[1][2:], clean, tokenised)
         if problem:
             reasons[problem] += 1
         else:

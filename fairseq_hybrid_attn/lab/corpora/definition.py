@@ -138,8 +138,24 @@ class Corpus:
 
     @property
     def gold_text(self) -> list[str]:
-        """The files of the hand-aligned sentences, source first, as in ``options["files"]``."""
+        """The files of the hand-aligned sentences, source first, as in :attr:`files`."""
         return [self.gold.text[language] for language in self.languages] if self.gold else []
+
+    @property
+    def files(self) -> dict[str, list[str]]:
+        """``options["files"]`` with the names of both sides, source first."""
+        found = {}
+        for part, names in self.options.get("files", {}).items():
+            if isinstance(names, str):
+                names = [names.replace("{language}", language) for language in self.languages]
+            endings = [name.removesuffix(".gz").rpartition(".")[2] for name in names]
+            if len(names) != 2 or endings == [self.target, self.source]:
+                raise UserError(
+                    f"the recipe's options: files: {part}: {names}; name the {self.source} and the "
+                    f"{self.target} file, in this order"
+                )
+            found[part] = names
+        return found
 
     @property
     def lacks_text(self) -> bool:

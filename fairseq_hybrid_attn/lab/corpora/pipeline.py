@@ -126,9 +126,12 @@ class _Preparation:
                 self.shop.discard(stages["read"])
                 self.shop.remove_if_empty("work")
         stamps = {name: self.shop.stamp(name) for name in self.results}
-        # Made by an earlier run, and still valid.
-        if "align" not in stamps and not self.shop.is_outdated(stages["align"]):
-            stamps["align"] = self.shop.stamp("align")
+        # Made by an earlier run: of this text, or of another, which must not stay beside this.
+        for name in {"align", "gold"} - stamps.keys():
+            if name == "gold" or self.shop.is_outdated(stages[name]):
+                self.shop.discard(stages[name])
+            else:
+                stamps[name] = self.shop.stamp(name)
         result = manifest.describe(self.corpus, stamps)
         result.write(self.output)
         return result
@@ -173,7 +176,7 @@ class _Preparation:
             raise UserError(f"reader {self.corpus.reader}: use one of {', '.join(READERS)}")
         stages: dict[str, Stage] = {}
         gold = {file: archives[file] for file in self.corpus.gold.files} if self.corpus.gold else {}
-        tested = self.corpus.gold_text in corpus["options"].get("files", {}).values()
+        tested = self.corpus.gold_text in self.corpus.files.values()
         text = {file: checksum for file, checksum in archives.items() if tested or file not in gold}
         key: dict = {"format": FORMAT, "archives": text}
 

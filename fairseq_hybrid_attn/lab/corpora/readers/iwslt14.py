@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from ....errors import UserError
 from ...files.text import lines, pairs, require_equal, write_lines
 from ..definition import Corpus
-from ..formats import contents, part_writer
+from ..formats import contents, part_writer, read_options
 
 #: Lines that are not sentences.
 _ABOUT = re.compile("<(url|talkid|keywords|speaker|reviewer|translator)[ >]|</?doc[ >]")
@@ -32,10 +32,13 @@ Patterns = dict[tuple[str, str], str]
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
     direction = "-".join(corpus.languages)
+    tests = read_options(corpus.options, {"test": None})["test"]
+    if not isinstance(tests, list) or not all(isinstance(name, str) for name in tests) or not tests:
+        raise UserError(f"the recipe's options: test: {tests}; use a list of sets, as [tst2010]")
     patterns = {("train", lang): rf"train\.tags\.{direction}\.{lang}" for lang in corpus.languages}
     patterns |= {
         (name, lang): rf"IWSLT\d+\.TEDX?\.{re.escape(name)}\.{direction}\.{lang}\.xml"
-        for name in corpus.options["test"]
+        for name in tests
         for lang in corpus.languages
     }
     with TemporaryDirectory(dir=destination) as folder:
@@ -50,7 +53,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
                     f"the set {name} is not in {', '.join(map(str, archives.values()))}, which "
                     f"have no file like {example}; without it, this would be a different test set"
                 )
-        for part, names in (("train", ["train"]), ("test", corpus.options["test"])):
+        for part, names in (("train", ["train"]), ("test", tests)):
             with part_writer(destination, part, corpus.languages) as writer:
                 for name in names:
                     sides = {f"{name} ({lang})": texts[name, lang] for lang in corpus.languages}

@@ -32,19 +32,23 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     """
     if corpus.lacks_text:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
-    texts = {}
-    for part, names in corpus.options["files"].items():
-        if isinstance(names, str):
-            names = [names.replace("{language}", language) for language in corpus.languages]
-        for name in names:
-            archive_of(archives, name)  # refuses one that is not listed
-        texts[part] = names
+    texts = corpus.files
+    for name in itertools.chain(*texts.values()):
+        archive_of(archives, name)  # refuses one that is not listed
+    train, valid, test = PARTS
+    tests = [part for part in texts if is_test(part)]
+    is_divided = bool(tests) and set(texts) == {train, valid, *tests}
+    if not is_divided and len(texts) != 1:
+        raise UserError(
+            f"the recipe's options: files: {', '.join(texts)}; name {train}, {valid} and {test} "
+            f"(or several, {test}.NAME), or one pair of files"
+        )
     with ExitStack() as stack:
         writers = {
             part: stack.enter_context(part_writer(destination, part, corpus.languages))
             for part in PARTS
         }
-        if set(PARTS[:2]) < set(texts):
+        if is_divided:
             return {"tests": copy(corpus, texts, archives, writers)}
         ((source, target),) = texts.values()
         return {"dropped": {"train": split(corpus, archives[source], archives[target], writers)}}

@@ -52,6 +52,13 @@ def test_what_is_held_out_is_nowhere_else(tmp_path):
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
 
 
+def test_nothing_stays_of_another_text(tmp_path):
+    for name in ("a", "b"):
+        write(tmp_path, "text", [(f"{name}{n} x", f"{name}{n} y") for n in range(9)])
+        put_together(tmp_path, "--running", f"{name}=text", "--held-out", "1")
+    assert {path.name for path in (tmp_path / "out").glob("test.*")} == {"test.b.de", "test.b.en"}
+
+
 def test_a_side_that_is_held_out_is_left_out_of_train(tmp_path):
     write(
         tmp_path, "text", [("eins", "one"), ("Zwei!", "deux"), ("drei", "three"), ("zwei", "two")]

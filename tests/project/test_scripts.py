@@ -57,6 +57,14 @@ def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
         assert not list(tmp_path.iterdir())
 
 
+def test_the_demo_replaces_no_files_of_others(tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text/thesis.txt").write_text("all")
+    done = run("demo.sh", cwd=tmp_path, DEMO_DIR=str(tmp_path))
+    assert done.returncode == 1 and "name a new folder" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["text"]
+
+
 def test_a_gpu_is_checked_in_the_active_environment(tmp_path):
     arguments = ("--cpu", "--output", "nowhere")
     done = run("check_gpu.sh", *arguments, cwd=tmp_path, VIRTUAL_ENV=sys.prefix)

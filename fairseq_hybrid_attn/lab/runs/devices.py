@@ -32,7 +32,7 @@ class Devices:
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
-    precision: str = "fp32"  # or fp16, bf16; on a CPU also auto
+    precision: str = "fp32"  # or on a GPU fp16, on a CPU bf16 or auto
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         environment = dict(base)
@@ -74,20 +74,20 @@ def slots(
     """The slots in which runs can work side by side, at most ``jobs`` of them.
 
     ``threads`` are per run on CPU.  Kind ``auto`` uses GPUs if there are any.  Precision ``auto``
-    is bf16 on GPUs that have it, else fp16, and left to the run on a CPU.  ``pretend`` assumes that
-    the GPUs exist, for a plan made on another machine.
+    is fp16 on a GPU, and left to the run on a CPU.  ``pretend`` assumes that the GPUs exist, for a
+    plan made on another machine.
     """
     count = cuda_count() if kind != "cpu" else 0
-    if kind == "cpu" or (kind == "auto" and count == 0):
+    if kind == "cpu" or (kind == "auto" and count == 0 and per_run == 1):
         check_cpu_precision(precision)
         room = max(1, default_workers() // threads)
         cpu = Devices("cpu", threads=threads, precision=precision)
         return [cpu] * min(jobs or room, room)
+    precision = gpu_precision(precision)
     if count < per_run and pretend:
-        return [Devices("cuda", per_run, precision="bf16" if precision == "auto" else precision)]
+        return [Devices("cuda", per_run, precision=precision)]
     if count < per_run:
         raise UserError(f"{per_run} GPUs for each run are requested, but only {count} found")
-    precision = gpu_precision() if precision == "auto" else precision
     groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]
     return [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups][:jobs]
 
@@ -121,8 +121,10 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
                 threads = int(environment.get("OMP_NUM_THREADS") or 1)
                 check_cpu_precision(precision)
                 return Devices("cpu", int(world), threads=threads, precision=precision)
-            precision = gpu_precision() if precision == "auto" else precision
-            return Devices("cuda", int(environment[variable]), precision=precision)
+            if variable == "SLURM_NTASKS" and int(world) == int(environment.get("SLURM_NNODES", 1)):
+                # fairseq would start a process for each GPU, and so make a larger batch.
+                check_single_gpus()
+            return Devices("cuda", int(world), precision=gpu_precision(precision))
     return None
 
 
@@ -140,8 +142,13 @@ def cuda_count() -> int:
     return torch.cuda.device_count()
 
 
-def gpu_precision() -> str:
-    """The half precision that the GPU is best at; older ones only emulate bfloat16."""
-    import torch
+def check_single_gpus() -> None:
+    if (count := cuda_count()) > 1:
+        raise UserError(f"one task a node for {count} GPUs; use --ntasks-per-node {count}")
 
-    return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+
+def gpu_precision(asked: str) -> str:
+    """The precision of a GPU; fairseq-train takes ``--bf16`` for a TPU's flag, and fails."""
+    if asked == "bf16":
+        raise UserError("--precision bf16: fairseq-train has it on a CPU or TPU alone; use fp16")
+    return "fp16" if asked == "auto" else asked

@@ -58,6 +58,17 @@ def test_hand_aligned_sentences_are_left_out_by_either_side(folder):
         shutil.rmtree(folder / "out")
 
 
+def test_files_to_read_and_those_of_others_are_left_alone(folder):
+    words = "--languages de en --text a --text b --gold gold --links links --base 0 --first de"
+    (folder / "thesis").mkdir()
+    (folder / "thesis/notes.txt").write_text("all")
+    for place in (".", "thesis"):
+        done = run_forked(SCRIPT, (place, *words.split()), folder)
+        assert done.returncode == 1 and "name a folder of its own" in done.stderr
+    assert (folder / "a.de").read_text() == FILES["a.de"]
+    assert (folder / "thesis/notes.txt").exists()
+
+
 def test_missing_files_and_texts_that_do_not_fit_are_refused(folder):
     for name, content, said in (
         ("a.en", None, "there is no a.en"),

@@ -25,6 +25,8 @@ from fairseq_hybrid_attn.lab.corpora.readers import aspec, wmt14, wmt17
 WMT14 = load_corpus("wmt14.en-de.hysan", CONFIGS)
 WMT17 = load_corpus("wmt17.zh-en", CONFIGS)
 ASPEC = load_corpus("wat17.ja-en.mma", CONFIGS)
+IWSLT14 = load_corpus("iwslt14.de-en.fairseq", CONFIGS)
+LDC = load_corpus("ldc.en-zh", CONFIGS)
 
 
 def zipped(files: dict[str, str | bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
@@ -137,6 +139,7 @@ def test_wmt14(wmt14_archives):
 
 
 def test_wrong_settings_are_refused_before_reading():
+    train = "ldc.en-zh/train.{language}"
     for corpus, changes, said in (
         (WMT14, {"options": {"newstest2014": "all"}}, "newstest2014: all; use full or filtered"),
         (WMT14, {"options": {"newstest2014": ["full"]}}, "use full or filtered"),
@@ -152,6 +155,10 @@ def test_wrong_settings_are_refused_before_reading():
         (ASPEC, {"target": "zh"}, "has ja and en, not ja and zh"),
         (ASPEC, {"options": {"train": ["train-9.txt"]}}, "train: .*use a list of ASPEC-JE"),
         (ASPEC, {"options": {"train": "ASPEC-JE/dev/dev.txt"}}, "use a list of"),
+        (IWSLT14, {"options": {}}, "test: None; use a list of sets"),
+        (IWSLT14, {"options": {"test": "tst2010"}}, "test: tst2010; use a list of sets"),
+        (LDC, {"options": {"files": {"a": ["a.zh", "a.en"]}}}, "name the en and the zh file, in"),
+        (LDC, {"options": {"files": dict.fromkeys(("train", "test"), train)}}, "name train, valid"),
     ):
         with pytest.raises(UserError, match=said):
             read(replace(corpus, **changes), {item.file: Path() for item in corpus.archives})

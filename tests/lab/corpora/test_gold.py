@@ -85,6 +85,19 @@ def test_which_sentences_are_scored(no_preprocess, tmp_path):
     # The paper scores its corpus by such rules.
     gold = load_corpus("ldc.en-zh", CONFIGS).gold
     assert (gold.base, gold.first, gold.sure_alone, gold.fewest_links) == (1, "zh", True, 10)
+    # Another gold set makes another test set, however its files are named.
+    files["test.gold"] = "gold.{language}"
+    write_gold(tmp_path / "text", about, GOLD[:3])
+    assert prepare(corpus, tmp_path / "tested", workers=1).tests == {"test": 10, "gold": 1}
+
+
+def test_the_gold_set_goes_with_its_files(no_preprocess, tmp_path):
+    folder = write_gold(parts(tmp_path / "text"))
+    made(folder, tmp_path / "out")
+    for path in folder.glob("gold.*"):
+        path.unlink()
+    assert made(folder, tmp_path / "out").gold is None
+    assert not (tmp_path / "out/gold").exists()
 
 
 def test_a_changed_gold_set_remakes_nothing_else(no_preprocess, tmp_path, capsys):

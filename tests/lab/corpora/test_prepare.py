@@ -392,3 +392,4 @@ def test_cleaning():
     ):
         assert fault(source, target, Clean(max_tokens=5, max_ratio=1.5)) == expected
     assert fault("a", "b", Clean(min_tokens=2)) == "too few tokens"
+    assert fault("あ" * 1001, "b", Clean(), tokenised=(False, True)) is None

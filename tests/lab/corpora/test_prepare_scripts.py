@@ -1,5 +1,6 @@
 """The scripts of scripts/prepare, with stand-ins for Python and the virtual environment."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -101,6 +102,23 @@ def test_own_folder_and_files(checkout):
     folder = str(checkout / "data/own/x")
     assert done.given[:4] == ["prepare", "iwslt14.de-en.mma", "--output", folder]
     assert done.given[6:] == ["--own", *files]
+
+
+def test_names_of_own_text(checkout):
+    for language in ("de", "en"):
+        (checkout / f"news.2019.{language}").write_text("")
+    for words, name in (("news.2019.de news.2019.en", "news.2019"), (".", checkout.name)):
+        done = run(checkout, "own.sh", *words.split())
+        assert done.given[3] == str(checkout / "data/own" / name)
+
+
+def test_an_environment_in_use_is_not_made_again(checkout):
+    (checkout / ".venv/fairseq-hybrid-attn.stamp").write_text("old\n")
+    with (checkout / ".venv.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        done = run(checkout, "multi30k.sh")
+    assert done.returncode == 1 and "another script uses it" in done.stderr
+    assert (checkout / ".venv/bin/fairseq-hybrid").exists() and done.given is None
 
 
 def test_mistakes_are_refused_before_anything_is_made(checkout):

@@ -1,8 +1,10 @@
 """The batch of an update has one size, however many devices share it."""
 
+from fairseq import options
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.lab.configuration.settings import Batch
+from fairseq_hybrid_attn.lab.runs import devices
 from fairseq_hybrid_attn.lab.runs.devices import (
     Devices,
     gpu_precision,
@@ -37,6 +39,8 @@ def test_devices_that_are_refused():
             (lambda: share_out(Batch(4096), 9), "8 devices at most"),  # else no sentence would fit
             (lambda: slots("cpu", 1, None, 1, "fp16"), "fp32 or bf16 only"),
             (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
+            (lambda: slots("auto", 1000, None, 1, "auto"), "1000 GPUs"),  # not on a CPU instead
+            (lambda: slots("cuda", 1, None, 1, "bf16", pretend=True), "use fp16"),
             (lambda: of_environment({"WORLD_SIZE": "two"}, "cpu", "auto"), "WORLD_SIZE"),
             (lambda: of_environment({"WORLD_SIZE": "2"}, "cpu", "auto"), "WORLD_SIZE"),
         ],
@@ -51,8 +55,8 @@ def test_world_of_torchrun_and_slurm():
         ({"WORLD_SIZE": "2", "RANK": "0"}, 2),
         ({"SLURM_NTASKS": "16", "SLURM_PROCID": "3"}, 16),
     ]:
-        devices = of_environment(variables, "cpu", "auto")
-        assert (devices and devices.world) == world, variables
+        found = of_environment(variables, "cpu", "auto")
+        assert (found and found.world) == world, variables
 
 
 def test_runs_do_not_take_themselves_for_a_launchers_processes():
@@ -60,10 +64,22 @@ def test_runs_do_not_take_themselves_for_a_launchers_processes():
     assert without_launcher({**theirs, "PATH": "/bin"}) == {"PATH": "/bin"}
 
 
-def test_bfloat16_that_a_gpu_only_emulates_is_not_its_best(monkeypatch):
-    supported = "torch.cuda.is_bf16_supported"
-    monkeypatch.setattr(supported, lambda including_emulation=True: including_emulation)
-    assert gpu_precision() == "fp16"
+def test_the_precision_of_a_gpu_is_what_fairseq_trains_in_there():
+    """Not bfloat16, as long as fairseq takes it for a TPU's."""
+
+    def is_of_a_tpu(precision):
+        flags = ["data", "--task", "translation", "--arch", "transformer", f"--{precision}"]
+        return options.parse_args_and_arch(options.get_training_parser(), flags).tpu
+
+    assert is_of_a_tpu("bf16") and not is_of_a_tpu(gpu_precision("auto"))
+
+
+def test_slurm_starts_a_task_for_each_gpu(monkeypatch):
+    """With one task a node, fairseq would start a process for each of its GPUs."""
+    monkeypatch.setattr(devices, "cuda_count", lambda: 8)
+    node = {"SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_NNODES": "2"}
+    check_refusals([(node, "--ntasks-per-node 8")], lambda one: of_environment(one, "auto", "auto"))
+    assert of_environment(node | {"SLURM_NTASKS": "16"}, "auto", "auto").world == 16
 
 
 def test_environment_of_a_run():

@@ -59,9 +59,9 @@ def test_train():
         "--save-dir /run/checkpoints --tensorboard-logdir /run/tensorboard --log-format json "
         "--log-interval 50 --distributed-world-size 1 --cpu --num-workers 0"
     )
-    made = train(Devices("cuda", 4, precision="bf16"))
+    made = train(Devices("cuda", 4, precision="fp16"))
     assert "--max-tokens 1024 --update-freq 1" in made
-    assert "--distributed-world-size 4 --bf16 --load-checkpoint-on-all-dp-ranks" in made
+    assert "--distributed-world-size 4 --fp16 --load-checkpoint-on-all-dp-ranks" in made
     assert "--cpu" not in made
     aligned = train(train={**RAW["train"], "load-alignments": True})
     assert aligned.startswith("fairseq-train /corpus/aligned ")

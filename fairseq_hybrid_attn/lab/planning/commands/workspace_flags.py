@@ -78,8 +78,7 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),
         default="auto",
-        help="precision of training; auto: bf16 where the device has it and is faster, else fp32 "
-        "on a CPU and fp16 on a GPU",
+        help="precision of training; auto: fp16 on a GPU; on a CPU bf16 if it is faster, else fp32",
     )
 
 

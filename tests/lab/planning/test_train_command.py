@@ -202,3 +202,18 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
     with pytest.raises(UserError, match="fp32 or bf16 only"):
         main(fp16.split())
     assert not Path("no/corpora").exists()  # before the text is prepared
+
+
+def test_a_run_that_has_begun_keeps_its_flags(tmp_path, monkeypatch):
+    """Its file of settings is what "reproduce" measures it with."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "the_run", lambda args: (_ for _ in ()).throw(UserError("written")))
+    made = tmp_path / "out/runs/full@text/own/mine/mine/bleu/seed2"
+    for dropout, told in [("0.1", "written"), ("0.2", "written"), ("0.3", "another --name")]:
+        words = "train --data text --output out --name mine -- --arch transformer_mma --dropout"
+        with pytest.raises(UserError, match=told):
+            main([*words.split(), dropout])
+        if dropout == "0.2":
+            made.mkdir(parents=True)
+            (made / "begun.json").touch()
+    assert "dropout: 0.2" in Path("out/configs/own/mine.yaml").read_text()

@@ -138,8 +138,13 @@ def write_row(args: argparse.Namespace) -> None:
         "rows": {name: {"system": name}},
     }
     own = args.output.absolute() / "configs"
-    with atomic_write(make_parents(own / "own" / f"{name}.yaml")) as file:
-        file.write(yaml.safe_dump(table, sort_keys=False, allow_unicode=True).encode())
+    path = make_parents(own / "own" / f"{name}.yaml")
+    content = yaml.safe_dump(table, sort_keys=False, allow_unicode=True).encode()
+    begun = any((args.output / "runs").glob(f"*/own/{name}/{name}/bleu/seed*/*.json"))
+    if begun and path.exists() and path.read_bytes() != content:
+        raise UserError(f"{name} was begun with other flags (see {path}); use another --name")
+    with atomic_write(path) as file:
+        file.write(content)
     args.configs, args.row = own, f"own/{name}/{name}"
 
 

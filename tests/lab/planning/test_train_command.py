@@ -194,6 +194,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             ("", "text and model: --data DIR -- --arch NAME"),
             ("--data text", "text and model: --data DIR -- --arch NAME"),
             ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
+            ("--data text --configs configs -- --arch transformer_mma", "--configs is for a row"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
         ],
         "train",
@@ -217,3 +218,26 @@ def test_a_run_that_has_begun_keeps_its_flags(tmp_path, monkeypatch):
             made.mkdir(parents=True)
             (made / "begun.json").touch()
     assert "dropout: 0.2" in Path("out/configs/own/mine.yaml").read_text()
+
+
+def test_flags_win_over_a_profile_which_wins_over_defaults(place, monkeypatch):
+    folder, _ = place
+    monkeypatch.chdir(folder)
+    the_run = train.the_run
+    found = []
+
+    def see(args):
+        found.append(the_run(args).settings)
+        raise UserError("seen")
+
+    monkeypatch.setattr(train, "the_run", see)
+    for flags in ("--dropout 0.3 --encoder-layers 1", "--max-epoch 3"):
+        words = "train --data text --output sizes --profile small --tokens 300"
+        words += f" -- --arch transformer_mma --share-all-embeddings {flags}"
+        with pytest.raises(UserError, match="seen"):
+            main(words.split())
+    one, two = found
+    wanted = {"dropout": 0.3, "encoder-layers": 1, "decoder-layers": 2, "max-update": 600}
+    assert {name: one.train[name] for name in wanted} == wanted
+    assert (one.batch.tokens, one.batch.per_device, one.checkpoints.every) == (300, 2048, 60)
+    assert two.train["max-epoch"] == 3 and "max-update" not in two.train

@@ -40,12 +40,24 @@ from ..preparing import prepare_corpora
 from .workspace_flags import add_devices, add_workspace, workspace
 
 #: A table of one row, but for what the user gives; its flags are those that the papers share.
+#: A profile replaces these settings, but not the row's own.
 OWN = {
     "title": "Your own training",
     "extends": "transformer",
     "corpus": "own",
+    "train": {"max-update": 100_000},
+    "batch": {"tokens": 25_000, "per-device": 8192},
+    "checkpoints": {"unit": "update", "every": 1000, "average": 5},
     "generate": {"beam": 4, "lenpen": 0.6},
     "columns": {"bleu": {"title": "BLEU"}},
+}
+
+#: Flags beside fairseq-train's, and where their values go.
+SIZES = {
+    "tokens": ("batch", "tokens", "of an update, over all devices"),
+    "tokens-per-device": ("batch", "per-device", "at once, at most, as a device's memory allows"),
+    "save-every": ("checkpoints", "every", "updates between checkpoints, and validations"),
+    "average": ("checkpoints", "average", "of the last checkpoints"),
 }
 
 
@@ -53,15 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_row(parser, nargs="?")
     group = parser.add_argument_group("without a row, besides fairseq-train's flags after --")
     group.add_argument("--name", metavar="NAME", help="of the run (default: its --arch)")
-    for flag, default, told in (
-        ("--tokens", 25000, "of an update, over all devices"),
-        ("--tokens-per-device", 8192, "at once, at most, as a device's memory allows"),
-        ("--save-every", 1000, "updates between checkpoints, and validations"),
-        ("--average", 5, "of the last checkpoints"),
-    ):
-        group.add_argument(
-            flag, type=positive, default=default, metavar="N", help=f"{told} (default: {default})"
-        )
+    for flag, (part, key, told) in SIZES.items():
+        told = f"{told} (default: {OWN[part][key]}, or the profile's)"
+        group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
     parser.add_argument(
         "--gpus", type=positive, default=1, metavar="N", help="GPUs of this machine (default: 1)"
     )
@@ -127,16 +133,16 @@ def write_row(args: argparse.Namespace) -> None:
     train = flags_of(args.others)
     if args.data is None or "arch" not in train:
         raise UserError("name a row of a table, or text and model: --data DIR -- --arch NAME")
+    if args.configs != CONFIGS:
+        raise UserError("--configs is for a row of its tables; name one, or leave it out")
     name = args.name or train["arch"]
-    if {"max-update", "max-epoch"}.isdisjoint(train):
-        train["max-update"] = 100_000
-    table = {
-        **OWN,
-        "train": train,
-        "batch": {"tokens": args.tokens, "per-device": args.tokens_per_device},
-        "checkpoints": {"unit": "update", "every": args.save_every, "average": args.average},
-        "rows": {name: {"system": name}},
-    }
+    if "max-epoch" in train:
+        train.setdefault("max-update", None)
+    row: dict = {"system": name, "train": train, "batch": {}, "checkpoints": {}}
+    for flag, (part, key, _) in SIZES.items():
+        if (size := getattr(args, flag.replace("-", "_"))) is not None:
+            row[part][key] = size
+    table = {**OWN, "rows": {name: row}}
     own = args.output.absolute() / "configs"
     path = make_parents(own / "own" / f"{name}.yaml")
     content = yaml.safe_dump(table, sort_keys=False, allow_unicode=True).encode()

@@ -46,6 +46,10 @@ class Manifest:
         if read_manifest(output) != self:
             write_json(output / NAME, asdict(self), sort_keys=True)
 
+    def is_by(self, corpus: Corpus) -> bool:
+        """Whether it was made by this recipe, as far as the result depends on it."""
+        return self.digest == digest_of(corpus, self.files)
+
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
     """Return the manifest of what the stages made, from their stamps."""
@@ -57,7 +61,6 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
     # Of several test sets, the one named "test" is expected.
     tests = dict(facts["tests"])
     found = {**facts["counts"], **tests}
-    decisive = of_folders(files, "raw", "bin", "gold")
     return Manifest(
         corpus=corpus.name,
         own=corpus.own,
@@ -87,8 +90,13 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
         recipe=corpus.resolved(),
         gold=facts.get("gold"),
         alignments=digest(of_folders(files, "aligned")) if "align" in stamps else None,
-        digest=digest({"recipe": corpus.treatment, "files": decisive}),
+        digest=digest_of(corpus, files),
     )
+
+
+def digest_of(corpus: Corpus, files: dict[str, str]) -> str:
+    decisive = of_folders(files, "raw", "bin", "gold")
+    return digest({"recipe": corpus.treatment, "files": decisive})
 
 
 def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ..configuration.paper_tables import Cell
 from ..configuration.settings import Profile, Settings, load_profile
-from ..corpora import Corpus, load_corpus, own_corpus
+from ..corpora import Corpus, Manifest, load_corpus, own_corpus, read_manifest
 from ..corpora.definition import with_options
 from ..files.checksums import digest, sha256
 from .devices import Devices
@@ -110,7 +110,23 @@ class Run:
         """A digest of your text as it is now; None if there is none."""
         if self.workspace.own is None:
             return None
-        return digest({item.file: _checksum(item.path) for item in self.recipe.archives})
+        return digest(self._texts)
+
+    @property
+    def _texts(self) -> dict[str, str]:
+        """A checksum of each file of your text as it is now."""
+        archives = self.recipe.archives if self.workspace.own else ()
+        return {item.file: _checksum(item.path) for item in archives}
+
+    @property
+    def current_manifest(self) -> Manifest | None:
+        """That of its corpus; None if this is not prepared, or of another text or treatment."""
+        found, recipe = read_manifest(self.corpus_folder), self.recipe
+        if found is None or not found.is_by(recipe):
+            return None
+        gold = recipe.gold.files if recipe.gold else ()  # made apart from the rest
+        texts = {file: sha for file, sha in self._texts.items() if file not in gold}
+        return found if texts.items() <= found.archives.items() else None
 
     @property
     def corpus_folder(self) -> Path:

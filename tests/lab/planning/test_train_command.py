@@ -1,5 +1,6 @@
 """One run: what is reported beforehand, and that several processes train what one does."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -12,14 +13,18 @@ from cli import command, environment, run
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed.utils import infer_init_method
 from fairseq.options import get_training_parser, parse_args_and_arch
+from made_runs import MadeWorkspace
 from refusals import check_command_refusals
 from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
+from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.planning.commands import train
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
+from fairseq_hybrid_attn.lab.runs.workspace import Run
 
 #: Without dropout, whose masks depend on the process.
 DRY = {
@@ -92,7 +97,7 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     monkeypatch.setattr(RunInProgress, "train", lambda work: seen.append(work))
     monkeypatch.setattr(train, "stop_at_signals", lambda: None)
     monkeypatch.setattr(train, "prepare_corpora", lambda *given: (None, []))
-    monkeypatch.setattr(train, "read_manifest", lambda folder: True)
+    monkeypatch.setattr(Run, "current_manifest", True)
     gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
     main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
     (work,) = seen
@@ -241,3 +246,22 @@ def test_flags_win_over_a_profile_which_wins_over_defaults(place, monkeypatch):
     assert {name: one.train[name] for name in wanted} == wanted
     assert (one.batch.tokens, one.batch.per_device, one.checkpoints.every) == (300, 2048, 60)
     assert two.train["max-epoch"] == 3 and "max-update" not in two.train
+
+
+def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
+    """They cannot prepare it; an earlier text's data would be recorded as this one's."""
+    made = MadeWorkspace(tmp_path)
+    run = made.run("plain")
+    empty = {field.name: {} for field in dataclasses.fields(Manifest)}
+    facts = {"digest": digest_of(run.recipe, {})}
+    facts["archives"] = {path.name: sha256(path) for path in (tmp_path / "text").iterdir()}
+    run.corpus_folder.mkdir(parents=True)
+    Manifest(**{**empty, **facts, "digest": "another treatment's"}).write(run.corpus_folder)
+    assert run.current_manifest is None
+    Manifest(**{**empty, **facts}).write(run.corpus_folder)
+    assert run.current_manifest is not None
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "text/train.de").write_text("another\n")
+    with pytest.raises(UserError, match="not prepared in .* --prepare-only"):
+        made.hybrid("train", "toy/table1/plain", "--column", "bleu", "--device", "cpu")

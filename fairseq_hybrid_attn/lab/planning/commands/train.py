@@ -25,7 +25,6 @@ import yaml
 from ....errors import UserError
 from ...arguments.flags import positive
 from ...configuration.paper_tables import load_table
-from ...corpora import read_manifest
 from ...engine.console import Console
 from ...engine.processes import stop_at_signals
 from ...files.writing import atomic_write
@@ -102,11 +101,11 @@ def run(args: argparse.Namespace) -> None:
         _, problems = prepare_corpora([found], found.workspace, None)
         if problems:
             raise UserError(problems[0].strip())
-    manifest = read_manifest(found.corpus_folder)
+    manifest = found.current_manifest
     if manifest is None or (found.settings.needs_alignments and manifest.alignments is None):
         raise UserError(
-            f"its corpus is not prepared in {found.corpus_folder}; on one node, first run: "
-            f"{reproducing(args, found)} --prepare-only"
+            f"its corpus is not prepared in {found.corpus_folder} as it is now; on one node, first "
+            f"run: {reproducing(args, found)} --prepare-only"
         )
     check_begun(found, devices.world)
     if found.folder.trained.exists() or found.folder.result.exists():  # as of a restored run

@@ -25,6 +25,8 @@ from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30
+#: Flags that can end a training after any number of updates.
+ENDING = {"max-epoch", "patience", "stop-min-lr", "stop-time-hours"}
 
 
 class Stopped(Exception):
@@ -158,10 +160,10 @@ class RunInProgress:
         self.run_program(log, self.train_command())
 
     def average(self, _) -> None:
-        """Average the last checkpoints, or fewer if a time limit may have ended the training."""
+        """Average the last checkpoints, or fewer if the training may have ended before them."""
         checkpoints, settings = self.folder.checkpoints, self.run.settings
-        timed = "stop-time-hours" in settings.train and settings.checkpoints.unit == "update"
-        saved = len(numbered_checkpoints(checkpoints)) if timed else None
+        early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
+        saved = len(numbered_checkpoints(checkpoints)) if early else None
         self.run_program("average", self.commands().average(saved))
 
     def evaluate_curve(self, _) -> None:

@@ -1,6 +1,7 @@
 """What a run was begun with is known as long as anything of it exists."""
 
 import shutil
+import threading
 from dataclasses import replace
 
 import pytest
@@ -9,11 +10,14 @@ from refusals import files
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.configuration.settings import Checkpoints
+from fairseq_hybrid_attn.lab.engine.console import Console
 from fairseq_hybrid_attn.lab.planning.status import State, status
 from fairseq_hybrid_attn.lab.runs import cpu_precision, run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import training_summary
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
+from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
 
 
@@ -138,6 +142,21 @@ def test_the_epoch_of_a_training_is_the_one_it_ended_in(within, epoch, run):
     state["model"] = {"w": torch.zeros(1)}
     torch.save(state, run.folder.checkpoints / "checkpoint_last.pt")
     assert training_summary(run.folder)["epoch"] == epoch
+
+
+@pytest.mark.parametrize("flag", ["max-epoch", "patience", "stop-min-lr", "stop-time-hours", None])
+def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run, monkeypatch):
+    run.folder.checkpoints.mkdir()
+    for updates in (500, 1000):
+        (run.folder.checkpoints / f"checkpoint_1_{updates}.pt").touch()
+    made = Checkpoints("update", every=500, average=5)
+    train = run.settings.train | ({flag: 1} if flag else {})
+    object.__setattr__(run, "settings", replace(run.settings, train=train, checkpoints=made))
+    work = RunInProgress(run, Devices("cpu", precision="fp32"), Console(), threading.Event())
+    commands = []
+    monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
+    work.average(None)
+    assert commands[0][commands[0].index("--last-updates") + 1] == ("2" if flag else "5")
 
 
 def test_precision_on_a_cpu(run, monkeypatch):

@@ -26,7 +26,10 @@ def begin(run: Run, world: int, precision: str = "fp32") -> None:
     """Record what a run is begun with, or check that this has not changed."""
     check_begun(run, world)
     if not run.folder.begun.exists():
-        content = {"identity": identity(run), "world": world, "precision": precision}
+        found = identity(run)
+        if found["corpus"] is None:  # as while another run adds word alignments
+            raise UserError("its corpus is being prepared; run again when that has ended")
+        content = {"identity": found, "world": world, "precision": precision}
         content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
         write_json(run.folder.begun, content)
 

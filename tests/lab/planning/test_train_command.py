@@ -98,6 +98,7 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     monkeypatch.setattr(train, "stop_at_signals", lambda: None)
     monkeypatch.setattr(train, "prepare_corpora", lambda *given: (None, []))
     monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(train, "begin", lambda *given: None)
     gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
     main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
     (work,) = seen

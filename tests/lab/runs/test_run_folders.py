@@ -3,6 +3,7 @@
 import shutil
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import Checkpoints
 from fairseq_hybrid_attn.lab.engine.console import Console
 from fairseq_hybrid_attn.lab.planning.status import State, status
-from fairseq_hybrid_attn.lab.runs import cpu_precision, run_folders
+from fairseq_hybrid_attn.lab.runs import cpu_precision, results, run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import training_summary
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
@@ -22,7 +23,9 @@ from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch):
+    prepared = SimpleNamespace(digest="of a corpus", alignments=None)
+    monkeypatch.setattr(results, "read_manifest", lambda folder: prepared)
     found = Workspace(tmp_path, CONFIGS, FULL).run(TABLES["hysan/table1"].cells()[0], 1)
     found.folder.path.mkdir(parents=True)
     return found
@@ -42,6 +45,14 @@ def test_a_run_with_an_unknown_beginning_is_not_resumed(left, run):
         assert status(run).state is State.STALE
         forget(run)
         assert status(run).state is State.NOT_BEGUN
+
+
+def test_a_run_is_not_begun_on_a_corpus_that_is_being_prepared(run, monkeypatch):
+    """Its result would be of an unknown corpus."""
+    monkeypatch.setattr(results, "read_manifest", lambda folder: None)
+    with pytest.raises(UserError, match="is being prepared"):
+        begin(run, 1)
+    assert status(run).state is State.NOT_BEGUN
 
 
 def test_a_run_that_was_begun_is_resumed(run):

@@ -20,6 +20,10 @@ CPU_TUNING = {
     "GOMP_SPINCOUNT": "1000",
 }
 
+#: The precisions of training on a GPU, the default first.  fairseq-train takes ``--bf16`` for one
+#: of a TPU's flags, and fails.
+GPU_PRECISIONS = ("fp16", "fp32")
+
 #: The fewest tokens that a device takes at once; with fewer, a long sentence could stop training.
 SMALLEST_SHARE = 512
 
@@ -32,7 +36,7 @@ class Devices:
     world: int = 1  # processes that train together, on all nodes; a GPU each
     visible: tuple[int, ...] = ()  # the GPUs of this node that the run uses; empty: all of them
     threads: int = 1  # of a process on CPU
-    precision: str = "fp32"  # or on a GPU fp16, on a CPU bf16 or auto
+    precision: str = "fp32"  # or on a GPU fp16, on a CPU bf16; auto is left to the run
 
     def environment(self, base: Mapping[str, str]) -> dict[str, str]:
         environment = dict(base)
@@ -73,9 +77,8 @@ def slots(
 ) -> list[Devices]:
     """The slots in which runs can work side by side, at most ``jobs`` of them.
 
-    ``threads`` are per run on CPU.  Kind ``auto`` uses GPUs if there are any.  Precision ``auto``
-    is fp16 on a GPU, and left to the run on a CPU.  ``pretend`` assumes that the GPUs exist, for a
-    plan made on another machine.
+    ``threads`` are per run on CPU.  Kind ``auto`` uses GPUs if there are any.  ``pretend`` assumes
+    that the GPUs exist, for a plan made on another machine.
     """
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" or (kind == "auto" and count == 0 and per_run == 1):
@@ -83,7 +86,7 @@ def slots(
         room = max(1, default_workers() // threads)
         cpu = Devices("cpu", threads=threads, precision=precision)
         return [cpu] * min(jobs or room, room)
-    precision = gpu_precision(precision)
+    check_gpu_precision(precision)
     if count < per_run and pretend:
         return [Devices("cuda", per_run, precision=precision)]
     if count < per_run:
@@ -124,7 +127,8 @@ def of_environment(environment: Mapping[str, str], kind: str, precision: str) ->
             if variable == "SLURM_NTASKS" and int(world) == int(environment.get("SLURM_NNODES", 1)):
                 # fairseq would start a process for each GPU, and so make a larger batch.
                 check_single_gpus()
-            return Devices("cuda", int(world), precision=gpu_precision(precision))
+            check_gpu_precision(precision)
+            return Devices("cuda", int(world), precision=precision)
     return None
 
 
@@ -147,8 +151,6 @@ def check_single_gpus() -> None:
         raise UserError(f"one task a node for {count} GPUs; use --ntasks-per-node {count}")
 
 
-def gpu_precision(asked: str) -> str:
-    """The precision of a GPU; fairseq-train takes ``--bf16`` for a TPU's flag, and fails."""
-    if asked == "bf16":
+def check_gpu_precision(precision: str) -> None:
+    if precision == "bf16":
         raise UserError("--precision bf16: fairseq-train has it on a CPU or TPU alone; use fp16")
-    return "fp16" if asked == "auto" else asked

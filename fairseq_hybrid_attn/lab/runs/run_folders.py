@@ -15,32 +15,34 @@ from ..files.deleting import check_inside, delete
 from ..files.json_files import write_json
 from ..files.writing import atomic_write
 from .cpu_precision import CRITERIA, cpu_precision
-from .devices import Devices
+from .devices import GPU_PRECISIONS, Devices
 from .results import changes, identity, products, read_begun
 from .workspace import Run
 
 AGAIN = "--redo-stale starts it over"
 
 
-def begin(run: Run, world: int, precision: str = "fp32") -> None:
+def begin(run: Run, devices: Devices) -> None:
     """Record what a run is begun with, or check that this has not changed."""
-    check_begun(run, world)
+    check_begun(run, devices)
     if not run.folder.begun.exists():
         found = identity(run)
         if found["corpus"] is None:  # as while another run adds word alignments
             raise UserError("its corpus is being prepared; run again when that has ended")
-        content = {"identity": found, "world": world, "precision": precision}
+        content = {"identity": found, "world": devices.world, "precision": devices.precision}
         content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
         write_json(run.folder.begun, content)
 
 
 def devices_of(run: Run, devices: Devices) -> Devices:
-    """Return a CPU with the precision of this run; ``auto``: what it was begun with, if it was."""
-    if devices.kind != "cpu":
-        return devices
+    """Return devices in the run's precision; ``auto``: what it was begun with, if it was."""
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train = run.settings.train
-    if train.get("criterion") not in CRITERIA or train.get("checkpoint-activations"):
+    if devices.kind != "cpu":
+        if precision == "auto":
+            known = (begun or {}).get("precision")
+            precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
+    elif train.get("criterion") not in CRITERIA or train.get("checkpoint-activations"):
         precision = "fp32"  # the others know nothing else
     elif precision == "auto" and begun:  # perhaps on another machine
         precision = "bf16" if begun.get("precision") == "bf16" and has_bfloat16() else "fp32"
@@ -49,7 +51,7 @@ def devices_of(run: Run, devices: Devices) -> Devices:
     return replace(devices, precision=precision)
 
 
-def check_begun(run: Run, world: int) -> None:
+def check_begun(run: Run, devices: Devices) -> None:
     """Check that a run is resumed as it was begun; its code may differ, as the result records."""
     folder = run.folder
     made = products(folder)  # looked for first: another process may be at its beginning
@@ -66,11 +68,18 @@ def check_begun(run: Run, world: int) -> None:
         raise UserError(
             f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"
         )
-    if begun.get("world") != world and not folder.trained.exists() and folder.checkpoints.exists():
+    if folder.trained.exists() or not folder.checkpoints.exists():
+        return
+    world, precision = begun.get("world"), begun.get("precision", devices.precision)
+    if world != devices.world:
         raise UserError(
-            f"{run.name} was begun on {begun.get('world')} devices. A checkpoint counts what each "
-            f"of them has read, so the run cannot be resumed on {world}; use the same number, or "
+            f"{run.name} was begun on {world} devices. A checkpoint counts what each of them has "
+            f"read, so the run cannot be resumed on {devices.world}; use the same number, or "
             f"delete {folder.path}"
+        )
+    if devices.kind == "cuda" and devices.precision not in ("auto", precision):
+        raise UserError(
+            f"{run.name} was begun in {precision}; leave out --precision, or delete {folder.path}"
         )
 
 

@@ -58,7 +58,7 @@ class RunInProgress:
         """Do all stages that are not done; raise Stopped if the user stops the runs."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
         with self.locked() as self.lock:
-            begin(self.run, self.devices.world, self.devices.precision)
+            begin(self.run, self.devices)
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
                 delete(left, self.run.workspace.runs)
             self.do(self.folder, self.stages())

@@ -6,8 +6,8 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.lab.configuration.settings import Batch
 from fairseq_hybrid_attn.lab.runs import devices
 from fairseq_hybrid_attn.lab.runs.devices import (
+    GPU_PRECISIONS,
     Devices,
-    gpu_precision,
     of_environment,
     share_out,
     slots,
@@ -71,7 +71,7 @@ def test_the_precision_of_a_gpu_is_what_fairseq_trains_in_there():
         flags = ["data", "--task", "translation", "--arch", "transformer", f"--{precision}"]
         return options.parse_args_and_arch(options.get_training_parser(), flags).tpu
 
-    assert is_of_a_tpu("bf16") and not is_of_a_tpu(gpu_precision("auto"))
+    assert is_of_a_tpu("bf16") and not is_of_a_tpu(GPU_PRECISIONS[0])
 
 
 def test_slurm_starts_a_task_for_each_gpu(monkeypatch):

@@ -21,6 +21,8 @@ from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
 
+CPU = Devices("cpu")
+
 
 @pytest.fixture
 def run(tmp_path, monkeypatch):
@@ -39,7 +41,7 @@ def test_a_run_with_an_unknown_beginning_is_not_resumed(left, run):
     path.write_text("{}")
     for ask in (begin, check_begun):
         with pytest.raises(UserError, match="is there, but not begun.json"):
-            ask(run, 1)
+            ask(run, CPU)
     assert not run.folder.begun.exists()
     if left != "result.json":
         assert status(run).state is State.STALE
@@ -51,7 +53,7 @@ def test_a_run_is_not_begun_on_a_corpus_that_is_being_prepared(run, monkeypatch)
     """Its result would be of an unknown corpus."""
     monkeypatch.setattr(results, "read_manifest", lambda folder: None)
     with pytest.raises(UserError, match="is being prepared"):
-        begin(run, 1)
+        begin(run, CPU)
     assert status(run).state is State.NOT_BEGUN
 
 
@@ -62,15 +64,15 @@ def test_a_run_that_was_begun_is_resumed(run):
         path.parent.mkdir(exist_ok=True)
         path.touch()
     assert status(run).state is State.NOT_BEGUN
-    begin(run, 1)
+    begin(run, CPU)
     run.folder.model.write_text("weights")
-    begin(run, 1)
-    check_begun(run, 1)
+    begin(run, CPU)
+    check_begun(run, CPU)
 
 
 def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
     """If it were resumed, its training would be new and its translation old."""
-    begin(run, 1)
+    begin(run, CPU)
     run.folder.result.write_text("{}")
     run.folder.translation.mkdir()
     run.folder.trained.write_text("{}")
@@ -81,16 +83,16 @@ def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
     assert not run.folder.result.exists() and run.folder.begun.exists()
     assert status(run).state is State.STALE
     with pytest.raises(UserError, match="--redo-stale"):
-        begin(run, 1)
+        begin(run, CPU)
     forget(run)
     assert status(run).state is State.NOT_BEGUN
-    begin(run, 1)
+    begin(run, CPU)
 
 
 def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
     for content in ('{"x": 1}', "[]", "3", "null"):
         run.folder.begun.write_text(content)
-        for ask in (status, lambda run: begin(run, 1)):
+        for ask in (status, lambda run: begin(run, CPU)):
             with pytest.raises(UserError, match="does not say what a run was begun with"):
                 ask(run)
 
@@ -101,7 +103,7 @@ def test_the_folder_for_checkpoints_may_be_a_link(disk, run, tmp_path):
     outside, disk = disk == "disk", tmp_path / disk
     disk.mkdir()
     run.folder.checkpoints.symlink_to(disk)
-    begin(run, 1)
+    begin(run, CPU)
     (disk / "checkpoint_last.pt").touch()
     run.folder.begun.unlink()
     assert status(run).state is State.STALE
@@ -113,7 +115,7 @@ def test_the_folder_for_checkpoints_may_be_a_link(disk, run, tmp_path):
     forget(run)
     assert status(run).state is State.NOT_BEGUN and disk.is_dir()
     assert not any(disk.iterdir())
-    begin(run, 1)
+    begin(run, CPU)
 
 
 def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
@@ -163,7 +165,7 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
     made = Checkpoints("update", every=500, average=5)
     train = run.settings.train | ({flag: 1} if flag else {})
     object.__setattr__(run, "settings", replace(run.settings, train=train, checkpoints=made))
-    work = RunInProgress(run, Devices("cpu", precision="fp32"), Console(), threading.Event())
+    work = RunInProgress(run, CPU, Console(), threading.Event())
     commands = []
     monkeypatch.setattr(work, "run_program", lambda log, command: commands.append(command))
     work.average(None)
@@ -178,8 +180,6 @@ def test_precision_on_a_cpu(run, monkeypatch):
     assert "--cpu-bf16" in run.commands(devices_of(run, auto)).train(1)
     assert devices_of(run, replace(auto, precision="fp32")).precision == "fp32"
     assert devices_of(run, replace(auto, world=2)).precision == "fp32"
-    gpu = Devices("cuda", precision="fp16")
-    assert devices_of(run, gpu) == gpu
     for begun, able, expected in [
         ("fp32", True, "fp32"),
         ("bf16", True, "bf16"),
@@ -187,13 +187,27 @@ def test_precision_on_a_cpu(run, monkeypatch):
         ("fp16", True, "fp32"),  # begun on a GPU
     ]:
         monkeypatch.setattr(run_folders, "has_bfloat16", lambda able=able: able)
-        begin(run, 1, begun)
+        begin(run, Devices("cpu", precision=begun))
         assert devices_of(run, auto).precision == expected
         assert devices_of(run, replace(auto, precision="bf16")).precision == "bf16"
         run.folder.begun.unlink()
     train = run.settings.train | {"criterion": "label_smoothed_cross_entropy"}
     object.__setattr__(run, "settings", replace(run.settings, train=train))
     assert devices_of(run, replace(auto, precision="bf16")).precision == "fp32"
+
+
+def test_a_training_on_gpus_keeps_its_precision(run):
+    auto, single = (Devices("cuda", precision=name) for name in ("auto", "fp32"))
+    assert devices_of(run, auto).precision == "fp16"
+    begin(run, single)
+    assert devices_of(run, auto) == devices_of(run, single) == single
+    check_begun(run, replace(single, precision="fp16"))
+    run.folder.checkpoints.mkdir()
+    (run.folder.checkpoints / "checkpoint_last.pt").touch()
+    for devices in (auto, single):
+        check_begun(run, devices)
+    with pytest.raises(UserError, match="begun in fp32; leave out --precision"):
+        check_begun(run, replace(single, precision="fp16"))
 
 
 def test_a_trial_decides_once(monkeypatch):

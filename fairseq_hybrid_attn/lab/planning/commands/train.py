@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> None:
             f"its corpus is not prepared in {found.corpus_folder} as it is now; on one node, first "
             f"run: {reproducing(args, found)} --prepare-only"
         )
-    check_begun(found, devices.world)
+    check_begun(found, devices)
     if found.folder.trained.exists() or found.folder.result.exists():  # as of a restored run
         print(f"{found.name} is already trained")
         return
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
         return
     found.folder.path.mkdir(parents=True, exist_ok=True)
     with work.locked() as work.lock:
-        begin(found, devices.world, work.devices.precision)
+        begin(found, work.devices)
         work.train()
     print(f"Now average, translate and score it:\n  {reproducing(args, found)}")
 

@@ -25,7 +25,7 @@ AGAIN = "--redo-stale starts it over"
 def begin(run: Run, devices: Devices) -> None:
     """Record what a run is begun with, or check that this has not changed."""
     check_begun(run, devices)
-    if not run.folder.begun.exists():
+    if not products(run.folder):  # nor of an attempt that failed before its first checkpoint
         found = identity(run)
         if found["corpus"] is None:  # as while another run adds word alignments
             raise UserError("its corpus is being prepared; run again when that has ended")
@@ -68,7 +68,7 @@ def check_begun(run: Run, devices: Devices) -> None:
         raise UserError(
             f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"
         )
-    if folder.trained.exists() or not folder.checkpoints.exists():
+    if folder.trained.exists() or folder.checkpoints not in made:  # nothing to resume from
         return
     world, precision = begun.get("world"), begun.get("precision", devices.precision)
     if world != devices.world:

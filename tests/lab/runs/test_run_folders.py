@@ -49,6 +49,17 @@ def test_a_run_with_an_unknown_beginning_is_not_resumed(left, run):
         assert status(run).state is State.NOT_BEGUN
 
 
+def test_a_run_may_begin_again_on_other_devices_until_it_has_a_checkpoint(run):
+    begin(run, CPU)
+    run.folder.checkpoints.mkdir()  # then it fails
+    two = replace(CPU, world=2)
+    begin(run, two)
+    (run.folder.checkpoints / "checkpoint_last.pt").touch()
+    begin(run, two)
+    with pytest.raises(UserError, match="was begun on 2 devices"):
+        begin(run, CPU)
+
+
 def test_a_run_is_not_begun_on_a_corpus_that_is_being_prepared(run, monkeypatch):
     """Its result would be of an unknown corpus."""
     monkeypatch.setattr(results, "read_manifest", lambda folder: None)

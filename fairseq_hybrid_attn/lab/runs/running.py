@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from zipfile import is_zipfile
 
 from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
@@ -147,7 +148,7 @@ class RunInProgress:
         """Whether all updates are made; fairseq-train would make one more before it checks."""
         last = self.folder.checkpoints / "checkpoint_last.pt"
         updates = self.run.settings.train.get("max-update")
-        if updates is None or not last.exists():
+        if updates is None or not is_zipfile(last):  # or cut off: rank 0 repairs it
             return False
         return training_summary(self.folder)["updates"] >= int(updates)
 

@@ -266,3 +266,18 @@ def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
     (tmp_path / "text/train.de").write_text("another\n")
     with pytest.raises(UserError, match="not prepared in .* --prepare-only"):
         made.hybrid("train", "toy/table1/plain", "--column", "bleu", "--device", "cpu")
+
+
+def test_no_process_waits_for_a_training_that_is_over(tmp_path, monkeypatch):
+    """All updates were made, and a kill came before that was recorded."""
+    made = MadeWorkspace(tmp_path)
+    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(train, "stop_at_signals", lambda: None)
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    started = []
+    monkeypatch.setattr(RunInProgress, "train_here", lambda work, log: started.append(log))
+    for over in (False, True):
+        monkeypatch.setattr(RunInProgress, "is_trained", lambda work, over=over: over)
+        made.hybrid("train", "toy/table1/plain", "--column", "bleu", "--device", "cpu")
+        assert started == ["train-rank1"]

@@ -118,7 +118,8 @@ def run(args: argparse.Namespace) -> None:
         work.launch_flags = launch_flags(devices, os.environ, args.port)
     rank = rank_of(os.environ)
     if rank != 0:
-        work.train_here(log=f"train-rank{rank}")
+        if not work.is_trained():  # or the first process, which asks as well, would not come
+            work.train_here(log=f"train-rank{rank}")
         return
     found.folder.path.mkdir(parents=True, exist_ok=True)
     with work.locked() as work.lock:

@@ -13,7 +13,7 @@ from ..files.names import Name
 from ..files.typed import Count, check_part, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 
-#: Flags that follow from other settings or the command line; a file must not give them.
+#: Flags of training that follow from other settings or the command line; no file may give them.
 DERIVED = {
     "max-tokens": "batch: {tokens: ...}",
     "update-freq": "batch: {tokens: ...}",
@@ -22,12 +22,32 @@ DERIVED = {
     "source-lang": "the corpus",
     "target-lang": "the corpus",
     "distributed-world-size": "the devices",
+    "cpu": "--device",
     "task": "this package",
+    "save-interval": "checkpoints: {every: ...}",
     "save-interval-updates": "checkpoints: {every: ...}",
+    "validate-interval": "checkpoints: {every: ...}",
     "keep-interval-updates": "checkpoints: {average: ...}",
     "keep-interval-updates-pattern": "checkpoints: {curve: ...}",
     "keep-last-epochs": "checkpoints: {average: ...}",
+    "keep-best-checkpoints": "checkpoints: {unit: best}",
     "no-epoch-checkpoints": "checkpoints: {unit: ...}",
+    # With it, fairseq would begin there again each time that the run is resumed.
+    "restore-file": "the run's own checkpoints (finetune-from-model begins with another model)",
+    "log-format": "this package",
+    "log-interval": "this package",
+    "tensorboard-logdir": "the name of the run",
+}
+#: Those of translation.
+DERIVED_OF_GENERATE = {
+    "path": "the name of the run",
+    "results-path": "the name of the run",
+    "gen-subset": "the corpus, or checkpoints: {curve-on: ...}",
+    "source-lang": "the corpus",
+    "target-lang": "the corpus",
+    "max-tokens": "the devices",
+    "cpu": "--device",
+    "required-batch-size-multiple": "this package",
 }
 
 
@@ -43,10 +63,16 @@ def fault_of_flags(flags: dict) -> str | None:
     return None
 
 
-def fault_of_training(flags: dict) -> str | None:
-    for flag, instead in DERIVED.items():
+def fault_of_derived(flags: dict, derived: dict[str, str]) -> str | None:
+    for flag, instead in derived.items():
         if flag in flags:
             return f"{flag} follows from {instead}; leave it out"
+    return None
+
+
+def fault_of_training(flags: dict) -> str | None:
+    if fault := fault_of_derived(flags, DERIVED):
+        return fault
     for flag in ("max-update", "max-epoch"):
         length = flags.get(flag)
         if length not in (None, False) and (type(length) is not int or length < 1):
@@ -54,9 +80,14 @@ def fault_of_training(flags: dict) -> str | None:
     return fault_of_flags(flags)
 
 
+def fault_of_generate(flags: dict) -> str | None:
+    return fault_of_derived(flags, DERIVED_OF_GENERATE) or fault_of_flags(flags)
+
+
 _Flags = dict[str, str | int | float | bool | None]
 Flags = Annotated[_Flags, fault_of_flags]
 TrainingFlags = Annotated[_Flags, fault_of_training]
+GenerateFlags = Annotated[_Flags, fault_of_generate]
 
 
 @dataclass(frozen=True)
@@ -90,7 +121,7 @@ class Settings:
     train: TrainingFlags  # of fairseq-train
     batch: Batch
     checkpoints: Checkpoints
-    generate: Flags  # of fairseq-generate, and gnmt-lenpen
+    generate: GenerateFlags  # of fairseq-generate, and gnmt-lenpen
     pairs: Count | None = None  # at most this many training pairs of your text; None for all
     subword_size: Count | None = None  # replaces the recipe's for your text; None leaves it
     align: Flags = field(default_factory=dict)  # of fairseq-hybrid align

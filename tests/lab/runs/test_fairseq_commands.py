@@ -89,6 +89,21 @@ def test_bleu_during_training_undoes_tokens_and_subwords():
         train(corpus=replace(CORPUS, tokenizer="mecab"), **by_bleu)
 
 
+def test_settings_cannot_give_what_the_commands_derive():
+    """Else theirs or ours would be ignored; a file of settings would not say what was done."""
+    by_epochs = commands(checkpoints={"unit": "epoch", "every": 1}, train={"max-epoch": 9})
+    derived = {
+        "train": commands().train(1) + by_epochs.train(1) + ["--restore-file"],
+        "generate": commands().generate(),
+    }
+    free = {*RAW["train"], *RAW["generate"], "max-epoch", "num-workers"}
+    for program, words in derived.items():
+        for flag in {word[2:] for word in words if word.startswith("--")} - free:
+            if (program, flag) != ("generate", "task"):
+                with pytest.raises(UserError, match=f"{program}: .*{flag} "):
+                    commands(**{program: {**RAW[program], flag: 1}})
+
+
 def test_average():
     for checkpoints, saved, chosen in (
         (UPDATES, None, "--last-updates 5 /run/checkpoints"),

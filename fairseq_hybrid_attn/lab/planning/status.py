@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
+from ...errors import UserError
 from ..runs.fairseq_commands import RunFolder
 from ..runs.results import changes, has_former_digest, products, read_begun, read_result
 from ..runs.workspace import Run
@@ -74,6 +76,8 @@ def status(run: Run) -> Status:
         made = products(folder)
         return Status(State.STALE, f"{made[0].name} is there") if made else Status(State.NOT_BEGUN)
     changed = changes(run, made_with)
+    if "code" in changed:
+        _check_user_dir(run)
     if result is not None:
         if not changed:
             return Status(State.DONE)
@@ -90,6 +94,15 @@ def status(run: Run) -> Status:
         far = "trained"
     failure = last_error(folder)
     return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
+
+
+def _check_user_dir(run: Run) -> None:
+    """Code that is not loaded has not changed; --redo-stale must not delete what it made."""
+    record = (read_begun(run.folder.begun) or {}).get("workspace") or {}
+    made_with, given = record.get("user_dir"), run.workspace.user_dir
+    # A folder that was moved has the same name, and its package as well.
+    if made_with and (given is None or given.name != Path(made_with).name):
+        raise UserError(f"{run.name} was begun with --user-dir {made_with}; name it here too")
 
 
 def last_error(folder: RunFolder) -> str | None:

@@ -89,6 +89,33 @@ def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
     assert re.search(r"ours/bleu/seed1 .* not checked \(.*/text", shown)
 
 
+def test_runs_are_checked_with_the_configurations_that_they_had(stale):
+    run = stale.run("plain")
+    begun = json.loads(run.folder.begun.read_text())
+    begun["workspace"] = run.workspace.as_record()
+    run.folder.begun.write_text(json.dumps(begun))
+    shown = stale.hybrid("runs", "--output", "out", "--data", "text")  # --configs: the checkout's
+    assert re.search(r"plain/bleu/seed1 .* done", shown)
+    assert re.search(r"ours/bleu/seed1 .* stale \(its row is no longer", shown)
+
+
+def test_without_the_users_folder_nothing_that_it_made_is_deleted(stale):
+    """Its words are unknown then, so the digest of the code differs."""
+    run = stale.run("ours")
+    begun = json.loads(run.folder.begun.read_text())
+    begun["workspace"] = {**run.workspace.as_record(), "user_dir": "/home/a_moved_folder"}
+    run.folder.begun.write_text(json.dumps(begun))
+    with pytest.raises(UserError, match="begun with --user-dir /home/a_moved_folder; name it"):
+        stale.hybrid(*HERE, "--redo-stale")
+    assert run.folder.result.exists()
+    shown = stale.hybrid("runs", "--output", "out")
+    assert re.search(r"ours/bleu/seed1 .* not checked \(.*--user-dir /home/a_moved_folder", shown)
+    moved = stale.folder / "a_moved_folder"
+    moved.mkdir()
+    (moved / "__init__.py").touch()
+    assert "stale (code changed" in stale.hybrid(*HERE, "--dry-run", "--user-dir", moved)
+
+
 def test_configurations_of_your_own_need_only_what_is_new(tmp_path):
     """Profile, settings, recipe and the rows of a paper's table are the checkout's."""
     mine = {

@@ -7,6 +7,7 @@ A result is stale when its configuration, its data or the code that it uses has 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from ....errors import UserError
@@ -59,14 +60,11 @@ def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
     record = read_begun(path / "begun.json").get("workspace")
     paper, table, row, column, seed = name
     try:
-        if label != place.label:
-            if record is None:
-                done = (path / "result.json").exists()
-                return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
-            needed = Workspace.of_record(place.root, record)
-            if needed.user_dir not in (None, place.user_dir):
-                return f"not checked (name --user-dir {needed.user_dir})"
-            place = needed
+        if label != place.label and record is None:
+            done = (path / "result.json").exists()
+            return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
+        if record and (label != place.label or Path(record["configs"]).is_dir()):
+            place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
         found = load_table(f"{paper}/{table}", place.configs)
         cell = Cell(found, found.row(row), found.column(column))
     except (UserError, ValueError):  # ValueError: a copied folder, such as seed1.old

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
 from fairseq.tasks import TASK_REGISTRY
 
-from ...attention.fusion import fusions_for
-from ...patterns import words_for
+from ... import patterns
+from ...attention import fusion
 from ..configuration.settings import Settings
 from ..engine.provenance import PACKAGE, used_digest
 
@@ -28,16 +27,15 @@ def modules_of(settings: Settings) -> list[str]:
         CRITERION_REGISTRY.get(train.get("criterion")),
         TASK_REGISTRY["translation_resumable"],
         TASK_REGISTRY["translation_gnmt"] if "gnmt-lenpen" in settings.generate else None,
-        *_of_words(train),
     ]
+    ours = {one.__module__ for one in registered if one} | _of_words(train)
     commands = ["averaging.command", "scoring.command"]
     if settings.aligner:
-        registered = []
+        ours = set()
         commands = ["alignment.commands.align_training", "alignment.commands.aer"]
     commands += ["alignment.commands.align"] * bool(settings.align)
     commands += ["gates.command"] * bool(settings.gates)
     # What fairseq itself registers is not ours; its version is in the result.
-    ours = {one.__module__ for one in registered if one}
     return [
         f"{PACKAGE.name}.fairseq_numpy",
         *sorted(name for name in ours if name.partition(".")[0] != "fairseq"),
@@ -45,12 +43,15 @@ def modules_of(settings: Settings) -> list[str]:
     ]
 
 
-def _of_words(train: dict) -> Iterator[object]:
-    """The patterns and fusions of a user (``--user-dir``) that flags name by their words."""
+def _of_words(train: dict) -> set[str]:
+    """The modules that register the words of flags for patterns and fusions (``--user-dir``).
+
+    What a word stands for may be of another module, such as one of our patterns with its numbers.
+    """
     words = {word.strip() for value in train.values() for word in str(value).split(",")}
     words |= {re.sub(r"\d+$", "K", word) for word in words}
-    for registered in (words_for("encoder", {}), words_for("decoder", {}), fusions_for({})):
-        yield from (registered[word] for word in sorted(words & registered.keys()))
+    registered = patterns.REGISTERED_BY | fusion.REGISTERED_BY
+    return {module for word, module in registered if word in words}
 
 
 def digest_of(settings: Settings) -> str:

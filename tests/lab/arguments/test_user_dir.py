@@ -17,12 +17,13 @@ from fairseq_hybrid_attn.lab.runs.used_code import modules_of
 #: A model with a pattern, a fusion and an architecture of its own.
 CODE = """
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from fairseq_hybrid_attn import register_fusion, register_pattern
-from fairseq_hybrid_attn.attention.fusion import HiddenGate
+from fairseq_hybrid_attn.attention.fusion import HiddenGate, QueryGate
 from fairseq_hybrid_attn.models.hybrid_gate import HybridGate, HybridGateConfig
 from fairseq_hybrid_attn.models.transformer import register_size
-from fairseq_hybrid_attn.patterns import Pattern
+from fairseq_hybrid_attn.patterns import Band, Pattern, local
 
 Path(__file__).with_name("imported").touch()
 
@@ -36,7 +37,10 @@ class MyGate(HiddenGate):
     pass
 
 register_pattern("encoder", "everyK", Every)
+register_pattern("encoder", "near", Band(behind=1, ahead=1))
+register_pattern("decoder", "aroundK", local)
 register_fusion("my-gate", MyGate)
+register_fusion("our-gate", partial(QueryGate))
 register_size("transformer_of_a_user", HybridGate, HybridGateConfig, hybrid_fusion="my-gate")
 """
 
@@ -94,6 +98,10 @@ def test_a_run_depends_on_the_folder_if_it_uses_it(theirs, look):
     assert uses(arch="transformer_of_a_user")
     assert uses(**{"arch": "transformer_hysan", "encoder-branches": "global, every2"})
     assert uses(**{"arch": "transformer_hysan", "branch-fusion": "my-gate"})
+    # What the folder registers may be ours, or nobody's.
+    assert uses(**{"arch": "transformer_hysan", "encoder-branches": "global,near"})
+    assert uses(**{"arch": "transformer_hysan", "decoder-branches": "around2"})
+    assert uses(**{"arch": "transformer_hysan", "branch-fusion": "our-gate"})
     assert not uses(**{"arch": "transformer_hysan", "encoder-branches": "global,l2"})
 
 

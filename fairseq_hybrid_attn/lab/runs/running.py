@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from zipfile import is_zipfile
 
@@ -15,6 +16,7 @@ from ..engine.console import Console, progress_line
 from ..engine.lock import locked
 from ..engine.processes import ProgramFailed, run_program
 from ..engine.stages import Stage, Workshop
+from ..files.checksums import digest
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..text.training_log import last_record
@@ -105,7 +107,10 @@ class RunInProgress:
             "translate", [folder.translation], translate, *needs, in_place=False
         )
         makes, command = [folder.score, folder.hypotheses], commands.score(subset)
-        stages = [translated, self.command("score", makes, command, translated, folder=folder)]
+        score = self.command("score", makes, command, translated, folder=folder)
+        # A recipe may get more scores later: they are not of the corpus, so not in its digest.
+        key = digest([score.key, self.run.recipe.scores])
+        stages = [translated, replace(score, key=key)]
         if self.run.measures_alignment:
             makes = [folder.alignment_score, folder.alignment]
             stages.append(self.command("align", makes, commands.align(), *needs, folder=folder))

@@ -178,7 +178,9 @@ def _values(
             raise UserError("its run has no curve")
         if test_set and metric in METRICS:
             raise UserError(f"its text has no test set {test_set}")
-        raise UserError(f"{lacking[0].name} has no {score}")
+        added = score in lacking[0].recipe.scores
+        remedy = "; delete its result.json and reproduce it, which scores it again" * added
+        raise UserError(f"{lacking[0].name} has no {score}{remedy}")
     if column.group is None and not column.cut:
         for (run, _), has in zip(done, scores, strict=True):
             if not column.curve:

@@ -81,6 +81,18 @@ def test_a_run_that_was_begun_is_resumed(run):
     check_begun(run, CPU)
 
 
+def test_a_score_that_a_recipe_gets_later_is_computed_from_what_is_there(run):
+    """Without result.json, a run does the stages whose keys have changed, and the result."""
+
+    def keys():
+        work = RunInProgress(run, Devices("cpu"), Console(), threading.Event())
+        return {stage.name: stage.key for stage in work.stages()}
+
+    before = keys()
+    vars(run)["recipe"] = replace(run.recipe, scores=(*run.recipe.scores, "nist_bleu"))
+    assert {name for name, key in keys().items() if key != before[name]} == {"score"}
+
+
 def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
     """If it were resumed, its training would be new and its translation old."""
     begin(run, CPU)

@@ -88,9 +88,25 @@ def test_what_slurm_is_told(tmp_path, monkeypatch):
     assert "#SBATCH --dependency=afterok:40" in plain and "dependency" not in corpus
     assert "cpus-per-task=12" in plain
     assert "toy/table1/plain/bleu/seed1: job 41" in printed and "not run" in printed
+    # It refuses runs that need GPUs, after a corpus that needs none, or everything.
+    for name, condition in (("plain/bleu/seed1", "grep -q gpus-per-node=4 $1"), ("corpus", "true")):
+        refusing = f"#!/bin/sh\n{condition} && echo Invalid account >&2 && exit 1\necho job 50\n"
+        (tmp_path / "bin/sbatch").write_text(refusing)
+        (place / "out/runs/full@text/toy/table1/plain/bleu/seed1/.job.json").unlink(missing_ok=True)
+        with pytest.raises(UserError, match=f"{name}.*: its job is refused: .*Invalid account"):
+            MadeWorkspace(place).hybrid(*words)
 
 
 def test_a_machine_without_slurm_gets_a_sentence(made, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UserError, match="no sbatch.*leave out --slurm"):
         made.hybrid("reproduce", "toy/table1", "--slurm")
+
+
+@pytest.mark.parametrize(
+    "flag", ["--partition=gpu", "--hours=2", "--sbatch=a=b", "--cluster=local"]
+)
+def test_flags_of_jobs_need_jobs(flag, made):
+    """Else one who forgets --slurm trains on the node on which they log in."""
+    with pytest.raises(UserError, match=f"{flag.split('=')[0]} is about jobs .*add --slurm"):
+        made.hybrid("reproduce", "toy/table1", flag)

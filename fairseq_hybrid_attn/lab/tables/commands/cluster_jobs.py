@@ -32,6 +32,8 @@ WAITING = ("PENDING", "RUNNING", "REQUEUED", "CONFIGURING", "COMPLETING", "SUSPE
 GRACE = 5
 #: The number of a run's job, in its folder.
 JOB = ".job.json"
+#: The flags that are about jobs only.
+DEFAULTS = {"cluster": "slurm", "partition": None, "hours": 24, "sbatch": []}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,24 +46,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--cluster",
         choices=("slurm", "local"),
-        default="slurm",
         help="local: --slurm makes its jobs processes of this machine, to try it",
     )
     group.add_argument("--partition", metavar="NAME", help="the jobs' partition")
-    group.add_argument(
-        "--hours", type=positive, default=24, metavar="N", help="their time limit (default: 24)"
-    )
+    group.add_argument("--hours", type=positive, metavar="N", help="their time limit (default: 24)")
     group.add_argument(
         "--sbatch",
         action="append",
-        default=[],
         metavar="KEY=VALUE",
         help="another option of sbatch, such as account=me; may be repeated",
     )
+    parser.set_defaults(**DEFAULTS)
 
 
 def check(args: argparse.Namespace) -> None:
     """Check that jobs can be submitted; the devices are those of the jobs, not of this machine."""
+    if not args.slurm:
+        # Without this, the runs would be done here, perhaps on the node on which one logs in.
+        for flag, default in DEFAULTS.items():
+            if getattr(args, flag) != default:
+                raise UserError(
+                    f"--{flag} is about jobs of a cluster; add --slurm, or leave it out"
+                )
+        return
     _submitit()
     if args.cluster == "slurm":
         if not (shutil.which("sbatch") and shutil.which("srun")):
@@ -135,8 +142,10 @@ def submit(runs: list[Run], place: Workspace, args: argparse.Namespace) -> list[
         if not users:
             continue
         executor = _executor(place, args, folder.name, gpus=0)
-        corpus = executor.submit(PreparingJob(users, place, args.downloads))
-        print(f"   corpus {folder.name}: job {corpus.job_id}", flush=True)
+        preparing = PreparingJob(users, place, args.downloads)
+        corpus = _submit(executor, preparing, f"corpus {folder.name}", problems)
+        if corpus is None:
+            continue
         if local and corpus.exception():
             problems.append(f"  corpus {folder.name}: not prepared; see {corpus.paths.stdout}")
             continue
@@ -146,13 +155,25 @@ def submit(runs: list[Run], place: Workspace, args: argparse.Namespace) -> list[
             executor = _executor(place, args, run.name.replace("/", "."), gpus, after)
             while local and sum(not job.done() for _, job in jobs) >= (args.jobs or 1):
                 time.sleep(1)
-            jobs.append((run, executor.submit(RunJob(run, devices, args.keep_checkpoints))))
-            write_json(_record(run), {"job": jobs[-1][1].job_id, "cluster": args.cluster})
-            print(f"   {run.name}: job {jobs[-1][1].job_id}", flush=True)
+            job = _submit(executor, RunJob(run, devices, args.keep_checkpoints), run.name, problems)
+            if job is not None:
+                jobs.append((run, job))
+                write_json(_record(run), {"job": job.job_id, "cluster": args.cluster})
     for run, job in jobs if local else []:
         if job.exception():
             problems.append(f"  {run.name}: its job failed; see {job.paths.stderr}")
     return problems
+
+
+def _submit(executor, work: PreparingJob | RunJob, name: str, problems: list[str]):
+    """Submit a job and say so; None if the cluster refuses it, which is a problem."""
+    try:
+        job = executor.submit(work)
+    except _submitit().core.utils.FailedJobError as error:
+        problems.append(f"  {name}: its job is refused: {' '.join(str(error).split())}")
+        return None
+    print(f"   {name}: job {job.job_id}", flush=True)
+    return job
 
 
 def _executor(place: Workspace, args: argparse.Namespace, name: str, gpus: int, after=None):

@@ -79,8 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     asked = plans(args)
-    if args.slurm:
-        cluster_jobs.check(args)
+    cluster_jobs.check(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run or args.slurm)
     stale = StaleRuns(args.redo_stale, args.accept_stale)

@@ -204,7 +204,7 @@ def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pa
         kind = "a function of a number" if word.endswith("K") else "a pattern"
         raise UserError(f"register_pattern: {word!r} must be {kind}, not {pattern!r}")
     _REGISTERED[side][word] = pattern
-    REGISTERED_BY.add((word, sys._getframe(1).f_globals["__name__"]))
+    REGISTERED_BY.add((word, sys._getframe(1).f_globals.get("__name__", "__main__")))
 
 
 def words_for(side: str, own: Vocabulary) -> Vocabulary:

@@ -24,7 +24,8 @@ def first_order(backward: Callable) -> Callable:
                 "no second derivative: use fairseq's criterion, and for attention (except for a "
                 "gated sum) the environment variable FAIRSEQ_HYBRID_ATTN_PATH=reference"
             )
-        with without_autocast(next(grad for grad in grads if grad is not None).device.type):
+        kinds = [grad.device.type for grad in grads if grad is not None]
+        with without_autocast(kinds[0] if kinds else "cpu"):
             return backward(ctx, *grads)
 
     return only_once

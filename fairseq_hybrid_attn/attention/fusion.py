@@ -293,7 +293,7 @@ def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> Non
     if word in {"local", *HYSAN_FUSIONS, *HYBRID_GATE_FUSIONS, *_REGISTERED}:
         raise UserError(f"register_fusion: {word!r} is a word for a fusion already")
     _REGISTERED[word] = fusion
-    REGISTERED_BY.add((word, sys._getframe(1).f_globals["__name__"]))
+    REGISTERED_BY.add((word, sys._getframe(1).f_globals.get("__name__", "__main__")))
 
 
 def fusions_for(own: Fusions) -> Fusions:

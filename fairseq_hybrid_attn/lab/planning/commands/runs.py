@@ -13,6 +13,7 @@ from pathlib import Path
 from ....errors import UserError
 from ...configuration.paper_tables import Cell, load_table
 from ...files.tabular import Grid
+from ...files.yaml_files import CONFIGS
 from ...runs.results import read_begun, read_result
 from ...runs.workspace import Workspace
 from ..status import FORMER, StaleRuns, State, Status, status
@@ -63,7 +64,9 @@ def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
         if label != place.label and record is None:
             done = (path / "result.json").exists()
             return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
-        if record and (label != place.label or Path(record["configs"]).is_dir()):
+        # By the configurations that it was begun with, unless the user names some.
+        unnamed = place.configs == CONFIGS and record and Path(record["configs"]).is_dir()
+        if record and (label != place.label or unnamed):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
         found = load_table(f"{paper}/{table}", place.configs)
         cell = Cell(found, found.row(row), found.column(column))

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.text import pairs
@@ -38,12 +39,14 @@ def new_folder(folder: Path, inputs: Iterable[Path]) -> Iterator[Path]:
     kept = {path.resolve().parent for path in inputs}
     if folder.resolve() in kept or not all(_OURS.fullmatch(path.name) for path in there):
         raise UserError(f"{folder} has other files, or those to read; name a folder of its own")
-    partial = folder.with_name(f"{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    yield partial
-    shutil.rmtree(folder, ignore_errors=True)
-    partial.rename(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder.parent) as place:
+        complete = Path(place, "complete")
+        complete.mkdir()
+        yield complete
+        if folder.exists():
+            shutil.rmtree(folder)
+        complete.rename(folder)
 
 
 def letters(line: str) -> str:

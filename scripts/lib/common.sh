@@ -12,7 +12,8 @@ die() {
     exit 1
 }
 
-((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)) || die "This needs bash 4.4 or later, not $BASH_VERSION."
+((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)) ||
+    die "This needs bash 4.4 or later, not $BASH_VERSION."
 
 # begin TITLE: print which step starts.
 begin() {
@@ -70,9 +71,9 @@ choose_python() {
         "Name one: PYTHON=/path/to/python3.11 $0   (Debian and Ubuntu have venv in python3-venv)"
 }
 
-# make_environment: create a virtual environment in $VENV with this checkout installed. It is not made
-# again while another script uses it: all hold a lock to their end. (Without flock, as on macOS,
-# nothing holds them apart.)
+# make_environment: create a virtual environment in $VENV with this checkout installed. It is not
+# made again while another script uses it: all hold a lock to their end. (Without flock, as on
+# macOS, nothing holds them apart.)
 make_environment() {
     local stamp=$VENV/fairseq-hybrid-attn.stamp wanted
     choose_python

@@ -14,7 +14,8 @@ scripts/prepare/own.sh: your own parallel text, ready for fairseq-train.
 FOLDER has train, valid and test in two languages (train.de, train.en, ...), or one pair of files
 that differ only in their languages (x.de, x.en), which is then split. Two FILEs are such a pair.
 Files are UTF-8, one sentence per line, and may be .gz. The result goes to own/NAME in DATA, where
-NAME is that of the folder or of the first file without its language; --output DIR selects another folder.
+NAME is that of the folder or of the first file, without its language; --output DIR selects another
+folder.
 
 The environment variable RECIPE names the recipe to apply: a name in configs/corpora, such as
 iwslt14.de-en.mma, or a .yaml file. The default is cased, Moses words, 10,000 joint merges.

@@ -65,6 +65,11 @@ def test_files_to_read_and_those_of_others_are_left_alone(folder):
     for place in (".", "thesis"):
         done = run_forked(SCRIPT, (place, *words.split()), folder)
         assert done.returncode == 1 and "name a folder of its own" in done.stderr
+    beside = folder / "out/text.partial/notes.txt"
+    beside.parent.mkdir(parents=True)
+    beside.write_text("all")
+    assert put_together(folder).returncode == 0 and beside.exists()
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["text", "text.partial"]
     assert (folder / "a.de").read_text() == FILES["a.de"]
     assert (folder / "thesis/notes.txt").exists()
 

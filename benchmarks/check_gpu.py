@@ -58,6 +58,7 @@ def main() -> None:
     if not 1 <= arguments.seconds <= SECONDS:
         raise SystemExit(f"--seconds {arguments.seconds}: use 1 to {SECONDS}")
     settings = Settings(
+        memory=False,
         device="cuda", dtype="bf16", clock="wall", rounds=5, shortest=0.2, paths=(CHOSEN,),
         cases=CASES, sentences=136, length=30,
     )  # fmt: skip

@@ -17,13 +17,28 @@ from pathlib import Path
 
 import torch
 
-from .common import Settings, prepare, synchronise
+from .common import VANILLA, Settings, prepare, synchronise
 
 
 def peak_bytes(make_call: partial, n: int, settings: Settings) -> int:
     """Measure a call in a new process; ``make_call(n)`` returns the call for length n."""
     with _processes(make_call.func.__module__).Pool(1) as process:
         return process.apply(_measure, (make_call, n, settings))
+
+
+def peaks(makers: dict[str, partial], n: int, settings: Settings) -> dict[str, dict]:
+    """Measure the calls of all candidates; return each one's peak, beside that of ``VANILLA``."""
+    found = {name: peak_bytes(maker, n, settings) for name, maker in makers.items()}
+    vanilla = found[VANILLA]
+    results = {}
+    for name, peak in found.items():
+        share = round(peak / max(1, vanilla), 4)
+        results[name] = {
+            "ratio": {"median": share, "min": share, "max": share},
+            "megabytes": round(peak / 2**20, 2),
+            "vanilla_megabytes": round(vanilla / 2**20, 2),
+        }
+    return results
 
 
 @cache

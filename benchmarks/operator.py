@@ -19,7 +19,7 @@ from fairseq_hybrid_attn.attention.problem import AttentionProblem, Branch
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
 from .common import CHOSEN, NULL, VANILLA, Settings, compare
-from .memory import peak_bytes
+from .memory import peaks
 
 HEADS, HEAD_WIDTH = 4, 64  # heads: a multiple of MMA's patterns
 
@@ -149,18 +149,10 @@ def _memory(name: str, n: int, settings: Settings) -> Iterator[dict]:
     given = problem(CASES[name], n, settings, gradients=True)
     paths = _paths(given, n, settings)
     alone = replace(settings, cases=None)
-    peaks = {
-        path: peak_bytes(partial(training_call, name, path, alone), n, alone)
-        for path in (VANILLA, *paths)
-    }
+    makers = {path: partial(training_call, name, path, alone) for path in (VANILLA, *paths)}
+    results = peaks(makers, n, alone)
     for path, taken in paths.items():
-        share = round(peaks[path] / max(1, peaks[VANILLA]), 4)
-        yield {
-            **_about(name, "peak memory", given, path, taken),
-            "ratio": {"median": share, "min": share, "max": share},
-            "megabytes": round(peaks[path] / 2**20, 2),
-            "vanilla_megabytes": round(peaks[VANILLA] / 2**20, 2),
-        }
+        yield {**_about(name, "peak memory", given, path, taken), **results[path]}
 
 
 def _paths(given: AttentionProblem, n: int, settings: Settings) -> dict[str, list[str]]:

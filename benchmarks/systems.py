@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import torch
@@ -19,7 +20,8 @@ import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
 from fairseq_hybrid_attn.models.config import nested_config
 
-from .common import NULL, VANILLA, VANILLA_BF16, Settings, compare, forced, paths_taken
+from .common import CHOSEN, NULL, VANILLA, VANILLA_BF16, Settings, compare, forced, paths_taken
+from .memory import peaks
 
 #: From a system's name to its title in tables, its architecture and settings.
 SYSTEMS = {
@@ -50,9 +52,12 @@ GENERATION_LENGTHS = (25, 100)
 
 
 def run_training(settings: Settings) -> Iterator[dict]:
-    """Time a training step of every system; yield results, see README.md."""
+    """Time a training step of every system and measure its memory; yield results, see README.md."""
     for result, _, _ in _timed("step", "training step", _step, settings):
         yield result
+    if settings.memory:
+        for system in filter(settings.wants, SYSTEMS):
+            yield from _memory(system, settings)
 
 
 def run_generation(settings: Settings, lengths=GENERATION_LENGTHS) -> Iterator[dict]:
@@ -138,6 +143,31 @@ def _step(system: str, path: str, words, settings: Settings) -> Callable[[], Non
         optimizer.zero_grad()
 
     return step
+
+
+def _memory(system: str, settings: Settings) -> Iterator[dict]:
+    """Peak memory of two training steps above the model: the second has Adam's moments, too."""
+    own = replace(settings, cases=None)
+    makers = {path: partial(_two_steps, system, path, own) for path in (VANILLA, CHOSEN)}
+    if (settings.device, settings.dtype) == ("cpu", "bf16"):
+        makers[VANILLA_BF16] = partial(_two_steps, system, VANILLA_BF16, own)
+    for candidate, peak in peaks(makers, settings.length, own).items():
+        if candidate != VANILLA:
+            yield {
+                "benchmark": "step",
+                "case": system,
+                "measure": "peak memory",
+                "sentences": settings.sentences,
+                "queries": settings.length,
+                "candidate": candidate,
+                "paths": [],
+                **peak,
+            }
+
+
+def _two_steps(system: str, path: str, settings: Settings, length: int) -> Callable[[], object]:
+    step = _step(system, path, dictionary(settings), replace(settings, length=length))
+    return lambda: (step(), step())
 
 
 def _translate(system: str, path: str, words, settings: Settings) -> Callable[[], object]:

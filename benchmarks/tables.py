@@ -8,14 +8,16 @@ from .common import CHOSEN, NULL, VANILLA_BF16
 from .operator import CASES
 from .systems import SYSTEMS
 
+STOCK = {NULL: "*stock again*", VANILLA_BF16: "*stock in bfloat16*"}
 CLOCKS = {"cpu": "processor time", "wall": "wall-clock time"}
 
 
 def markdown(document: dict) -> str:
     """Write all tables of a result file, below a description of what was measured."""
     parts = [_heading(document)]
+    operators = [r for r in document["results"] if r["benchmark"] == "operator"]
     for measure in ("forward", "forward + backward", "peak memory"):
-        rows = [r for r in document["results"] if r["measure"] == measure]
+        rows = [r for r in operators if r["measure"] == measure]
         if rows:
             parts += _operator(measure, rows)
     return "\n\n".join(parts + of_systems(document["results"])) + "\n"
@@ -24,10 +26,13 @@ def markdown(document: dict) -> str:
 def of_systems(results: list[dict]) -> list[str]:
     """Write the tables of whole systems: texts and tables in turn."""
     parts = []
-    for benchmark, title in (("step", "Training step"), ("generation", "Generation")):
-        rows = [r for r in results if r["benchmark"] == benchmark]
+    for measure, title in (("training step", "Training step"), ("generation", "Generation")):
+        rows = [r for r in results if r["measure"] == measure]
         if rows:
             parts += _systems(title, rows)
+    rows = [r for r in results if r["benchmark"] == "step" and r["measure"] == "peak memory"]
+    if rows:
+        parts += _memory(rows)
     rows = [r for r in results if r["benchmark"] == "launches"]
     return parts + (_launches(rows) if rows else [])
 
@@ -71,14 +76,12 @@ def _systems(title: str, results: list[dict]) -> list[str]:
     speeds = any("sentences_a_second" in one for one in results)
     rows = []
     for one in results:
-        system, path = SYSTEMS[one["case"]][0], one["candidate"]
-        if path == NULL:
-            system, path = "*stock again*", ""
-        elif path == VANILLA_BF16:
-            system, path = "*stock in bfloat16*", ""
+        path = one["candidate"]
+        if path in STOCK:
+            path = ""
         elif path == CHOSEN:
             path += f": {', '.join(one['paths'])}"
-        row = [system, path, one["queries"], _spread(one["ratio"])]
+        row = [_system(one), path, one["queries"], _spread(one["ratio"])]
         if speeds:
             ours, stock = one["sentences_a_second"], one["vanilla_sentences_a_second"]
             row.append(f"{ours:.1f} (stock {stock:.1f})")
@@ -88,6 +91,24 @@ def _systems(title: str, results: list[dict]) -> list[str]:
     text = f"{title}: time over that of fairseq's stock transformer, median (least–most){unit}"
     headings = ["system", "path", "length", "ratio", *extra]
     return [text, Grid(headings, rows, left=len(headings)).markdown()]
+
+
+def _memory(results: list[dict]) -> list[str]:
+    rows = [
+        [
+            _system(one),
+            one["queries"],
+            f"{one['ratio']['median']:.2f}",
+            f"{one['megabytes']:,.0f} MB (stock {one['vanilla_megabytes']:,.0f} MB)",
+        ]
+        for one in results
+    ]
+    text = "Training step: peak memory above the model, over that of fairseq's stock transformer"
+    return [text, Grid(["system", "length", "ratio", "peak"], rows, left=4).markdown()]
+
+
+def _system(result: dict) -> str:
+    return STOCK.get(result["candidate"], SYSTEMS[result["case"]][0])
 
 
 def _launches(results: list[dict]) -> list[str]:

@@ -42,7 +42,7 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
         assert set(result["paths"]) <= set(PATHS)
         assert measure != "generation" or result["sentences_a_second"] > 0
         if result["candidate"] == "chosen":
-            assert result["paths"]
+            assert result["paths"] or measure == "peak memory"
             length = result.get("keys", result["queries"])
             measured.add((result["benchmark"], result["case"], measure, length))
         elif result["candidate"] == "null" and measure != "peak memory":
@@ -57,12 +57,14 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
                 assert (("operator", case, measure, length) in measured) != step
     for case in CASES["step"]:
         assert ("step", case, "training step", 6) in measured
+        assert ("step", case, "peak memory", 6) in measured
         for length in (6, 9):
             assert ("generation", case, "generation", length) in measured
 
     for title in ("forward", "forward + backward", "peak memory"):
         assert f"Operator, {title}:" in done.stdout
-    assert "Training step:" in done.stdout and "Generation:" in done.stdout
+    assert "Training step: time" in done.stdout and "Training step: peak memory" in done.stdout
+    assert "Generation:" in done.stdout
     assert "*vanilla again*" in done.stdout and "*stock again*" in done.stdout
     assert run("table", "--json", file).stdout == done.stdout
 

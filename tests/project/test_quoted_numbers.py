@@ -72,6 +72,13 @@ def test_numbers_of_the_study_are_those_of_the_tables_it_names():
     assert not not_published((ROOT / "docs/evidence.md").read_text())
 
 
+def test_a_printed_example_is_of_published_results():
+    page = (ROOT / "docs/reproducing.md").read_text()
+    shown = page.partition("\n## What it prints\n")[2]
+    listed = " ".join(LISTED.findall(shown)).split()
+    assert strange(LISTED.sub("", shown), published()["evidence/positions"]) == set(listed)
+
+
 def test_numbers_of_the_readme_are_those_of_two_tables():
     paragraphs = (ROOT / "README.md").read_text().split("\n\n")
     [quoting] = [one for one in paragraphs if "RESULTS.md" in one]

@@ -6,6 +6,7 @@ process's high-water mark of resident memory, less what was resident before the 
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import resource
@@ -66,11 +67,12 @@ def _measure(make_call: Callable[[int], Callable[[], object]], n: int, settings:
     call = make_call(2)  # loads and compiles what a call needs, on little memory
     call()
     call()
+    if settings.device == "cuda":
+        make_call(n)()  # compiles for this length
     call = make_call(n)
+    gc.collect()  # what warmed up must not be freed while the call is measured
     synchronise(settings.device)
     if settings.device == "cuda":
-        call()  # compiles for this length
-        torch.cuda.synchronize()
         before = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
         call()

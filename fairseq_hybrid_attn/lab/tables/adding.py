@@ -1,4 +1,4 @@
-"""More seeds, rows or columns of a published table whose earlier runs are not here any more.
+"""More seeds of a published table whose earlier runs are not here any more.
 
 Seeds whose translations were restored add the intervals of claims that were written since.
 
@@ -32,33 +32,18 @@ def check_can_be_added(plan: Plan, path: Path) -> None:
         raise UserError(f"{plan.table.name} can be drawn, which needs all of its runs")
 
 
-def with_more_asked(kept: dict, new: dict, table: Table, path: Path) -> dict:
-    """What a table was asked for, with seeds, rows and columns more; new ones maybe of a part."""
-    parts = {"rows": table.rows, "columns": table.columns}
-    others = {*kept, *new}.difference(parts, ["seeds"])
+def with_more_seeds_asked(kept: dict, new: dict, table: Table, path: Path) -> dict:
+    """What a table was asked for, and more seeds of it; maybe of some rows and columns only."""
+    parts = ("rows", "columns", "seeds")
+    others = {*kept, *new}.difference(parts)
+    for key in parts[:2]:
+        if not set(new[key]) <= set(kept[key]):
+            raise UserError(f"{path} has other {key}; name only some of {', '.join(kept[key])}")
     if any(kept.get(key) != new.get(key) for key in others):
         raise UserError(f"{path} is of another profile, text or --user-dir")
     if table.baseline in kept["rows"] and table.baseline not in new["rows"]:
         raise UserError(f"{path}: also name the row {table.baseline}, which others differ from")
-    asked = {
-        key: [one.name for one in known if one.name in {*kept[key], *new[key]}]
-        for key, known in parts.items()
-    }
-    return {**kept, **asked, "seeds": sorted({*kept["seeds"], *new["seeds"]})}
-
-
-def check_are_measured(kept: dict, new: dict, numbers: TableNumbers, path: Path) -> None:
-    """Check that rows and columns that were not published have a number to add."""
-    has = {
-        "rows": {line.row for section in numbers.sections for line in section.measured},
-        "columns": {section.name for section in numbers.sections if section.measured},
-    }
-    for key, measured in has.items():
-        if lacking := [name for name in new[key] if name not in measured.union(kept[key])]:
-            raise UserError(
-                f"{path} is without {', '.join(lacking)}, which have no finished run to add; "
-                f"name {key} that have, or of {', '.join(kept[key])}"
-            )
+    return {**kept, "seeds": sorted({*kept["seeds"], *new["seeds"]})}
 
 
 def check_is_the_same(
@@ -85,21 +70,19 @@ def _data(result: dict) -> dict:
     return {part: digest for part, digest in result["identity"].items() if part != "code"}
 
 
-def with_more(both: TableNumbers, kept: TableNumbers, new: TableNumbers) -> TableNumbers:
+def with_more_seeds(both: TableNumbers, kept: TableNumbers, new: TableNumbers) -> TableNumbers:
     """``both``, measured from results alone, with what only the two sets of numbers say."""
     of_kept, of_new = ({s.name: s for s in one.sections} for one in (kept, new))
-    sections = [_section(s, of_kept.get(s.name), of_new.get(s.name)) for s in both.sections]
+    sections = [_section(s, of_kept[s.name], of_new.get(s.name)) for s in both.sections]
     verdicts = map(_verdict, both.verdicts, kept.verdicts, new.verdicts)
     return replace(both, sections=tuple(sections), verdicts=tuple(verdicts))
 
 
-def _section(both: Section, kept: Section | None, new: Section | None) -> Section:
-    if kept is None or new is None:
-        return kept or new
-    of_kept, of_new = ({(line.row, line.at): line for line in s.lines} for s in (kept, new))
-    order = [line.row for line in both.lines]  # points of curves are in the other two alone
-    places = sorted(of_kept | of_new, key=lambda place: order.index(place[0]))
-    lines = tuple(_line(of_kept.get(place), of_new.get(place)) for place in places)
+def _section(both: Section, kept: Section, new: Section | None) -> Section:
+    if new is None:
+        return kept
+    of_new = {(line.row, line.at): line for line in new.lines}
+    lines = tuple(_line(line, of_new.get((line.row, line.at))) for line in kept.lines)
     ranks = {among: _rank(found, among, kept, new) for among, found in both.ranks.items()}
     return replace(kept, lines=lines, baseline=_line(kept.baseline, new.baseline), ranks=ranks)
 
@@ -149,7 +132,7 @@ def _rank(both: RankAgreement, among: str, *parts: Section) -> RankAgreement:
 
 
 def _verdict(both: Verdict, kept: Verdict, new: Verdict) -> Verdict:
-    by_seed = both.by_seed | kept.by_seed | new.by_seed
+    by_seed = new.by_seed | kept.by_seed | both.by_seed  # what is stored, before what is here
     if not by_seed:
         return both
     parts = [one for one in (kept, new) if one.resampled]

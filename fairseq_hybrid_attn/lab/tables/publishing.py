@@ -16,11 +16,10 @@ from ..runs.fairseq_commands import RunFolder
 from ..runs.results import read_result
 from ..runs.workspace import Run
 from .adding import (
-    check_are_measured,
     check_can_be_added,
     check_is_the_same,
-    with_more,
-    with_more_asked,
+    with_more_seeds,
+    with_more_seeds_asked,
 )
 from .drawing import draw, is_drawable
 from .kept_runs import (
@@ -87,8 +86,7 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     results, kept = new, None
     if add:
         kept, earlier = read_table(path, folder, configs), read_json(path)
-        check_are_measured(earlier["asked"], asked, numbers, path)
-        asked = with_more_asked(earlier["asked"], asked, plan.table, path)
+        asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
         begun = earlier.get("begun", {}) | begun
         # A run that was done again, such as a baseline's, stays as it was published.
         published = {name: read_result(result_path(folder, name)) for name in new}
@@ -101,7 +99,7 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     whole = plan_of(asked, folder, configs)
     known = measure(KeptResults(whole, results))
     if kept:
-        numbers = with_more(known, kept.numbers, numbers)
+        numbers = with_more_seeds(known, kept.numbers, numbers)
         known_runs = results.keys() == kept.results.keys()
         if known_runs and _what_it_has(numbers) == _what_it_has(kept.numbers):
             raise UserError("nothing to add: no finished run of these seeds, or all are published")

@@ -174,37 +174,13 @@ def test_rows_are_added_beside_a_baseline_that_was_done_again(made):
     assert seeds == [(1, 2), (1, 2), (1,), (1,)]
 
 
-def test_a_row_and_a_column_are_added_to_a_table_whose_runs_are_gone(ranked):
-    """They stand beside the others as if published together, without what needs translations."""
-    together = measured(ranked, 1)
-    published(ranked, "plain", "third", "--columns", "bleu", "--seeds", "1,")
-    for name in SHARES:
-        if name != "ours/bleu":
-            shutil.rmtree(ranked.run(*name.split("/"), 1).folder.path)
-    kept = published(ranked, "plain", "ours", "--columns", "bleu", "--seeds", "1,", "--add")
-    assert [line.row for line in lines(kept.numbers)] == ["plain", "ours", "third"]
-    for found, whole in zip(lines(kept.numbers), together.sections[0].lines, strict=True):
-        p_values = () if found.row == "ours" else whole.ours.p_values
-        assert found.ours == dataclasses.replace(whole.ours, p_values=p_values)
-    differences = [
-        one.our_difference(one.lines[1]) for one in (kept.numbers.sections[0], together.sections[0])
-    ]
-    assert differences[0] == differences[1]
-
-    ranked.finish(ranked.run("ours", "nopos", 1), worse(REFERENCES, 0.15, "ours/nopos1"))
-    kept = published(ranked, "plain", "ours", "--columns", "nopos", "--seeds", "1,", "--add")
-    section = kept.numbers.sections[1]
-    assert [line.row for line in section.measured] == ["ours"] and section.name == "nopos"
-    assert len(kept.results) == 4
-
-
 def test_what_would_mix_up_results_is_refused_before_anything_is_written(made):
     made.hybrid("publish", NAME, "toy/other", "--columns", "bleu", "--seeds", "1,")
     one, two = (made.run("ours", seed=seed) for seed in (1, 2))
     cases = {
         f"{NAME} --columns bleu --seeds 4,": "nothing to add",
         f"{NAME} ours --columns bleu --seeds 2,": "also name the row plain",
-        f"{NAME} --seeds 4,": "is without nopos, which have no finished run to add; name columns",
+        f"{NAME} --seeds 2,": "has other columns; name only some of bleu",
         f"{NAME} --columns bleu --seeds 2, --source-lang en --target-lang de": "another .* text",
         "toy/lengths --seeds 2,": "toy/lengths is not published in .*; publish it without --add",
     }

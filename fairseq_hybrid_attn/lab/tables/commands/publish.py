@@ -6,8 +6,8 @@ run; a table without results is shown as not run.  Tables that were published ea
 document.
 
 Runs that were published elsewhere come back with `restore`.  If they have no translations, use
---add with other seeds, rows or columns: what was published stays, intervals over sentences of two
-seeds are the mean of both, and a new row has no p-value beside a baseline without translations.
+--add with other seeds: those that were published stay, and intervals over sentences of two seeds
+are the mean of both.
 
   fairseq-hybrid publish evidence/positions evidence/curves --seeds 2
 """
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--add",
         action="store_true",
-        help="add these seeds, rows and columns to published tables, whose runs need not be here",
+        help="add these seeds to tables that were published, whose runs need not be here",
     )
     add_workspace(parser)
 

@@ -28,7 +28,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..scoring.significance import QUANTILES, SAMPLES, draw
+from ..scoring.significance import SAMPLES, draw, ends
 from .link_files import GoldSentence, Links
 
 
@@ -98,11 +98,11 @@ def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> flo
 
     ``systems`` are one system, or the seeds of one.  None if a rate is undefined.
     """
-    rates = _draws(systems, samples)
-    if rates is None:
+    rates = [over_draws(counts, samples) for counts in systems]
+    if any(one is None for one in rates):
         return None
-    low, high = np.quantile(rates.mean(axis=0), QUANTILES)
-    return float(high - low) / 2
+    low, high = ends(np.mean(rates, axis=0))
+    return (high - low) / 2
 
 
 def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | None:
@@ -111,8 +111,8 @@ def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | Non
     It is (c + 1) / (samples + 1): c draws differ from their mean difference by at least the
     difference of the systems (Riezler & Maxwell 2005); None if a rate is undefined.
     """
-    rates = _draws([counts, baseline], SAMPLES)
-    if rates is None:
+    rates = over_draws(counts), over_draws(baseline)
+    if any(one is None for one in rates):
         return None
     ours, theirs = (sum(side, start=Counts()).aer for side in (counts, baseline))
     differences = rates[0] - rates[1]
@@ -120,12 +120,14 @@ def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | Non
     return (int(by_chance.sum()) + 1) / (SAMPLES + 1)
 
 
-def _draws(systems: Sequence[Sequence[Counts]], samples: int) -> np.ndarray | None:
-    """The error rates of each system on the same draws, ``[systems, samples]``."""
-    found = [[one.sure_found + one.possible_found for one in counts] for counts in systems]
-    size = [[one.links + one.sure for one in counts] for counts in systems]
-    if len(size[0]) < 2:
+def over_draws(counts: Sequence[Counts], samples: int = SAMPLES) -> np.ndarray | None:
+    """The error rates on resampled sentences, ``[samples]``; all systems have the same draws.
+
+    None if one of them is undefined, or there are fewer than two sentences.
+    """
+    if len(counts) < 2:
         return None
-    chosen = draw(len(size[0]), samples)
-    found, size = (np.array(part, float)[:, chosen].sum(axis=-1) for part in (found, size))
+    parts = [(one.sure_found + one.possible_found, one.links + one.sure) for one in counts]
+    sums = np.array(parts, float)[draw(len(counts), samples)].sum(axis=1)
+    found, size = sums.T
     return 100 - 100 * found / size if size.all() else None

@@ -9,8 +9,6 @@ The interval covers the choice of the test sentences, not the choice of the trai
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from unittest.mock import patch
 
@@ -32,15 +30,6 @@ class Comparison(NamedTuple):
     mean: float  # its mean score over the samples
     interval: float  # half the width of the 95 % interval: mean ± interval
     p_value: float | None  # of the difference from the baseline, two-sided
-
-
-@dataclass(frozen=True)
-class Combined:
-    """A weighted sum of scores, with the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def paired_bootstrap(
@@ -105,35 +94,31 @@ def draw(sentences: int, samples: int) -> np.ndarray:
     return np.random.default_rng(SEED).integers(sentences, size=(samples, sentences))
 
 
-def combined(
+def over_draws(
     metric_name: str,
-    terms: Sequence[tuple[float, list[str]]],
+    translations: list[str],
     references: list[str],
     target_lang: str,
     lowercase: bool = False,
     samples: int = SAMPLES,
-) -> Combined:
-    """Add up scores of one test set; ``terms`` are pairs of a weight and a system's translations.
+) -> np.ndarray:
+    """Scores of a system on resampled test sets, ``[samples]``; all systems have the same draws.
 
-    Whether one system loses less than another when something is removed is a difference of two
-    differences.  The same sentences are drawn for all systems, and the sum is computed for each
-    draw.
+    Sums of scores, means over seeds and the order of systems are resampled by computing them for
+    each draw.  sacrebleu's public functions compare no more than two systems.
     """
-    check_parallel({f"term {n}": lines for n, (_, lines) in enumerate(terms, 1)}, references)
+    check_parallel({"translations": translations}, references)
     metric = build_metric(metric_name, target_lang, lowercase)
-    prepared = metric.prepare(references)
+    counts = metric.bleu._extract_corpus_statistics(
+        metric.prepare(translations), [metric.prepare(references)]
+    )
     drawn = draw(len(references), samples)
-    value, sums = 0.0, np.zeros(samples)
-    for weight, lines in terms:
-        # sacrebleu's public functions compare no more than two systems.
-        counts = np.array(
-            metric.bleu._extract_corpus_statistics(metric.prepare(lines), [prepared]), dtype=float
-        )
-        value += weight * _score(metric, counts.sum(axis=0))
-        sums += [weight * _score(metric, counts[chosen].sum(axis=0)) for chosen in drawn]
-    low, high = np.quantile(sums, QUANTILES)
-    return Combined(value, float(low), float(high))
+    times = np.array([np.bincount(one, minlength=len(references)) for one in drawn], float)
+    sums = times @ np.array(counts, float)
+    return np.array([metric.bleu._compute_score_from_stats(one.tolist()).score for one in sums])
 
 
-def _score(metric: Metric, counts: np.ndarray) -> float:
-    return metric.bleu._compute_score_from_stats(counts.tolist()).score
+def ends(drawn: np.ndarray) -> tuple[float, float]:
+    """The ends of the 95 % interval of a number, given its values over the draws."""
+    low, high = np.quantile(drawn, QUANTILES)
+    return float(low), float(high)

@@ -17,10 +17,11 @@ from statistics import fmean
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Claim, Table
 from ..planning.status import State
+from ..runs.run_scores import AER
 from ..scoring.metrics import METRICS
-from ..scoring.significance import SAMPLES, combined
+from ..scoring.significance import SAMPLES, ends
 from .numbers import STALE, Verdict
-from .run_results import RunResults, ScoredTranslations
+from .run_results import RunResults, ScoredSentences
 
 #: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
@@ -30,7 +31,7 @@ NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or signatures"
 
 HOW_JUDGED = (
-    "Differences of BLEU with 95 % intervals. Over sentences: "
+    "Differences of BLEU (or AER) with 95 % intervals. Over sentences: "
     f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Seeds published "
     'separately: the mean of their intervals. "Width of seed 2": only seed 2 has translations '
     "here, and its interval is moved to the mean of all seeds. Over seeds: Student's t, for three "
@@ -50,9 +51,9 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
                 f"{table.name}: claims: {claim.above_zero!r}: use ROW/COLUMN, with + or - between"
             )
         cell = Cell(table, table.row(found[2]), table.column(found[3]))
-        if cell.column.curve or cell.score.partition(".")[0] not in METRICS:
+        if cell.column.curve or cell.score.partition(".")[0] not in {*METRICS, AER}:
             raise UserError(
-                f"{table.name}: claims: {found[2]}/{found[3]} is not a score of a whole translation"
+                f"{table.name}: claims: {found[2]}/{found[3]} is not BLEU or AER of a whole text"
             )
         terms.append((-1 if found[1] == "-" else 1, cell))
         text = text[found.end() :]
@@ -117,8 +118,8 @@ class _OfSeed:
     value: float
     #: What its numbers are of: the digests of corpora and the signatures of scores.
     made_with: set[tuple[str, str]]
-    #: Sign and translations of each term; empty if those of a run are gone.
-    sentences: list[tuple[int, ScoredTranslations]]
+    #: Sign, and translations or alignments, of each term; empty if those of a run are gone.
+    sentences: list[tuple[int, ScoredSentences]]
 
 
 def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _OfSeed | None:
@@ -139,10 +140,10 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
         ]
     except UserError:  # they are not of the test set
         return None
-    if all(isinstance(one, ScoredTranslations) for _, one in found):
-        if any(len(one.references) < 2 for _, one in found):
+    if all(one is not None for _, one in found):
+        if any(len(one) < 2 for _, one in found):
             raise UserError("there are fewer than two sentences")
-        return _OfSeed(sum(sign * one.measure().value for sign, one in found), made_with, found)
+        return _OfSeed(sum(sign * one.value for sign, one in found), made_with, found)
     if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
         return None
     value = 0.0
@@ -155,16 +156,12 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
 def _are_of_one_text(found: Collection[_OfSeed]) -> bool:
     if not all(one.sentences for one in found):
         return len(set.union(*(one.made_with for one in found))) == 1
-    parts = [part for one in found for _, part in one.sentences]
-    return len({(tuple(part.references), part.target, part.lowercase) for part in parts}) == 1
+    first, *others = [part.text for one in found for _, part in one.sentences]
+    return all(text == first for text in others)
 
 
-def _over_sentences(found: list[list[tuple[int, ScoredTranslations]]]) -> tuple[float, float]:
-    together = [term for one in found for term in one]
-    first = together[0][1]
-    summands = [(sign / len(found), one.translations) for sign, one in together]
-    ours = combined(first.score, summands, first.references, first.target, first.lowercase)
-    return ours.low, ours.high
+def _over_sentences(found: list[list[tuple[int, ScoredSentences]]]) -> tuple[float, float]:
+    return ends(sum(sign * part.over_draws() for one in found for sign, part in one) / len(found))
 
 
 def in_words(one: Verdict) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.stats import rankdata
 
 from ..configuration.paper_tables import Cell
-from ..scoring.significance import QUANTILES, SAMPLES, draw
+from ..scoring.significance import ends
 from .numbers import Line, RankAgreement
-from .run_results import RunResults, ScoredTranslations
+from .run_results import RunResults
 
 
 def rank_agreement(
@@ -36,7 +36,7 @@ def rank_agreement(
     drawn = _on_resampled_text(results, ranked, seeds) if significance else None
     low, high = (None, None)
     if drawn is not None:
-        low, high = map(float, np.quantile(_spearman(papers, drawn), QUANTILES))
+        low, high = ends(_spearman(papers, drawn))
     value = float(_spearman(papers, ours)[0])
     return RankAgreement(value, low, high, len(ranked), tuple(seeds))
 
@@ -56,32 +56,16 @@ def _on_resampled_text(
 
     None if translations are missing, or are of different sentences.
     """
-    times, references, scores = None, None, []
+    text, scores = None, []
     for cell, line in ranked:
         of_seeds = []
         for run in results.runs(cell):
             if run.seed not in seeds:
                 continue
             found = results.sentences(run, line.ours.score, cell.column)
-            if not isinstance(found, ScoredTranslations) or len(found.references) < 2:
+            if found is None or len(found) < 2 or (text is not None and found.text != text):
                 return None
-            if times is None:
-                references, count = found.references, len(found.references)
-                drawn = draw(count, SAMPLES)
-                times = np.array([np.bincount(one, minlength=count) for one in drawn], float)
-            if found.references != references:
-                return None
-            of_seeds.append(_scores(found, times))
+            text = found.text
+            of_seeds.append(found.over_draws())
         scores.append(np.mean(of_seeds, axis=0))
     return np.stack(scores, axis=1)
-
-
-def _scores(found: ScoredTranslations, times: np.ndarray) -> list[float]:
-    """The score of each draw; ``times`` says how often it has each sentence."""
-    metric = found.metric
-    # sacrebleu's public functions compare no more than two systems.
-    counts = metric.bleu._extract_corpus_statistics(
-        metric.prepare(found.translations), [metric.prepare(found.references)]
-    )
-    sums = times @ np.array(counts, dtype=float)
-    return [metric.bleu._compute_score_from_stats(one.tolist()).score for one in sums]

@@ -9,8 +9,11 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from ...errors import UserError
-from ..alignment.error_rate import Counts, interval, p_value
+from ..alignment import error_rate
+from ..alignment.error_rate import Counts
 from ..configuration.paper_tables import Cell, Column
 from ..corpora import read_manifest
 from ..files.text import read_lines, require_equal
@@ -21,7 +24,7 @@ from ..runs.results import read_result
 from ..runs.run_scores import read_rates, scores_of
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Metric, Score, build_metric
-from ..scoring.significance import combined, confidence_interval, paired_bootstrap
+from ..scoring.significance import confidence_interval, ends, over_draws, paired_bootstrap
 from ..text.test_sets import read_test_sets, slices
 from ..text.words import has_spaces
 
@@ -60,26 +63,36 @@ class ScoredTranslations:
         pairs = zip(self.translations, self.references, strict=True)
         return replace(self, translations=[cut_to(*pair) for pair in pairs])
 
+    @property
+    def text(self) -> tuple:
+        """What the scores of two systems are of, if they may be compared."""
+        return self.references, self.target, self.lowercase
+
+    def __len__(self) -> int:
+        return len(self.references)
+
+    def over_draws(self) -> np.ndarray:
+        """The score on resampled test sets, ``[draws]``, the same ones for all systems."""
+        if len(self) < 2:
+            raise UserError("there are fewer than two sentences")
+        return over_draws(self.score, self.translations, *self.text)
+
     def interval(self, *others: ScoredTranslations) -> float | None:
         """Half the 95 % interval of the mean over this and other systems of the same sentences."""
-        how = self.references, self.target, self.lowercase
         if not others:
-            return confidence_interval(self.score, self.translations, *how).interval
-        different = any(other.references != self.references for other in others)
-        if different or len(self.references) < 2:  # nothing to resample
+            return confidence_interval(self.score, self.translations, *self.text).interval
+        if any(other.references != self.references for other in others) or len(self) < 2:
             return None
-        share = 1 / (1 + len(others))
-        terms = [(share, one.translations) for one in (self, *others)]
-        mean = combined(self.score, terms, *how)
-        return (mean.high - mean.low) / 2
+        low, high = ends(np.mean([one.over_draws() for one in (self, *others)], axis=0))
+        return (high - low) / 2
 
     def p_value(self, baseline: ScoredTranslations) -> float | None:
         """By the paired bootstrap; None if the baseline is of different sentences."""
         if self.references != baseline.references:
             return None
-        how = self.references, self.target, self.lowercase
         systems = {"ours": self.translations}
-        return paired_bootstrap(self.score, baseline.translations, systems, *how)["ours"].p_value
+        found = paired_bootstrap(self.score, baseline.translations, systems, *self.text)
+        return found["ours"].p_value
 
 
 @dataclass(frozen=True)
@@ -89,7 +102,7 @@ class ScoredAlignments:
     counts: list[Counts]
 
     @property
-    def gold(self) -> list[tuple[int, int]]:
+    def text(self) -> list[tuple[int, int]]:
         """Sure and possible links of each sentence, which identify the text."""
         return [(one.sure, one.possible) for one in self.counts]
 
@@ -97,14 +110,23 @@ class ScoredAlignments:
     def value(self) -> float | None:
         return sum(self.counts, start=Counts()).aer
 
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def over_draws(self) -> np.ndarray:
+        drawn = error_rate.over_draws(self.counts)
+        if drawn is None:
+            raise UserError("some draws of the hand-aligned sentences have no links")
+        return drawn
+
     def interval(self, *others: ScoredAlignments) -> float | None:
-        if any(other.gold != self.gold for other in others):
+        if any(other.text != self.text for other in others):
             return None
-        return interval([one.counts for one in (self, *others)])
+        return error_rate.interval([one.counts for one in (self, *others)])
 
     def p_value(self, baseline: ScoredAlignments) -> float | None:
-        same = self.gold == baseline.gold
-        return p_value(self.counts, baseline.counts) if same else None
+        same = self.text == baseline.text
+        return error_rate.p_value(self.counts, baseline.counts) if same else None
 
 
 ScoredSentences = ScoredTranslations | ScoredAlignments

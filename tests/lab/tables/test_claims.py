@@ -13,7 +13,7 @@ from workspaces import write_yaml
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.configuration.paper_tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.scoring.significance import SEED, combined
+from fairseq_hybrid_attn.lab.scoring.significance import SEED, over_draws
 from fairseq_hybrid_attn.lab.tables.claims import (
     FAILED,
     HELD,
@@ -30,20 +30,50 @@ POSITIONS = EVERY_TABLE["evidence/positions"]
 TWO_LANGUAGES = EVERY_TABLE["mma/table3"]
 
 
-def test_a_sum_is_that_of_each_draw():
+def test_scores_of_draws_are_those_of_the_drawn_sentences():
     """Compared with full scores of resampled texts."""
-    terms = [(1.0, worse(REFERENCES, 0.1, 1)), (-1.0, worse(REFERENCES, 0.3, 2)), (0.5, REFERENCES)]
-    found = combined("bleu", terms, REFERENCES, "en", samples=40)
+    lines = worse(REFERENCES, 0.3, 2)
+    found = over_draws("bleu", lines, REFERENCES, "en", samples=40)
     drawn = np.random.default_rng(SEED).integers(60, size=(40, 60))
-
-    def total(chosen):
-        references = [REFERENCES[n] for n in chosen]
-        return sum(share * score([lines[n] for n in chosen], references) for share, lines in terms)
-
-    low, high = np.quantile([total(chosen) for chosen in drawn], (0.025, 0.975))
-    assert (found.value, found.low, found.high) == pytest.approx((total(range(60)), low, high))
+    ours = [score([lines[n] for n in one], [REFERENCES[n] for n in one]) for one in drawn]
+    assert found == pytest.approx(ours) and np.ptp(found) > 1
     with pytest.raises(UserError):
-        combined("bleu", [(1, REFERENCES[:-1])], REFERENCES, "en")
+        over_draws("bleu", REFERENCES[:-1], REFERENCES, "en")
+
+
+def test_a_claim_is_of_the_sums_of_the_same_draws(shared):
+    """Plain's fall minus ours', the mean over two seeds."""
+    sums = 0
+    for seed in (1, 2):
+        for sign, row, column in (
+            *((1, "plain", "bleu"), (-1, "plain", "nopos")),
+            *((-1, "ours", "bleu"), (1, "ours", "nopos")),
+        ):
+            lines = read_lines(shared.run(row, column, seed).folder.hypotheses)
+            sums = sums + sign / 2 * over_draws("bleu", lines, REFERENCES, "en")
+    assert judged(shared)[1].over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
+
+
+def test_a_claim_about_alignment_error_rates(made):
+    """Between the heads of a run and of another one, over the same hand-aligned sentences."""
+    found = {"plain": [1, 3, 0, 2, 4] * 4, "ours": [4, 3, 2, 4, 3] * 4}  # right of four links
+    rates = {row: 100 - 100 * sum(of) / 80 for row, of in found.items()}
+    for row, of in found.items():
+        counts = [(4, 4, 4, n, n) for n in of]
+        entry = {"layer": 1, "head": 1, "aer": rates[row], "sure": 80, "possible": 80}
+        entry |= {"by_sentence": counts, "selected_layer": 1, "sentences": 20}
+        entry |= {"end_symbol": "x", "step": "x", "table": []}
+        made.finish(made.run(row), REFERENCES, {"aer": {"value": rates[row], "signature": "x"}})
+        made.run(row).folder.alignment_score.write_text(json.dumps(entry))
+    path = made.configs / "toy/gates.yaml"
+    claims = [{"says": "ours aligns better", "above-zero": "plain/aer - ours/aer"}]
+    write_yaml(path, yaml.safe_load(path.read_text()) | {"claims": claims})
+    (aligns,) = judge(RunResults(made.plan("toy/gates", (1,))))
+    drawn = np.random.default_rng(SEED).integers(20, size=(1000, 20))
+    difference = np.subtract(found["ours"], found["plain"])[drawn].sum(axis=1) * 100 / 80
+    assert aligns.ours == pytest.approx(rates["plain"] - rates["ours"])
+    assert aligns.over_sentences == pytest.approx(np.quantile(difference, (0.025, 0.975)))
+    assert aligns.verdict == HELD
 
 
 def test_claims_are_read_as_sums_of_cells():
@@ -63,7 +93,7 @@ def test_claims_are_read_as_sums_of_cells():
         (POSITIONS, "transformer/bleu", "no column bleu"),
         (POSITIONS, "", "names no numbers"),
         (TWO_LANGUAGES, "transformer_nopos/de-en - transformer_nopos/ja-en", "different"),
-        (EVERY_TABLE["evidence/curves"], "transformer/bleu_positions", "not a score of a whole"),
+        (EVERY_TABLE["evidence/curves"], "transformer/bleu_positions", "not BLEU or AER of a whole"),
     ]:
         with pytest.raises(UserError, match=message):
             terms_of(table, Claim("x", text))

@@ -1,5 +1,7 @@
 """The beginning of the document of results: a figure, claims; and the order of rows."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import yaml
@@ -9,8 +11,8 @@ from scipy.stats import spearmanr
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
-from fairseq_hybrid_attn.lab.scoring.significance import SEED
-from fairseq_hybrid_attn.lab.tables import headline, ranks
+from fairseq_hybrid_attn.lab.scoring.significance import SEED, over_draws
+from fairseq_hybrid_attn.lab.tables import headline, ranks, run_results
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
@@ -28,7 +30,7 @@ def configure(made, **keys):
 
 def test_the_order_of_rows_is_compared_on_the_same_sentences(made, monkeypatch):
     """With scipy's correlation of full scores of resampled texts; seeds are averaged."""
-    monkeypatch.setattr(ranks, "SAMPLES", 30)
+    monkeypatch.setattr(run_results, "over_draws", partial(over_draws, samples=30))
     configure(made, rank={"all": None, "some": ["plain", "third", "fourth"]}, claims=[])
     for row, share in (("third", 0.11), ("fourth", 0.12)):
         for seed in (1, 2):

@@ -21,9 +21,9 @@ FOLDER      folder for the combined text; results go to FOLDER/reproduction
 --lowercase lower-case the text; for lower-cased hand-aligned sentences
 --sure-alone, --fewest-links N
             leave out hand-aligned sentences with possible links, or with fewer than N links
-OPTIONS     of "fairseq-hybrid reproduce", such as --seeds 3, and tables and rows:
-            -- alignment/table1 transformer alignment/table5 --profile small
-            Default: all of Tables 1 to 6 and Figure 2 with --profile medium.
+OPTIONS     of "fairseq-hybrid reproduce", such as --seeds 3, and rows or tables. Default table:
+            evidence/alignment (minutes for each system on a core). Those of the paper need a
+            --profile: -- alignment/table3 alignment/table6 --profile small
 
 Hand-aligned sentences are removed from the text. If interrupted, the script resumes when run
 again with the same arguments.
@@ -57,8 +57,12 @@ for ((i = 0; i + 2 < ${#text[@]}; i++)); do
 done
 ((${#languages[@]} == 2)) || die "give --languages, source and target; see $0 --help"
 
-tables=(alignment/table{1..6} alignment/figure2)
-[[ "$*" != *alignment/* ]] || tables=()
+table=(evidence/alignment)
+for argument in "$@"; do
+    [[ ! -f $ROOT/configs/$argument.yaml ]] || table=()
+    [[ $argument != alignment/* || $* == *--profile* ]] ||
+        die "$argument: name a --profile; full is the paper's scale, days on a CPU"
+done
 
 mkdir -p "$LOGS"
 begin "Virtual environment"
@@ -72,6 +76,6 @@ begin "Text"
 finish
 printf '\n'
 
-exec "$VENV/bin/fairseq-hybrid" reproduce "${tables[@]}" --profile medium "$@" \
+exec "$VENV/bin/fairseq-hybrid" reproduce "${table[@]}" "$@" \
     --data "$folder/text" --source-lang "${languages[0]}" --target-lang "${languages[1]}" \
     --output "$folder/reproduction"

@@ -14,6 +14,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU
 from workspaces import SETTINGS, write_configs
 
+from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
 from fairseq_hybrid_attn.lab.command_line import main
 from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
 from fairseq_hybrid_attn.lab.configuration.settings import load_profile
@@ -99,6 +100,21 @@ class MadeWorkspace:
         }
         run.folder.result.write_text(json.dumps(result))
         run.folder.begun.write_text(json.dumps({"identity": result["identity"]}))
+
+    def align(self, run: Run, sentences: list[Counts]) -> None:
+        """Give a run a result with an alignment error rate."""
+        counts = [dataclasses.astuple(one) for one in sentences]
+        entry = {**sum(sentences, start=Counts()).as_dict(), "layer": 1, "head": 1}
+        entry |= {"by_sentence": counts, "selected_layer": 1, "sentences": len(counts)}
+        entry |= {
+            "gold": str(self.folder / "out/gold"),
+            "end_symbol": "x",
+            "step": "x",
+            "table": [],
+        }
+        signature = "layer:1|head:1"
+        self.finish(run, REFERENCES, {"aer": {"value": entry["aer"], "signature": signature}})
+        run.folder.alignment_score.write_text(json.dumps(entry))
 
     def make_stale(self, run: Run) -> None:
         """Give a run's result the identity of other code."""

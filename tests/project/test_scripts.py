@@ -49,6 +49,7 @@ def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
         (example, "", {}, "name a folder"),
         (example, "--text x", {}, "name a folder"),
         (example, "work", {}, "give --languages"),
+        (example, "work --languages de en -- alignment/table3", {}, "name a --profile"),
         ("reproduce.sh", "", {}, "alignment/figure2"),  # without a table it lists them
     ):
         variables = {"DEMO_DIR": str(tmp_path / "demo"), **variables}

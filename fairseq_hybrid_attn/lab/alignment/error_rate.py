@@ -98,10 +98,10 @@ def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> flo
 
     ``systems`` are one system, or the seeds of one.  None if a rate is undefined.
     """
-    rates = [over_draws(counts, samples) for counts in systems]
-    if any(one is None for one in rates):
+    rates = _rates(systems, samples)
+    if rates is None:
         return None
-    low, high = ends(np.mean(rates, axis=0))
+    low, high = ends(rates.mean(axis=0))
     return (high - low) / 2
 
 
@@ -111,8 +111,8 @@ def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | Non
     It is (c + 1) / (samples + 1): c draws differ from their mean difference by at least the
     difference of the systems (Riezler & Maxwell 2005); None if a rate is undefined.
     """
-    rates = over_draws(counts), over_draws(baseline)
-    if any(one is None for one in rates):
+    rates = _rates([counts, baseline])
+    if rates is None:
         return None
     ours, theirs = (sum(side, start=Counts()).aer for side in (counts, baseline))
     differences = rates[0] - rates[1]
@@ -121,7 +121,7 @@ def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | Non
 
 
 def over_draws(counts: Sequence[Counts], samples: int = SAMPLES) -> np.ndarray | None:
-    """The error rates on resampled sentences, ``[samples]``; all systems have the same draws.
+    """The error rates on resampled sentences, ``[samples]``; the draws depend on their number only.
 
     None if one of them is undefined, or there are fewer than two sentences.
     """
@@ -131,3 +131,11 @@ def over_draws(counts: Sequence[Counts], samples: int = SAMPLES) -> np.ndarray |
     sums = np.array(parts, float)[draw(len(counts), samples)].sum(axis=1)
     found, size = sums.T
     return 100 - 100 * found / size if size.all() else None
+
+
+def _rates(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> np.ndarray | None:
+    """The error rates of systems on the same draws, ``[systems, samples]``."""
+    if len({len(counts) for counts in systems}) > 1:
+        raise ValueError("the systems have aligned different numbers of sentences")
+    rates = [over_draws(counts, samples) for counts in systems]
+    return None if any(one is None for one in rates) else np.array(rates)

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import fmean
+
+import numpy as np
 
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Claim, Table
@@ -21,13 +23,16 @@ from ..runs.run_scores import AER
 from ..scoring.metrics import METRICS
 from ..scoring.significance import SAMPLES, ends
 from .numbers import STALE, Verdict
-from .run_results import RunResults, ScoredSentences
+from .run_results import RunResults
 
 #: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
-NOT_RUN, GONE = "not run", "cannot be judged, since translations or test set are not here"
+NOT_RUN, GONE = (
+    "not run",
+    "cannot be judged, since translations, alignments or test set are not here",
+)
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or signatures"
 
 HOW_JUDGED = (
@@ -90,10 +95,10 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
         if not _are_of_one_text(found.values()):
             return replace(unknown, lacking=lacking, verdict=OTHER_TEXTS)
         by_seed = {str(seed): one.value for seed, one in found.items()}
-        resampled = {str(seed): one.sentences for seed, one in found.items() if one.sentences}
+        resampled = {str(seed): one.drawn for seed, one in found.items() if one.drawn is not None}
         bounds = None
         if resampled:
-            bounds = _over_sentences(list(resampled.values()))
+            bounds = ends(np.mean(list(resampled.values()), axis=0))
             moved = fmean(by_seed.values()) - fmean(by_seed[seed] for seed in resampled)
             bounds = bounds[0] + moved, bounds[1] + moved
     except UserError as error:  # this text does not have what the claim is about
@@ -118,8 +123,9 @@ class _OfSeed:
     value: float
     #: What its numbers are of: the digests of corpora and the signatures of scores.
     made_with: set[tuple[str, str]]
-    #: Sign, and translations or alignments, of each term; empty if those of a run are gone.
-    sentences: list[tuple[int, ScoredSentences]]
+    #: The texts of its terms, and the sum on each draw; None if those of a run are gone.
+    texts: list = field(default_factory=list)
+    drawn: np.ndarray | None = None
 
 
 def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _OfSeed | None:
@@ -141,27 +147,26 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
     except UserError:  # they are not of the test set
         return None
     if all(one is not None for _, one in found):
-        if any(len(one) < 2 for _, one in found):
-            raise UserError("there are fewer than two sentences")
-        return _OfSeed(sum(sign * one.value for sign, one in found), made_with, found)
+        drawn = [one.over_draws() for _, one in found]
+        if any(one is None for one in drawn):
+            raise UserError("there are fewer than two sentences, or draws of them without any link")
+        signs = [sign for sign, _ in found]
+        value = sum(sign * one.value for sign, one in found)
+        return _OfSeed(value, made_with, [one.text for _, one in found], np.dot(signs, drawn))
     if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
         return None
     value = 0.0
     for (sign, cell, run), score in zip(runs, stored, strict=True):
         results.check_score(run, cell.score, score["value"])
         value += sign * score["value"]
-    return _OfSeed(value, made_with, [])
+    return _OfSeed(value, made_with)
 
 
 def _are_of_one_text(found: Collection[_OfSeed]) -> bool:
-    if not all(one.sentences for one in found):
+    if any(one.drawn is None for one in found):
         return len(set.union(*(one.made_with for one in found))) == 1
-    first, *others = [part.text for one in found for _, part in one.sentences]
+    first, *others = [text for one in found for text in one.texts]
     return all(text == first for text in others)
-
-
-def _over_sentences(found: list[list[tuple[int, ScoredSentences]]]) -> tuple[float, float]:
-    return ends(sum(sign * part.over_draws() for one in found for sign, part in one) / len(found))
 
 
 def in_words(one: Verdict) -> str:

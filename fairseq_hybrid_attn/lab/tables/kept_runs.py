@@ -2,6 +2,7 @@
 
 FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.json     its result, without local paths
 FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.txt.gz   its translations of the test set
+FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.aer.json.gz   its links found in hand-aligned sentences
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ def result_path(folder: Path, name: str) -> Path:
     return folder / "runs" / f"{name}.json"
 
 
-def translations_path(folder: Path, name: str) -> Path:
-    return folder / "runs" / f"{name}.txt.gz"
+def kept_files(folder: Path, run: Run) -> dict[Path, Path]:
+    """Where the files of a run are kept, compressed, from which its scores are resampled."""
+    beside = f"{folder / 'runs' / result_name(run)}"
+    return {
+        run.folder.hypotheses: Path(f"{beside}.txt.gz"),
+        run.folder.alignment_score: Path(f"{beside}.aer.json.gz"),
+    }
 
 
 def kept_content(run: Run) -> dict | None:
@@ -45,17 +51,21 @@ def kept_content(run: Run) -> dict | None:
 
 
 def keep(run: Run, result: dict, folder: Path) -> None:
-    """Write a run's result and translations; the scores of the result are those of the run."""
-    name = result_name(run)
-    path, text = result_path(folder, name), translations_path(folder, name)
+    """Write a run's result and its files; the scores of the result are those of the run."""
+    path = result_path(folder, result_name(run))
     make_folder("--results", path.parent)
-    if run.folder.hypotheses.exists():
-        translations = run.folder.hypotheses.read_bytes()
-        if not text.exists() or b"".join(_bytes(text)) != translations:
-            with atomic_write(text) as file:
-                file.write(gzip.compress(translations, mtime=0))
-    elif path.exists() and not are_of_one_training(read_json(path), result):
-        delete(text, inside=folder)  # they are of an older result
+    for here, kept in kept_files(folder, run).items():
+        if here.exists():
+            content = here.read_bytes()
+            if here.suffix == ".json":
+                content = (
+                    f"{json.dumps(without_folders(json.loads(content), run.workspace))}\n".encode()
+                )
+            if not kept.exists() or b"".join(_bytes(kept)) != content:
+                with atomic_write(kept) as file:
+                    file.write(gzip.compress(content, mtime=0))
+        elif path.exists() and not are_of_one_training(read_json(path), result):
+            delete(kept, inside=folder)  # it is of an older result
     write_json(path, result)
 
 
@@ -71,22 +81,23 @@ def restore(run: Run, folder: Path) -> str:
         return "not published"
     make_folder("--output", run.folder.path)
     with locked(run.folder.lock, lambda _: None, lambda: _refuse(run)):
-        if set(products(run.folder)) - {run.folder.hypotheses}:
+        files = kept_files(folder, run)
+        if set(products(run.folder)) - {*files}:
             return "already here"
-        text = translations_path(folder, result_name(run))
-        if text.exists():
-            with atomic_write(run.folder.hypotheses) as file:
-                file.writelines(_bytes(text))
+        found = {here: kept for here, kept in files.items() if kept.exists()}
+        for here, kept in found.items():
+            with atomic_write(here) as file:
+                file.writelines(_bytes(kept))
         begun = {"identity": result["identity"], "workspace": run.workspace.as_record()}
         write_json(run.folder.begun, begun)
         write_json(run.folder.result, result)  # at last, since it makes the run a finished one
-    found = status(run)
-    state = "" if found.state is State.DONE else f", but {found}"
-    return f"restored{'' if text.exists() else ' without translations'}{state}"
+    now = status(run)
+    state = "" if now.state is State.DONE else f", but {now}"
+    return f"restored{'' if found else ' without translations'}{state}"
 
 
-def _bytes(text: Path) -> list[bytes]:
-    return [f"{line}\n".encode() for line in lines(text)]
+def _bytes(kept: Path) -> list[bytes]:
+    return [f"{line}\n".encode() for line in lines(kept)]
 
 
 def _refuse(run: Run) -> None:

@@ -26,6 +26,7 @@ from .kept_runs import (
     are_of_one_training,
     keep,
     kept_content,
+    kept_files,
     result_name,
     result_path,
     without_folders,
@@ -92,7 +93,8 @@ def _make(plan: Plan, folder: Path, add: bool) -> _Made:
         published = {name: read_result(result_path(folder, name)) for name in new}
         check_is_the_same(kept.results, new, published)
         for run in done:
-            if result_name(run) in kept.results and not run.folder.hypotheses.exists():
+            files = kept_files(folder, run)
+            if result_name(run) in kept.results and not any(file.exists() for file in files):
                 raise UserError(f"{run.name} is without its translations; name new seeds only")
         new |= {name: result for name, result in published.items() if result}
         results = kept.results | new

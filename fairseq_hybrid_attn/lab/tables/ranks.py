@@ -63,9 +63,10 @@ def _on_resampled_text(
             if run.seed not in seeds:
                 continue
             found = results.sentences(run, line.ours.score, cell.column)
-            if found is None or len(found) < 2 or (text is not None and found.text != text):
+            drawn = found and found.over_draws()
+            if drawn is None or (text is not None and found.text != text):
                 return None
             text = found.text
-            of_seeds.append(found.over_draws())
+            of_seeds.append(drawn)
         scores.append(np.mean(of_seeds, axis=0))
     return np.stack(scores, axis=1)

@@ -71,11 +71,12 @@ class ScoredTranslations:
     def __len__(self) -> int:
         return len(self.references)
 
-    def over_draws(self) -> np.ndarray:
-        """The score on resampled test sets, ``[draws]``, the same ones for all systems."""
-        if len(self) < 2:
-            raise UserError("there are fewer than two sentences")
-        return over_draws(self.score, self.translations, *self.text)
+    def over_draws(self) -> np.ndarray | None:
+        """The score on resampled test sets, ``[draws]``, the same ones for all systems of a text.
+
+        None if it is undefined on one of them, or there are fewer than two sentences.
+        """
+        return over_draws(self.score, self.translations, *self.text) if len(self) > 1 else None
 
     def interval(self, *others: ScoredTranslations) -> float | None:
         """Half the 95 % interval of the mean over this and other systems of the same sentences."""
@@ -113,11 +114,8 @@ class ScoredAlignments:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def over_draws(self) -> np.ndarray:
-        drawn = error_rate.over_draws(self.counts)
-        if drawn is None:
-            raise UserError("some draws of the hand-aligned sentences have no links")
-        return drawn
+    def over_draws(self) -> np.ndarray | None:
+        return error_rate.over_draws(self.counts)
 
     def interval(self, *others: ScoredAlignments) -> float | None:
         if any(other.text != self.text for other in others):

@@ -58,3 +58,5 @@ def test_p_values():
 def test_what_cannot_be_resampled():
     for counts in ([], sentences(1, 0), [Counts()] * 5):
         assert interval([counts]) is None and p_value(counts, counts) is None
+    with pytest.raises(ValueError, match="different numbers of sentences"):
+        p_value(sentences(7, 3), sentences(7, 2))

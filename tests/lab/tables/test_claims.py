@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from gzip import decompress as gunzip
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from rows import EVERY_TABLE
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
 from fairseq_hybrid_attn.lab.configuration.paper_tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.scoring.significance import SEED, over_draws
@@ -54,26 +56,41 @@ def test_a_claim_is_of_the_sums_of_the_same_draws(shared):
     assert judged(shared)[1].over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
 
 
+def of_sizes(found, sizes):
+    """Sentences with that many sure links and as many in the alignment, some of them right."""
+    return [Counts(n, n, n, right, right) for right, n in zip(found, sizes, strict=True)]
+
+
 def test_a_claim_about_alignment_error_rates(made):
-    """Between the heads of a run and of another one, over the same hand-aligned sentences."""
-    found = {"plain": [1, 3, 0, 2, 4] * 4, "ours": [4, 3, 2, 4, 3] * 4}  # right of four links
-    rates = {row: 100 - 100 * sum(of) / 80 for row, of in found.items()}
-    for row, of in found.items():
-        counts = [(4, 4, 4, n, n) for n in of]
-        entry = {"layer": 1, "head": 1, "aer": rates[row], "sure": 80, "possible": 80}
-        entry |= {"by_sentence": counts, "selected_layer": 1, "sentences": 20}
-        entry |= {"end_symbol": "x", "step": "x", "table": []}
-        made.finish(made.run(row), REFERENCES, {"aer": {"value": rates[row], "signature": "x"}})
-        made.run(row).folder.alignment_score.write_text(json.dumps(entry))
+    """Over the same hand-aligned sentences, of which long ones count more; also once published."""
+    sizes, found = [4, 9, 2, 5, 7] * 4, {"plain": [1, 3, 0, 2, 4] * 4, "ours": [4, 7, 2, 4, 3] * 4}
     path = made.configs / "toy/gates.yaml"
     claims = [{"says": "ours aligns better", "above-zero": "plain/aer - ours/aer"}]
     write_yaml(path, yaml.safe_load(path.read_text()) | {"claims": claims})
-    (aligns,) = judge(RunResults(made.plan("toy/gates", (1,))))
+    for row, right in found.items():
+        made.align(made.run(row), of_sizes(right, sizes))
     drawn = np.random.default_rng(SEED).integers(20, size=(1000, 20))
-    difference = np.subtract(found["ours"], found["plain"])[drawn].sum(axis=1) * 100 / 80
-    assert aligns.ours == pytest.approx(rates["plain"] - rates["ours"])
-    assert aligns.over_sentences == pytest.approx(np.quantile(difference, (0.025, 0.975)))
-    assert aligns.verdict == HELD
+    right, all_links = np.subtract(found["ours"], found["plain"]), np.array(sizes)
+    sums = 100 * right[drawn].sum(axis=1) / all_links[drawn].sum(axis=1)
+
+    def check():
+        (aligns,) = judge(RunResults(made.plan("toy/gates", (1,))))
+        assert aligns.ours == pytest.approx(100 * right.sum() / all_links.sum())
+        assert aligns.over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
+        assert aligns.verdict == HELD
+
+    check()
+    made.hybrid("publish", "toy/gates", "--seeds", "1,")
+    kept = [file.read_bytes() for file in (made.folder / "results/runs").rglob("*.aer.json.gz")]
+    assert len(kept) == 2 and not any(str(made.folder).encode() in gunzip(one) for one in kept)
+    shutil.rmtree(made.folder / "out/runs")
+    assert made.hybrid("restore", "toy/gates", "--seeds", "1,") == "2 runs: restored\n"
+    check()
+    # Of other sentences, or with draws in which nobody has a link, it cannot be judged.
+    for sentences in (of_sizes([1] * 20, sizes[::-1]), [Counts()] * 19 + [Counts(1, 1, 1, 1, 1)]):
+        made.align(made.run("ours"), sentences)
+        (aligns,) = judge(RunResults(made.plan("toy/gates", (1,))))
+        assert aligns.verdict.startswith("cannot be judged")
 
 
 def test_claims_are_read_as_sums_of_cells():
@@ -93,7 +110,7 @@ def test_claims_are_read_as_sums_of_cells():
         (POSITIONS, "transformer/bleu", "no column bleu"),
         (POSITIONS, "", "names no numbers"),
         (TWO_LANGUAGES, "transformer_nopos/de-en - transformer_nopos/ja-en", "different"),
-        (EVERY_TABLE["evidence/curves"], "transformer/bleu_positions", "not BLEU or AER of a whole"),
+        (EVERY_TABLE["evidence/curves"], "transformer/bleu_positions", "not BLEU or AER"),
     ]:
         with pytest.raises(UserError, match=message):
             terms_of(table, Claim("x", text))
@@ -174,7 +191,7 @@ def test_a_sum_without_translations_is_that_of_the_results(made):
     assert falls.verdict == "held" and "(width of seed 1))" in in_words(falls)
     assert worse_without == with_all[3]  # it is of other runs
     made.run("plain", seed=1).folder.hypotheses.unlink()
-    gone = "cannot be judged, since translations or test set are not here"
+    gone = "cannot be judged, since translations, alignments or test set are not here"
     falls = judged(made)[0]
     assert (falls.over_sentences, falls.verdict, len(falls.by_seed)) == (None, gone, 2)
     # Three seeds say nothing of other sentences.

@@ -23,7 +23,7 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         "--profile",
         default="full",
         metavar="NAME",
-        help="full (the papers' scale, default), small or medium; or a .yaml file",
+        help="full (the papers' scale, default) or small; or a .yaml file",
     )
     group.add_argument(
         "--data",

@@ -1,8 +1,8 @@
 """The runs in a folder of results: what is kept of each, and how it becomes a run again.
 
-FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.json     its result, without local paths
-FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.txt.gz   its translations of the test set
-FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.aer.json.gz   its links found in hand-aligned sentences
+FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.json         its result, without local paths
+FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.txt.gz       its translations of the test set
+FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN.aer.json.gz  how many links it found, by sentence
 """
 
 from __future__ import annotations
@@ -58,9 +58,8 @@ def keep(run: Run, result: dict, folder: Path) -> None:
         if here.exists():
             content = here.read_bytes()
             if here.suffix == ".json":
-                content = (
-                    f"{json.dumps(without_folders(json.loads(content), run.workspace))}\n".encode()
-                )
+                named = without_folders(json.loads(content), run.workspace)
+                content = f"{json.dumps(named)}\n".encode()
             if not kept.exists() or b"".join(_bytes(kept)) != content:
                 with atomic_write(kept) as file:
                     file.write(gzip.compress(content, mtime=0))

@@ -29,10 +29,8 @@ from .run_results import RunResults
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
-NOT_RUN, GONE = (
-    "not run",
-    "cannot be judged, since translations, alignments or test set are not here",
-)
+NOT_RUN = "not run"
+GONE = "cannot be judged, since translations, alignments or test set are not here"
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or signatures"
 
 HOW_JUDGED = (

@@ -49,7 +49,7 @@ def published() -> dict[str, str]:
         name = one.numbers.table
         more = (ROOT / "results").glob(f"*.{name.replace('/', '.')}.json")
         runs = [
-            str([run["settings"], run["corpus"]["counts"], run["corpus"]["tests"]])
+            str([run["settings"], run["corpus"]["counts"], run["corpus"].get("tests")])
             for run in one.results.values()
         ]
         texts = [file.read_text() for file in more]
@@ -77,6 +77,13 @@ def test_a_printed_example_is_of_published_results():
     shown = page.partition("\n## What it prints\n")[2]
     listed = " ".join(LISTED.findall(shown)).split()
     assert strange(LISTED.sub("", shown), published()["evidence/positions"]) == set(listed)
+
+
+def test_numbers_of_the_study_of_alignment_are_published():
+    page = (ROOT / "docs/papers/alignment.md").read_text()
+    study = page.partition("\n## A small study\n")[2].partition("\n## ")[0]
+    assert len(DECIMAL.findall(study)) > 10
+    assert strange(study, published()["evidence/alignment"]) <= {"450"}  # a test set of the paper
 
 
 def test_numbers_of_the_readme_are_those_of_two_tables():

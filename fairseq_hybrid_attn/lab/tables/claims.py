@@ -36,10 +36,10 @@ OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or sig
 HOW_JUDGED = (
     "Differences of BLEU (or AER) with 95 % intervals. Over sentences: "
     f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Seeds published "
-    'separately: the mean of their intervals. "Width of seed 2": only seed 2 has translations '
-    "here, and its interval is moved to the mean of all seeds. Over seeds: Student's t, for three "
-    "or more. Held: both intervals are above zero (the first, if there are fewer than three "
-    "seeds), and so is every seed. Did not hold: all are below zero. With two seeds, this does not "
+    'separately: the mean of their intervals. "Width of seed 2": only seed 2 can be resampled here, '
+    "and its interval is centred on the mean of all seeds. Over seeds: Student's t, for three or "
+    "more. Held: every seed is above zero, and so are both intervals (that of seed 2 also around "
+    "its own value). Did not hold: all of these are below zero. With two seeds, this does not "
     "cover how much trainings differ. No interval is corrected for the number of claims."
 )
 
@@ -107,8 +107,15 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
 
 
 def decided(one: Verdict) -> str:
-    """The verdict that a claim's numbers give."""
-    intervals = [bounds for bounds in (one.over_sentences, one.over_seeds) if bounds]
+    """The verdict that a claim's numbers give.
+
+    An interval that was moved to the mean of more seeds also counts where it was measured.
+    """
+    measured = None
+    if one.over_sentences:
+        moved = one.ours - fmean(one.by_seed[seed] for seed in one.resampled)
+        measured = tuple(end - moved for end in one.over_sentences)
+    intervals = [ends for ends in (one.over_sentences, measured, one.over_seeds) if ends]
     values = [*one.by_seed.values(), *(end for bounds in intervals for end in bounds)]
     found = HELD if min(values) > 0 else FAILED if max(values) < 0 else OPEN
     return found if found == OPEN or one.over_sentences else GONE

@@ -24,7 +24,7 @@ HEAD = """\
 
 {picture}`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers'
 numbers in `configs/`; do not edit it. BLEU on another text, or of models of another size, cannot be
-compared with a paper's. Differences can, with care: a system at 10 BLEU cannot fall by 16.
+compared with a paper's. Differences can, with care.
 """
 
 PICTURE = """\
@@ -111,9 +111,7 @@ def _check(first: KeptTable, verdict: Verdict) -> list[str]:
     if not runs or first.numbers.text is not None:
         return []
     rows, columns = [cell.row.name for cell in cells], [cell.column.name for cell in cells]
-    words = command_of(make_plan(table, place, rows, columns, (int(seed),)))
-    if all(run["devices"].startswith("CPU") for run in runs):  # a GPU gives another number
-        words += ["--device", "cpu"]
+    words = command_of(make_plan(table, place, rows, columns, (int(seed),))) + _device(runs)
     told = f"To repeat the first with seed {seed}: `{shlex.join(words)}`"
     gave = f"{verdict.by_seed[seed]:+.2f}"
     return [f"{told}. It gave {gave} ({_count(runs)}, {_time(runs)}).\n"]
@@ -133,10 +131,16 @@ def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
         took = [f"{_count(own)}, {_time(list(own.values()))}"] if own else []
         if others:
             took.append(f"{_count(one.results.keys() - own)} of {', '.join(others)}")
-        lines.append(f"- `{shlex.join(command_of(one.plan))}`: {'; '.join(took)}")
+        words = command_of(one.plan) + _device(one.results.values())
+        lines.append(f"- `{shlex.join(words)}`: {'; '.join(took)}")
     facts = [f"- {_by_table(fact, list(runs.values()))}" for fact in FACTS]
     shared = "Run again, a command resumes. Of all runs:\n"
     return ["## How to repeat each\n", "\n".join(lines) + "\n", shared, "\n".join(facts) + "\n"]
+
+
+def _device(runs: Collection[dict]) -> list[str]:
+    """The flag for runs on CPUs; a GPU, which is the default, gives other numbers."""
+    return ["--device", "cpu"] * all(run["devices"].startswith("CPU") for run in runs)
 
 
 def _count(runs: Collection) -> str:
@@ -242,6 +246,6 @@ FACTS: dict[str, Callable[[dict], str]] = {
     "budget": _budget,
     "parameters": lambda result: f"{result['parameters']:,}",
     "text": _text,
-    "code": _commit,
+    "code of the package (configurations may be of later commits)": _commit,
     "versions": lambda result: ", ".join(f"{name} {v}" for name, v in result["versions"].items()),
 }

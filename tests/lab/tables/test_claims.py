@@ -257,3 +257,9 @@ def test_a_claim_holds_only_if_the_interval_over_seeds_does():
         seeds = dict(zip("123", by_seed, strict=False))
         found = Verdict("x", None, seeds, over_sentences, tuple(seeds), (), False, "")
         assert decided(found) == verdict, by_seed
+    # The interval of the second seed reaches 0.3 below its own value, 0.2.
+    for own, verdict in ((0.2, OPEN), (0.4, HELD)):
+        seeds = {"1": 1.4, "2": own}
+        ours = (1.4 + own) / 2
+        found = Verdict("x", None, seeds, (ours - 0.3, ours + 0.3), ("2",), (), False, "")
+        assert decided(found) == verdict

@@ -8,6 +8,7 @@ import pytest
 from rows import EVERY_TABLE
 
 from fairseq_hybrid_attn.lab.lengths.measure import LENGTH_RATIO
+from fairseq_hybrid_attn.lab.tables.claims import decided
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.results_document import write_up
 
@@ -40,6 +41,12 @@ def test_numbers_are_those_of_the_runs():
                     assert value == scores[ours.score]["value"], name
                     compared += 1
     assert compared > 20
+
+
+def test_verdicts_are_those_of_the_numbers():
+    verdicts = [one for kept in read_tables(RESULTS, CONFIGS) for one in kept.numbers.verdicts]
+    judged = [one for one in verdicts if one.by_seed]
+    assert len(judged) > 20 and all(one.verdict == decided(one) for one in judged)
 
 
 def test_nothing_is_kept_twice():

@@ -63,7 +63,7 @@ def _on_resampled_text(
             if run.seed not in seeds:
                 continue
             found = results.sentences(run, line.ours.score, cell.column)
-            drawn = found and found.over_draws()
+            drawn = None if found is None else found.over_draws()
             if drawn is None or (text is not None and found.text != text):
                 return None
             text = found.text

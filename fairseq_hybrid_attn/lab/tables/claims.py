@@ -115,8 +115,7 @@ def decided(one: Verdict) -> str:
     if one.over_sentences:
         moved = one.ours - fmean(one.by_seed[seed] for seed in one.resampled)
         measured = tuple(end - moved for end in one.over_sentences)
-    found = one.over_sentences, measured, one.over_seeds
-    intervals = [bounds for bounds in found if bounds]
+    intervals = [pair for pair in (one.over_sentences, measured, one.over_seeds) if pair]
     values = [*one.by_seed.values(), *(end for bounds in intervals for end in bounds)]
     found = HELD if min(values) > 0 else FAILED if max(values) < 0 else OPEN
     return found if found == OPEN or one.over_sentences else GONE

@@ -219,7 +219,10 @@ def _which(some: list[dict], of: list[dict]) -> str:
         values = dict.fromkeys(str(result[key]) for result in some)
         if sum(str(result[key]) in values for result in of) == len(some):
             return f": {'seed ' * (key == 'seed')}{', '.join(values)}"
-    return ": " + ", ".join(dict.fromkeys(f"{one['row']} (seed {one['seed']})" for one in some))
+    columns = len({result["column"] for result in of}) > 1
+    names = [one["row"] + f"/{one['column']}" * columns for one in some]
+    seeds = [f" (seed {one['seed']})" for one in some]
+    return ": " + ", ".join(dict.fromkeys(map(str.__add__, names, seeds)))
 
 
 def _budget(result: dict) -> str:

@@ -106,12 +106,9 @@ class MadeWorkspace:
         counts = [dataclasses.astuple(one) for one in sentences]
         entry = {**sum(sentences, start=Counts()).as_dict(), "layer": 1, "head": 1}
         entry |= {"by_sentence": counts, "selected_layer": 1, "sentences": len(counts)}
-        entry |= {
-            "gold": str(self.folder / "out/gold"),
-            "end_symbol": "x",
-            "step": "x",
-            "table": [],
-        }
+        place = str(self.folder / "out/gold")
+        entry |= {"gold": place, "by_file": {place: {}}, "table": []}
+        entry |= {"end_symbol": "x", "step": "x"}
         signature = "layer:1|head:1"
         self.finish(run, REFERENCES, {"aer": {"value": entry["aer"], "signature": signature}})
         run.folder.alignment_score.write_text(json.dumps(entry))

@@ -130,6 +130,8 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
             return paths.sub(lambda found: names[found[0]], value)
         if isinstance(value, list):
             return [named(one) for one in value]
-        return {key: named(one) for key, one in value.items()} if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return {named(key): named(one) for key, one in value.items()}
+        return value
 
     return named(json.loads(json.dumps(content)))  # as a file would have it

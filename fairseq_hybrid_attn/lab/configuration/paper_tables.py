@@ -106,6 +106,8 @@ class Table:
     transposed: bool = False  # printed with one line per column, for many columns of few rows
     notes: str = ""  # differences from the paper, for display
     claims: tuple[Claim, ...] = ()
+    # Trainings that failed, were stopped or are not used, for the document of results.
+    not_used: tuple[str, ...] = ()
     # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
     # their names, or None for all.
     rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)

@@ -47,12 +47,12 @@ def write_up(tables: list[KeptTable], name: str, configs: Path) -> str:
     blocks = [HEAD.format(folder=name, picture=picture or "")]
     blocks += _in_short(measured)
     for one in measured:
-        others = tuple(verdict for claim, verdict in _judged(one) if not claim.in_short)
+        others = tuple(_marked(*pair) for pair in _judged(one) if not pair[0].in_short)
         blocks.append(as_markdown(replace(one.numbers, verdicts=others)))
         if one.figure:
             blocks.append(f"![{one.numbers.title}]({name}/tables/{one.figure})\n")
     blocks += _how_to_repeat(measured)
-    blocks += _unfinished(tables)
+    blocks += _not_used(tables)
     blocks += _not_run(measured, configs)
     before, judged, after = "\n".join(blocks).partition(f"{HOW_JUDGED}\n\n")
     return before + judged + after.replace(judged or "\0", "")  # it is said once
@@ -78,11 +78,16 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     if not lines:
         return []
     blocks = ["## In short\n", "By the tables below:\n", "\n".join(lines) + "\n"]
-    main = [(one, v) for one in measured for claim, v in _judged(one) if claim.in_short]
+    main = [(one, *pair) for one in measured for pair in _judged(one) if pair[0].in_short]
     if main:
-        grid = claims_grid([_named(one, verdict) for one, verdict in main])
-        blocks += [f"{grid.markdown()}\n", f"{HOW_JUDGED}\n", *_check(*main[0])]
+        grid = claims_grid([_named(one, _marked(claim, verdict)) for one, claim, verdict in main])
+        blocks += ["The main ones, chosen when the results were known:\n", f"{grid.markdown()}\n"]
+        blocks += [_signatures(main), f"{HOW_JUDGED}\n", *_check(*main[0])]
     return blocks
+
+
+def _marked(claim: Claim, verdict: Verdict) -> Verdict:
+    return replace(verdict, claim=verdict.claim + "*" * claim.after_results)
 
 
 def _named(one: KeptTable, verdict: Verdict) -> Verdict:
@@ -92,18 +97,28 @@ def _named(one: KeptTable, verdict: Verdict) -> Verdict:
     return replace(verdict, claim=f"{verdict.claim} ({one.numbers.label})")
 
 
+def _signatures(main: list[tuple[KeptTable, Claim, Verdict]]) -> str:
+    """Those of the scores that claims add up, each with its tables."""
+    tables: dict[str, dict[str, None]] = {}
+    for one, claim, _ in main:
+        cells = {(c.row.name, c.column.name) for _, c in terms_of(one.plan.table, claim)}
+        for section in one.numbers.sections:
+            for line in (line for line in section.measured if (line.row, section.name) in cells):
+                tables.setdefault(line.ours.signature, {})[one.numbers.table] = None
+    return "\n".join(f"- {', '.join(of)}: {signature}" for signature, of in tables.items()) + "\n"
+
+
 def _tally(what: str, judged: list[tuple[Claim, Verdict]]) -> list[str]:
     counts = Counter(verdict.verdict for _, verdict in judged)
     late = sum(claim.after_results for claim, _ in judged)
-    what += f" ({late} written after first results)" if late else ""
+    what += f" ({late} written after first results, marked *)" if late else ""
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     return [f"- of {len(judged)} {what}: {told}"] if judged else []
 
 
-def _check(first: KeptTable, verdict: Verdict) -> list[str]:
+def _check(first: KeptTable, claim: Claim, verdict: Verdict) -> list[str]:
     """The command that repeats a claim's runs of the first seed."""
     table, place = first.plan.table, first.plan.workspace
-    claim = next(one for one in table.claims if one.says == verdict.claim)
     cells = [cell for _, cell in terms_of(table, claim)]
     seed = next(iter(verdict.by_seed), None)
     wanted = {f"{first.numbers.label}/{cell.run_name}/seed{seed}" for cell in cells}
@@ -153,11 +168,12 @@ def _owner(result: dict) -> str:
     return f"{result['paper']}/{result['table']}" + (f" ({text})" if at else "")
 
 
-def _unfinished(tables: list[KeptTable]) -> list[str]:
-    """Runs that were begun, and failed or were stopped."""
+def _not_used(tables: list[KeptTable]) -> list[str]:
+    """Runs that were begun and have not ended, and what the tables' files say of others."""
     states = {name: state for one in tables for name, state in one.unfinished.items()}
-    begun = [f"- {n}: {state}" for n, state in states.items() if state != State.NOT_BEGUN.value]
-    return ["## Failed or unfinished\n", "\n".join(begun) + "\n"] if begun else []
+    told = [f"- {n}: {state}" for n, state in states.items() if state != State.NOT_BEGUN.value]
+    told += [f"- {one.numbers.table}: {run}" for one in tables for run in one.plan.table.not_used]
+    return ["## Failed, stopped or not used\n", "\n".join(told) + "\n"] if told else []
 
 
 def _not_run(measured: list[KeptTable], configs: Path) -> list[str]:

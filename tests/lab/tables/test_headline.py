@@ -85,10 +85,12 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
         assert (made.folder / path).read_bytes().startswith(b"<?xml")
     top, section = document.split("### Toy\n")
     # This is on another text than the papers'.
-    of = "claims of toy/table1 (another text or size: full@text) (1 written after first results)"
+    late = "(1 written after first results, marked *)"
+    of = f"claims of toy/table1 (another text or size: full@text) {late}"
     assert f"- of 2 {of}: 2 held\n" in top
-    assert "| plain falls (full@text) " in top and "ours is not below" in section
+    assert "| plain falls (full@text) " in top and "| ours is not below* " in section
     assert document.count("| plain falls ") == 1
+    assert "- toy/table1: tok:13a\n" in top
 
     (kept,) = read_tables(made.folder / "results", made.configs)
     levels, losses = headline.draw(kept).axes

@@ -145,11 +145,14 @@ def test_a_run_that_failed_is_listed_with_its_error(made):
     log.parent.mkdir()
     failed = "Traceback (most recent call last):\n  x\nFloatingPointError: loss is nan\n"
     log.write_text(f"{failed}Some advice of several words\n\n")
+    with (made.configs / "toy/curves.yaml").open("a") as file:
+        file.write("not-used: [plain with two batches]\n")
     made.hybrid("publish", "toy/curves", "--seeds", "3,4")
     document = (made.folder / "RESULTS.md").read_text()
     assert "- toy: curves, " in document.partition("## Not run")[2]
     state = "begun (before its first update; failed: FloatingPointError: loss is nan)"
-    assert f"## Failed or unfinished\n\n- toy/table1/plain/bleu/seed3: {state}\n" in document
+    runs = f"- toy/table1/plain/bleu/seed3: {state}\n- toy/curves: plain with two batches\n"
+    assert f"## Failed, stopped or not used\n\n{runs}" in document
     assert "seed4" not in document
     log.write_text(log.read_text() + "2026-01-01 | INFO | resumed\n")
     made.hybrid("publish", "toy/curves", "--seeds", "3,4")

@@ -82,7 +82,8 @@ check_settings() {
     for name in MAX_UPDATES SEED THREADS; do
         [[ ${!name} =~ ^[1-9][0-9]{0,8}$ ]] || die "$name=${!name}: use a whole number above 0"
     done
-    [[ -z $MINUTES || $MINUTES =~ ^[0-9]{1,6}(\.[0-9]+)?$ ]] || die "MINUTES=$MINUTES: use a number"
+    [[ -z $MINUTES || ($MINUTES =~ ^[0-9]{1,6}(\.[0-9]+)?$ && $MINUTES =~ [1-9]) ]] ||
+        die "MINUTES=$MINUTES: use a number above 0"
     [[ $ARCH =~ ^[A-Za-z0-9_]+$ ]] || die "ARCH=$ARCH: use the name of an architecture"
 }
 

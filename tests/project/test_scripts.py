@@ -44,6 +44,7 @@ def test_wrong_settings_are_refused_before_anything_is_made(tmp_path):
         ("demo.sh", "", {"MAX_UPDATES": "many"}, "MAX_UPDATES=many"),
         ("demo.sh", "", {"SEED": "0"}, "SEED=0"),
         ("demo.sh", "", {"MINUTES": "-1"}, "MINUTES=-1"),
+        ("demo.sh", "", {"MINUTES": "0.0"}, "use a number above 0"),
         ("demo.sh", "", {"ARCH": "../up"}, "ARCH=../up"),
         ("demo.sh", "transformer_hysan", {}, "takes no arguments"),
         (example, "", {}, "name a folder"),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...errors import UserError
+
+#: Flags of fairseq-generate that commands give it themselves.
+_NOT_OF_SEARCH = ("--path", "--results-path", "--gen-subset", "--source-lang", "--target-lang")
 
 
 def refuse(given: Mapping[str, object], why: str) -> None:
@@ -38,6 +42,15 @@ def named_path(text: str) -> tuple[str, Path]:
     if not (name and found and path):
         raise argparse.ArgumentTypeError(f"{text!r}: use NAME=FILE")
     return name, Path(path)
+
+
+def search_flags(text: str) -> list[str]:
+    """Flags of fairseq-generate, for argparse; not those that a command gives itself."""
+    words = shlex.split(text)
+    for word in words:
+        if word.partition("=")[0] in _NOT_OF_SEARCH:
+            raise argparse.ArgumentTypeError(f"{word} follows from other flags; leave it out")
+    return words
 
 
 def positive(text: str) -> int:

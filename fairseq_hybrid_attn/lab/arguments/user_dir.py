@@ -32,6 +32,8 @@ def import_user_dir(args: argparse.Namespace) -> None:
     folder = args.user_dir = Path(os.path.abspath(args.user_dir))  # without .., as fairseq has it
     if not folder.is_dir():
         raise UserError(f"--user-dir {folder}: there is no such folder")
+    if not folder.name or "." in folder.name:
+        raise UserError(f"--user-dir {folder}: Python cannot import a folder of that name")
     loaded = sys.modules.get(folder.name)
     if loaded is not None and str(folder) not in getattr(loaded, "__path__", ()):
         raise UserError(

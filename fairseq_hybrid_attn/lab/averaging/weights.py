@@ -52,14 +52,18 @@ def average_checkpoints(paths: Sequence[Path]) -> dict:
 def settings_of(state: dict) -> dict[str, object]:
     """The settings that decide what function of its weights a model is: patterns, heads, ….
 
-    Those of fairseq's transformer and of the model's own dataclass; not what training alone uses.
+    Those of fairseq's transformer and of the model's own dataclass, and the languages; not what
+    training alone uses.
     """
+    task = state.get("args") if state.get("cfg") is None else setting(state["cfg"], "task")
+    languages = {name: setting(task, name) for name in ("source_lang", "target_lang")}
     model = state.get("args") if state.get("cfg") is None else setting(state["cfg"], "model")
     model = vars(model) if isinstance(model, Namespace) else model
     given = model if isinstance(model, dict) else {}
     own = MODEL_DATACLASS_REGISTRY.get(architecture(state), FlatTransformerConfig)
     names = {field.name for kind in (FlatTransformerConfig, own) for field in fields(kind)}
-    return {n: value for n, value in given.items() if n in names and not _OF_TRAINING.search(n)}
+    kept = {n: value for n, value in given.items() if n in names and not _OF_TRAINING.search(n)}
+    return languages | kept
 
 
 def tied_weights(weights: dict[str, Tensor]) -> dict[str, str]:

@@ -65,6 +65,9 @@ def prepare(
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
+    for archive in corpus.archives:
+        if archive.path and output.resolve() in archive.path.resolve().parents:
+            raise UserError(f"{archive.path} is in {output}, which is overwritten")
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
         shop = Workshop(output, say, whole=output / manifest.NAME, inside=inside)

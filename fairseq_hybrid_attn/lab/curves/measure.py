@@ -129,14 +129,14 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
                 run=run,
                 what=what,
                 source=CHECKPOINTS,
-                subset=content.get("curve_set", ""),
+                subset=str(content.get("curve_set", "")),
                 updates=tuple(scores),
                 values=tuple(float(score["value"]) for score in scores.values()),
                 signature=next(iter(scores.values()))["signature"],
             )
             for what, scores in found.items()
         ]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: its curve is invalid ({error!r})") from None
 
 

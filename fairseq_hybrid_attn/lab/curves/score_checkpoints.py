@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shlex
 from pathlib import Path
 
 from tqdm import tqdm
@@ -23,7 +22,7 @@ from tqdm import tqdm
 from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
 from ..arguments import outputs
-from ..arguments.flags import positive
+from ..arguments.flags import positive, search_flags
 from ..engine.processes import ProgramFailed, run_program
 from ..engine.stages import Stage, Workshop
 from ..files.checkpoints import read_checkpoint, updates
@@ -32,7 +31,7 @@ from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..runs.fairseq_commands import GENERATE_TOKENS, USER_DIR, WHOLE_SET, RunFolder, flags
 from ..scoring.generate_output import read_generated
-from ..scoring.metrics import METRICS, Metric, build_metric, language
+from ..scoring.metrics import METRICS, Metric, build_metric, check_tokenizer, language
 from ..text.tokenisers import KINDS
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
@@ -70,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--generate",
-        type=shlex.split,
+        type=search_flags,
         default=[],
         metavar="FLAGS",
         help='flags of fairseq-generate, such as --generate="--beam 4"',
@@ -84,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     """Translate and score what is missing, and write the curve."""
     target = language(args.target_lang)
+    check_tokenizer(args.score, args.tokenizer)
     metric = build_metric(args.score, target, args.lowercase)
     references = read_lines(args.reference)
     if not args.data.is_dir():

@@ -21,4 +21,4 @@ def sha256(path: Path) -> str:
 def digest(data: object) -> str:
     """The sha256 of plain data, in hexadecimal."""
     text = json.dumps(data, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()

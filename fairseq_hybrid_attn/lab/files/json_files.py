@@ -34,4 +34,4 @@ def write_json(path: Path, content: object, sort_keys: bool = False) -> None:
     """Write plain data to a JSON file atomically."""
     text = json.dumps(content, indent=2, ensure_ascii=False, sort_keys=sort_keys)
     with atomic_write(path) as file:
-        file.write(f"{text}\n".encode())
+        file.write(f"{text}\n".encode(errors="backslashreplace"))  # names of files may be Latin-1

@@ -23,6 +23,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
             continue
         if path.is_dir():
             raise UserError(f"{flag} {path} is a directory; name a file")
+        if path.exists() and not path.is_file():
+            raise UserError(f"{flag} {path} is not a regular file; name another")
         if not path.parent.is_dir():
             raise UserError(f"{flag} {path}: there is no directory {path.parent}")
         identity = file_identity(path)
@@ -42,7 +44,13 @@ def file_identity(path: Path) -> tuple:
 
 @contextlib.contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Write a file that appears under its name when complete; until then, an older one stays."""
+    """Write a file that appears under its name when complete; until then, an older one stays.
+
+    A link stays; the file that it leads to is replaced.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():  # as /dev/null, which would be gone
+        raise UserError(f"{path} is not a regular file; name another")
     # In the same directory, since a file cannot be renamed across file systems.
     # Under a random name: in containers, many processes have the same ID.
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")

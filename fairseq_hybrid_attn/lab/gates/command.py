@@ -43,9 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_selection(parser)
     add_tags(parser)
     parser.add_argument(
-        "--bleu", nargs="+", type=float, metavar="X", help="BLEU of each model, for the figure"
+        "--bleu", nargs="+", type=_bleu, metavar="X", help="BLEU of each model, for the figure"
     )
     outputs.add_outputs(parser)
+
+
+def _bleu(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: use a score from 0 to 100")
+    return value
 
 
 def add_tags(parser: argparse.ArgumentParser) -> None:

@@ -26,8 +26,8 @@ from ...errors import UserError
 from ..arguments import outputs
 from ..files.tabular import Grid
 from ..files.text import read_lines, require_equal
-from ..scoring.generate_output import join_subwords
-from ..scoring.metrics import METRICS, language
+from ..scoring.generate_output import join_subwords, warn_if_not_text
+from ..scoring.metrics import METRICS, check_tokenizer, language
 from ..text.tokenisers import KINDS, tokeniser
 from ..text.words import SUBWORDS
 from . import figure
@@ -73,9 +73,14 @@ def run(args: argparse.Namespace) -> None:
     named = {str(args.source): len(lengths), f"the reference {args.reference}": len(references)}
     require_equal(named)
     how = args.reference, len(references), target, args.subwords, args.tokenizer
+    systems = {one.name: one.read(*how) for one in args.systems}
+    if args.tokenizer != "given" and args.score != "given_bleu":
+        warn_if_not_text(references, args.reference)
+        for one in (one for one in args.systems if not one.generated):
+            warn_if_not_text(systems[one.name], one.path)
     found = score_by_length(
         args.score,
-        {one.name: one.read(*how) for one in args.systems},
+        systems,
         references,
         lengths,
         target,
@@ -96,6 +101,8 @@ def run(args: argparse.Namespace) -> None:
 def check(args: argparse.Namespace) -> None:
     if not args.systems:
         raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
+    generated = any(one.generated for one in args.systems)
+    check_tokenizer(args.score, args.tokenizer if generated else None)
     check_systems(args.systems, {"--subwords": args.subwords, "--tokenizer": args.tokenizer})
     if args.source_tokenizer != "none" and not args.source_lang:
         raise UserError(f"--source-tokenizer {args.source_tokenizer} needs --source-lang")

@@ -73,16 +73,20 @@ def _bounds(text: str) -> tuple[int, ...]:
 
 def check_systems(systems: Sequence[System], needed: Mapping[str, str | None]) -> None:
     """Check that names differ, and that --generated, and only it, has the flags ``needed``."""
-    names = [one.name for one in systems]
-    for name in names:
-        if names.count(name) > 1:
-            raise UserError(f"two systems are called {name}; give each its own name")
+    check_names(systems)
     if any(one.generated for one in systems):
         flags.require(needed, "--generated needs {} as well (which may be none)")
         return
     for flag, value in needed.items():
         if value not in (None, "none"):
             raise UserError(f"{flag} {value} needs --generated; --hypotheses is text as is")
+
+
+def check_names(systems: Sequence[System]) -> None:
+    names = [one.name for one in systems]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"two systems are called {name}; give each its own name")
 
 
 def other_subwords(lines: Sequence[str], kind: str) -> list[str]:

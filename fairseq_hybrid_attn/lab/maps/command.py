@@ -140,7 +140,7 @@ def wanted(
     Those ``before``, of another model; or those that ``flag`` names; else the first usable ones.
     """
     every = range(len(loaded.sentences))
-    numbers = before or model_args.chosen(flag, value or "all", len(every))
+    numbers = before or model_args.chosen(flag, "all" if value is None else value, len(every))
     long, empty = loaded.too_long(numbers), loaded.empty(numbers)
     if value is None and before is None:
         numbers = [n for n in every if n not in {*long, *empty}][:FIRST]

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--reference", type=Path, metavar="REF", help=text)
     add("--lowercase", action="store_true", help="by the corpus; ignore case; see `score`")
     text = 'those of the run, or fairseq\'s; flags of fairseq-generate, such as "--beam 4"'
-    add("--generate", type=shlex.split, metavar="FLAGS", help=text)
+    add("--generate", type=flags.search_flags, metavar="FLAGS", help=text)
     lengths.add_systems(group)
     text = "a training log or another file of `curves`; may be repeated"
     add(
@@ -186,6 +185,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     check_outputs(written(args), given)
     page.require()
     style.require()
+    lengths.check_names(args.systems or ())
     for one in args.systems or ():
         flags.check_name("--generated" if one.generated else "--hypotheses", one.name, args.names)
     for flag, named in (("--log", args.logs), ("--probing", args.probing)):

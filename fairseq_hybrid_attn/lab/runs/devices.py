@@ -81,6 +81,8 @@ def slots(
     that the GPUs exist, for a plan made on another machine.
     """
     count = cuda_count() if kind != "cpu" else 0
+    if kind == "cpu" and per_run > 1:
+        raise UserError(f"{per_run} GPUs for each run are requested, on the CPU")
     if kind == "cpu" or (kind == "auto" and count == 0 and per_run == 1):
         check_cpu_precision(precision)
         room = max(1, default_workers() // threads)

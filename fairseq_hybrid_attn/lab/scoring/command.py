@@ -32,8 +32,8 @@ from ..files.writing import atomic_write, check_outputs
 from ..text.test_sets import read_test_sets, slices
 from ..text.tokenisers import KINDS
 from ..text.words import SUBWORDS
-from .generate_output import read_finished, read_generated
-from .metrics import Metric, Score, build_metric, default_scores, language
+from .generate_output import read_finished, read_generated, warn_if_not_text
+from .metrics import Metric, Score, build_metric, check_tokenizer, default_scores, language
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +70,10 @@ def run(args: argparse.Namespace) -> None:
     else:
         kinds = (args.subwords, args.tokenizer, args.target_lang, args.missing or "error")
         translations, missing = read_generated(args.generated, len(references), *kinds)
+    if args.tokenizer != "given" and all(one.name != "given_bleu" for one in metrics):
+        warn_if_not_text(references, args.reference)
+        if args.hypotheses:
+            warn_if_not_text(translations, args.hypotheses)
     sets = read_test_sets(args.test_sets, len(references)) if args.test_sets else {}
     scores = {
         f"{metric.name}{suffix}": metric.score(translations[part], references[part])
@@ -95,10 +99,9 @@ def choose_metrics(args: argparse.Namespace) -> list[Metric]:
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"--scores: {name} twice")
+        check_tokenizer(name, args.tokenizer if args.generated else None)
     if args.kytea_model and "wat_bleu" not in names:
         raise UserError("--kytea-model needs --scores wat_bleu")
-    if "given_bleu" in names and args.generated and args.tokenizer != "given":
-        raise UserError("given_bleu scores the tokens as they are; use --tokenizer given")
     models = {"wat_bleu": args.kytea_model}
     return [
         build_metric(name, args.target_lang, args.lowercase, models.get(name)) for name in names

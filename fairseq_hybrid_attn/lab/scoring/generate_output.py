@@ -107,16 +107,31 @@ def _some(sentences: list[int]) -> str:
 
 def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:
     """Warn if the flags contradict the tokens; otherwise only the score would show it."""
+    kinds, is_moses = _marks(lines)
+    for kind in kinds - {subwords}:
+        _warn(f"hypotheses look like --subwords {kind}, not {subwords}")
+    if subwords == "sentencepiece" and any(map(str.strip, lines)) and subwords not in kinds:
+        _warn("hypotheses have no \u2581: are their subwords joined already?")
+    if tokenizer == "none" and is_moses:
+        _warn("hypotheses look like --tokenizer moses, not none")
+
+
+def warn_if_not_text(lines: list[str], path: Path) -> None:
+    """Warn of subwords and of Moses' tokens in what should be detokenised text."""
+    kinds, is_moses = _marks(lines)
+    for kind in kinds:
+        _warn(f"{path} looks like subwords of {kind}, not like text")
+    if is_moses:
+        _warn(f"{path} looks like words of Moses, not like text")
+
+
+def _marks(lines: list[str]) -> tuple[set[str], bool]:
+    """The kinds of subwords that text looks like, and whether it looks like Moses' words."""
     text = "\n".join(lines)
-    marks = {"subword-nmt": "@@ " in text, "sentencepiece": "\u2581" in text}
-    warnings = [
-        f"hypotheses look like --subwords {kind}, not {subwords}"
-        for kind, seen in marks.items()
-        if seen and kind != subwords
-    ]
-    if subwords == "sentencepiece" and text.strip() and not marks["sentencepiece"]:
-        warnings.append("hypotheses have no \u2581: are their subwords joined already?")
-    if tokenizer == "none" and ("&apos;" in text or "&quot;" in text or " @-@ " in text):
-        warnings.append("hypotheses look like --tokenizer moses, not none")
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+    kinds = {"subword-nmt": "@@ ", "sentencepiece": "\u2581"}
+    is_moses = any(mark in text for mark in ("&apos;", "&quot;", " @-@ "))
+    return {kind for kind, mark in kinds.items() if mark in text}, is_moses
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -113,6 +113,12 @@ def build_metric(
     return METRICS[name](target_lang, lowercase, kytea_model)
 
 
+def check_tokenizer(score: str, tokenizer: str | None) -> None:
+    """Refuse given_bleu of words that are detokenised first."""
+    if score == "given_bleu" and tokenizer not in (None, "given"):
+        raise UserError("given_bleu scores the tokens as they are; use --tokenizer given")
+
+
 def language(code: str, flag: str = "--target-lang") -> str:
     """Return the language of a code such as en, JA or zh_CN: two or three lower-case letters.
 

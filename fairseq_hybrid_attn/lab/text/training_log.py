@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,7 +90,7 @@ def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None
     if message.startswith("{"):
         try:
             found = json.loads(message)
-        except ValueError:  # another line, or an incomplete one
+        except (ValueError, RecursionError):  # another line, or an incomplete one
             return None
         mark = "" if kind == TRAINING else f"{kind}_"  # valid_loss, of the set "valid"
         texts = {name.removeprefix(mark): value for name, value in found.items()}
@@ -104,7 +105,9 @@ def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None
         return None
     values = {name: number for name, text in texts.items() if (number := _number(text)) is not None}
     updates = values.get("num_updates")
-    return None if updates is None else (kind, int(updates), values)
+    if updates is None or not math.isfinite(updates):
+        return None
+    return kind, int(updates), values
 
 
 def _number(text: object) -> float | None:

@@ -106,7 +106,12 @@ def test_a_run_depends_on_the_folder_if_it_uses_it(theirs, look):
 
 
 def test_folders_that_cannot_be_imported(look, tmp_path):
-    (tmp_path / "json").mkdir()
-    for folder, said in (("nowhere", "no such folder"), ("json", "imported another json; rename")):
+    for name in ("json", "my.code"):
+        (tmp_path / name).mkdir()
+    for folder, said in (
+        ("nowhere", "no such folder"),
+        ("json", "imported another json; rename"),
+        ("my.code", "cannot import"),
+    ):
         with pytest.raises(UserError, match=said):
             look("heads", "--path", "mma.pt", "--user-dir", tmp_path / folder)

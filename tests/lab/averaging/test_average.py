@@ -68,6 +68,10 @@ def test_models_that_do_other_things_with_their_weights_have_no_mean():
         save(f"{number}.pt", weights, cfg={"model": {**one, **other}})
         with pytest.raises(UserError, match=f"{number}.pt is of another model .*: its {name} is"):
             average_checkpoints([Path("one.pt"), Path(f"{number}.pt")])
+    reverse = {"model": one, "task": {"source_lang": "en", "target_lang": "de"}}
+    save("reverse.pt", weights, cfg=reverse)
+    with pytest.raises(UserError, match="reverse.pt is of another model .*: its source_lang is"):
+        average_checkpoints([Path("one.pt"), Path("reverse.pt")])
     # What only training uses may differ.
     save("two.pt", {"w": torch.zeros(2)}, cfg={"model": {**one, "dropout": 0.3}})
     assert average_checkpoints([Path("one.pt"), Path("two.pt")])["model"]["w"].tolist() == [0.5] * 2
@@ -272,6 +276,16 @@ def test_an_incomplete_write_leaves_the_old_file_unchanged():
         file.write(b"half of the new")
         signal.raise_signal(signal.SIGINT)  # as Ctrl-C does
     assert files() == before
+    # A link stays a link, and a device (here a pipe) is not replaced.
+    Path("link.pt").symlink_to("avg.pt")
+    with atomic_write(Path("link.pt")) as file:
+        file.write(b"kept")
+    assert Path("link.pt").is_symlink() and files() == {**before, "link.pt": b"kept"}
+    Path("link.pt").unlink()
+    os.mkfifo("pipe.pt")
+    with pytest.raises(UserError, match="not a regular file"), atomic_write(Path("pipe.pt")):
+        pass
+    check_command_refusals([("--output pipe.pt a.pt", "not a regular file")], "average")
     # A limit on the size of files, a quarter of the result's, stands in for a full disk.
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, limits[1]))

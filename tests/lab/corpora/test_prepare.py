@@ -193,6 +193,11 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         with pytest.raises(UserError, match=said):
             made(folder, tmp_path / "out")
         assert read_manifest(tmp_path / "out") is None
+    made(parts(tmp_path / "whole"), tmp_path / "made")
+    before = (tmp_path / "made/raw/train.de").read_bytes()
+    with pytest.raises(UserError, match="which is overwritten"):
+        made(tmp_path / "made/raw", tmp_path / "made")
+    assert (tmp_path / "made/raw/train.de").read_bytes() == before
 
 
 def folder_of(names, tmp_path):

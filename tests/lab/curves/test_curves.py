@@ -126,6 +126,8 @@ def test_the_records_that_count(folder):
 def test_parameters_and_the_last_record(folder):
     """They are of the last start; an incomplete record does not count."""
     shared = f"{TIME} fairseq_cli.train | num. shared model params: "
+    found = read_log(log(folder, inner("nan", 9), inner(60, 8)))
+    assert losses(found.training) == {60: 8}
     lines = [f"{shared}1,000 (num. trained: 1,000)", inner(50, 9), f"{shared}12,345,678 (num. …)"]
     path = log(folder, *lines, inner(100, 8))
     assert parameters(path) == 12_345_678
@@ -275,6 +277,7 @@ def test_mistakes_are_reported(runs):
         **{"empty.log": "", "other.log": "some text\n", "list.json": "[1]"},
         "other.json": '{"scores": {}}',
         "broken.json": '{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}',
+        "huge.json": '{"curve": [{"updates": 1e999, "scores": {"bleu": {"value": 7}}}]}',
     }.items():
         (runs / name).write_text(text)
     mistakes = {
@@ -286,6 +289,7 @@ def test_mistakes_are_reported(runs):
         "a=other.json": "has no curve",
         "a=list.json": "has no curve",
         "a=broken.json": "its curve is invalid",
+        "a=huge.json": "its curve is invalid",
         "a=.": "is not a run's folder",
         "a=a.log --panels aer": "there are loss, bleu",
         "a=a.log --figure a.txt": ".png, .pdf, .svg",

@@ -256,6 +256,7 @@ def test_mistakes_are_reported(folder):
         "--hypotheses a=good --hypotheses a=bad": "two systems are called a",
         "--generated a=good": "--subwords and --tokenizer",
         "--generated a=good --subwords none": "needs --tokenizer",
+        "--generated a=good --tokenizer none --score given_bleu": "use --tokenizer given",
         "--hypotheses a=short": "short has 3 lines, the",
         "--hypotheses a=missing": "missing cannot be read",
     }

@@ -1,5 +1,6 @@
 """One run: what is reported beforehand, and that several processes train what one does."""
 
+import argparse
 import dataclasses
 import os
 import re
@@ -23,6 +24,7 @@ from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.planning.commands import train
+from fairseq_hybrid_attn.lab.planning.commands.workspace_flags import seeds
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run
 
@@ -202,6 +204,15 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
             ("--data text --configs configs -- --arch transformer_mma", "--configs is for a row"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
+            (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
+            (
+                "--data text --output no --name ../../it -- --arch transformer_mma",
+                "without slashes",
+            ),
+            (
+                "--data text --output no -- --arch transformer_mma --lr=",
+                "--lr=: the value is missing",
+            ),
         ],
         "train",
     )
@@ -224,6 +235,19 @@ def test_a_run_that_has_begun_keeps_its_flags(tmp_path, monkeypatch):
             made.mkdir(parents=True)
             (made / "begun.json").touch()
     assert "dropout: 0.2" in Path("out/configs/own/mine.yaml").read_text()
+
+
+def test_seeds_are_counted_or_named():
+    assert [seeds(text) for text in ("3", "5,7", "5,")] == [(1, 2, 3), (5, 7), (5,)]
+    for text in ("2000", "0", "5,5", "1,4294967296", "x"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            seeds(text)
+
+
+def test_values_are_numbers_as_fairseq_reads_them():
+    flags = train.flags_of("--a 010 --b 1:30 --c 1e-9 --d=-2 --e 0.30 --f --g 1,000".split())
+    wanted = {"a": "010", "b": "1:30", "c": "1e-9", "d": -2, "e": 0.3, "f": True, "g": "1,000"}
+    assert flags == wanted
 
 
 def test_flags_win_over_a_profile_which_wins_over_defaults(place, monkeypatch):

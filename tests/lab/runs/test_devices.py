@@ -39,6 +39,7 @@ def test_devices_that_are_refused():
             (lambda: share_out(Batch(4096), 9), "8 devices at most"),  # else no sentence would fit
             (lambda: slots("cpu", 1, None, 1, "fp16"), "fp32 or bf16 only"),
             (lambda: slots("cuda", 1000, None, 1, "auto"), "1000 GPUs"),
+            (lambda: slots("cpu", 3, None, 1, "auto"), "3 GPUs for each run are requested, on the"),
             (lambda: slots("auto", 1000, None, 1, "auto"), "1000 GPUs"),  # not on a CPU instead
             (lambda: slots("cuda", 1, None, 1, "bf16", pretend=True), "use fp16"),
             (lambda: of_environment({"WORLD_SIZE": "two"}, "cpu", "auto"), "WORLD_SIZE"),

@@ -195,6 +195,15 @@ def test_flags_that_tokens_contradict(capsys):
         score(*generated(*flags.split()), reference="one.txt")
         err = capsys.readouterr().err
         assert warning in err if warning else not err, (tokens, flags)
+    for text, warning in (("a do@@ g", "subwords of subword"), ("it &apos;s", "words of Moses")):
+        write("hyp.txt", [text])
+        score(*TEXT, reference="one.txt")
+        assert f"hyp.txt looks like {warning}" in capsys.readouterr().err
+        write("one.txt", [text])
+        score(*TEXT, reference="one.txt")
+        assert "one.txt looks like" in capsys.readouterr().err
+        score(*TEXT, "--scores", "given_bleu", reference="one.txt")
+        assert not capsys.readouterr().err
 
 
 def test_lines_end_at_newlines_only():

@@ -13,7 +13,7 @@ import argparse
 import yaml
 
 from ...arguments.flags import positive
-from ...runs.devices import Devices, slots
+from ...runs.devices import Devices, check_cpu_precision, check_gpu_precision, slots
 from ...runs.fairseq_commands import shell
 from ...runs.results import command_texts
 from ...runs.run_folders import devices_of
@@ -43,6 +43,7 @@ def run(args: argparse.Namespace) -> None:
         print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return
     if args.devices:
+        (check_cpu_precision if args.device == "cpu" else check_gpu_precision)(args.precision)
         precision = "fp32" if args.precision == "auto" else args.precision
         devices = Devices("cpu" if args.device == "cpu" else "cuda", args.devices, (), 1, precision)
     else:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import threading
 from collections.abc import Mapping, Sequence
@@ -27,6 +28,7 @@ from ...arguments.flags import positive
 from ...configuration.paper_tables import load_table
 from ...engine.console import Console
 from ...engine.processes import stop_at_signals
+from ...files.names import fault_of_name
 from ...files.writing import atomic_write
 from ...files.yaml_files import CONFIGS
 from ...runs.devices import Devices, of_environment, slots
@@ -90,6 +92,8 @@ def run(args: argparse.Namespace) -> None:
         write_row(args)
     elif args.others:
         raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
+    elif given := [flag for flag in ("name", *SIZES) if getattr(args, flag.replace("-", "_"))]:
+        raise UserError(f"{args.row} has its own settings; leave out --{given[0]}, or the row")
     found = the_run(args)
     # All processes check before any of them starts: if one alone stopped here, the others
     # would wait for it.
@@ -135,7 +139,9 @@ def write_row(args: argparse.Namespace) -> None:
         raise UserError("name a row of a table, or text and model: --data DIR -- --arch NAME")
     if args.configs != CONFIGS:
         raise UserError("--configs is for a row of its tables; name one, or leave it out")
-    name = args.name or train["arch"]
+    name = args.name or str(train["arch"])
+    if fault := fault_of_name(name):  # it names a file
+        raise UserError(f"{name!r}: {fault}")
     if "max-epoch" in train:
         train.setdefault("max-update", None)
     row: dict = {"system": name, "train": train, "batch": {}, "checkpoints": {}}
@@ -164,8 +170,10 @@ def flags_of(words: Sequence[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     for word in words:
         if word.startswith("--"):
-            last, _, value = word[2:].partition("=")
-            found[last] = _plain(value) if value else True
+            last, given, value = word[2:].partition("=")
+            if given and not value:
+                raise UserError(f"{word}: the value is missing")
+            found[last] = _plain(value) if given else True
         elif not found or found[last] is not True:
             raise UserError(f"{word}: use --FLAG VALUE, with quotes around a value with spaces")
         else:
@@ -175,11 +183,9 @@ def flags_of(words: Sequence[str]) -> dict[str, object]:
 
 def _plain(word: str) -> object:
     """A value as a file of settings would have it: a number, or text."""
-    try:
-        value = yaml.safe_load(word)
-    except yaml.YAMLError:
+    if not re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", word):  # 1:30 and 010 are numbers in YAML
         return word
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else word
+    return float(word) if "." in word else int(word)
 
 
 def reproducing(args: argparse.Namespace, run: Run) -> str:

@@ -9,6 +9,9 @@ from ....errors import UserError
 from ...configuration.settings import CONFIGS, load_profile
 from ...runs.workspace import OwnText, Workspace
 
+#: More are a seed without its comma.
+_MOST_SEEDS = 1000
+
 
 def add_workspace(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where, at which scale, on which text")
@@ -100,4 +103,8 @@ def seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: use one number, or 5,7,9") from None
     if min(numbers) < 1 or len(set(numbers)) < len(numbers):
         raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
+    if max(numbers) > _MOST_SEEDS and "," not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} seeds are too many; {text}, is the seed {text}")
+    if max(numbers) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
     return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))

@@ -12,6 +12,12 @@ from torch import Tensor, nn
 
 from .autograd import watched
 
+#: Classes that fairseq calls otherwise.
+_NAMES = {
+    "TransformerEncoderBase": "TransformerEncoder",
+    "TransformerDecoderBase": "TransformerDecoder",
+}
+
 
 class Dropout(FairseqDropout):
     """fairseq's module, faster on CPUs."""
@@ -25,11 +31,23 @@ class Dropout(FairseqDropout):
 
 
 def use_fast_dropout(model: nn.Module) -> None:
-    """Put :class:`Dropout` in the place of fairseq's module."""
+    """Put :class:`Dropout` in the place of fairseq's module.
+
+    ``--retain-dropout-modules`` knows it by the name of fairseq's class, not of our subclass.
+    """
     for parent in list(model.modules()):
         for name, child in parent.named_children():
             if type(child) is FairseqDropout:
-                setattr(parent, name, Dropout(child.p, child.module_name))
+                ours = child.module_name == type(parent).__name__
+                known = _fairseq_name(parent) if ours else child.module_name
+                setattr(parent, name, Dropout(child.p, known))
+
+
+def _fairseq_name(module: nn.Module) -> str:
+    """The name by which fairseq knows a module: its class, or the one that it extends."""
+    kinds = type(module).__mro__
+    own = next((kind for kind in kinds if kind.__module__.startswith("fairseq.")), kinds[0])
+    return _NAMES.get(own.__name__, own.__name__)
 
 
 def dropout(x: Tensor, p: float) -> Tensor:

@@ -371,8 +371,10 @@ def register_size(name: str, model: type, config: type, **defaults) -> None:
     sized = with_defaults(config, f"{class_name}Config", **defaults)
     doc = f"{model.__name__} with other default settings: ``--arch {name}``."
     # The file that sets its defaults, as for any other class; results depend on that file.
-    module = sys._getframe(1).f_globals["__name__"]
-    register(name, sized)(type(class_name, (model,), {"__doc__": doc, "__module__": module}))
+    place = sys._getframe(1).f_globals
+    made = type(class_name, (model,), {"__doc__": doc, "__module__": place["__name__"]})
+    place.setdefault(class_name, made)  # where pickle looks for it
+    register(name, sized)(made)
 
 
 __all__ = [

@@ -54,6 +54,18 @@ class ResumableTranslationTask(TranslationTask):
     translation task does not have.
     """
 
+    def get_batch_iterator(self, dataset, *args, **kwargs):
+        """Return fairseq's iterator, which makes batches anew for the training data alone.
+
+        Each validation would count as an epoch of its data.  As fairseq's batches leave up to seven
+        sentences out (``--required-batch-size-multiple``), every loss would be of other sentences.
+        """
+        self.cfg.rebuild_batches = dataset is self.datasets.get(self.cfg.train_subset)
+        try:
+            return super().get_batch_iterator(dataset, *args, **kwargs)
+        finally:
+            self.cfg.rebuild_batches = True
+
     def begin_epoch(self, epoch: int, model) -> None:
         """Note the epoch, for the names of checkpoints."""
         super().begin_epoch(epoch, model)

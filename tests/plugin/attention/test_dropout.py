@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from fairseq.modules import FairseqDropout
-from models import build_tiny
+from models import build_stock, build_tiny
 
 from fairseq_hybrid_attn.attention.dropout import Dropout
 
@@ -44,8 +44,17 @@ def test_seed_precision_and_inference():
 
 
 def test_every_dropout_of_a_model_is_this_one():
-    model = build_tiny("hysan-gated", dropout=0.3)
-    found = [module for module in model.modules() if isinstance(module, FairseqDropout)]
-    assert len(found) > 10 and {type(module) for module in found} == {Dropout}
-    names = {"PatternedEncoderLayer", "PatternedDecoderLayer", "PatternedSelfAttention"}
-    assert names < {module.module_name for module in found}  # for --retain-dropout-modules
+    """With fairseq's names, for --retain-dropout-modules."""
+
+    def dropouts(model):
+        return [module for module in model.modules() if isinstance(module, FairseqDropout)]
+
+    def names(found):
+        return {module.module_name for module in found}
+
+    wanted = names(dropouts(build_stock()))
+    assert {"TransformerEncoder", "MultiheadAttention"} < wanted
+    for name, more in (("hysan-gated", set()), ("lstm-on-top", {"FeedForward"})):
+        found = dropouts(build_tiny(name, dropout=0.3))
+        assert len(found) > 10 and {type(module) for module in found} == {Dropout}
+        assert names(found) == wanted | more

@@ -25,7 +25,9 @@ from models import (
     parameters,
 )
 
+from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedSelfAttention, record_attention
+from fairseq_hybrid_attn.checkpoints import check_pruning
 from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 
@@ -196,6 +198,17 @@ def test_pruned_layers_keep_their_places_patterns_and_weights():
             assert logits(again, SENTENCES, PREFIXES).equal(logits(pruned, SENTENCES, PREFIXES))
 
 
+def test_a_pruned_checkpoint_is_not_pruned_again():
+    """Its layers are counted anew, so that the setting would name others."""
+    weights = {f"encoder.layers.{n}.fc1.weight": torch.ones(1) for n in range(2)}
+    state = {"cfg": {"model": {"encoder_layers_to_keep": "0,2"}}, "model": weights}
+    for same in ("2,0", None):
+        check_pruning("model.pt", state, {"encoder_layers_to_keep": same})
+    for other in ("0,1", "0"):
+        with pytest.raises(UserError, match="layers 0,2 alone; it cannot keep " + other):
+            check_pruning("model.pt", state, {"encoder_layers_to_keep": other})
+
+
 def test_tied_embeddings_and_a_decoder_that_sees_the_source():
     for name in ("hysan-gated", "lstm-on-top"):
         for share in (None, "share_decoder_input_output_embed", "share_all_embeddings"):
@@ -298,7 +311,7 @@ def test_sizes_and_parameters_of_every_architecture_are_the_documented_ones():
 
 
 def test_a_whole_model_can_be_copied_and_pickled(tmp_path):
-    for name in ("hysan-gated", "lstm-on-top"):
+    for name in ("hysan-gated", "lstm-on-top", "past-only"):
         model = build_tiny(name)
         expected = logits(model, SENTENCES, PREFIXES)
         torch.save(model, tmp_path / "model.pt")

@@ -3,6 +3,9 @@
 import pytest
 import torch
 from cli import train, train_in_two_processes, weights
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.options import get_training_parser, parse_args_and_arch
+from fairseq.tasks import setup_task
 from models import assert_all_close
 
 from fairseq_hybrid_attn.tasks.resumable import numbered_checkpoints
@@ -50,6 +53,23 @@ def test_patience_is_kept(corpus, tmp_path):
     train(corpus, "model", *flags, 12, cwd=tmp_path)
     assert (tmp_path / "model/checkpoint4.pt").exists()
     assert not (tmp_path / "model/checkpoint5.pt").exists()
+
+
+def test_every_validation_is_of_the_same_sentences(corpus):
+    """fairseq makes batches anew for each epoch, and would count a validation as one."""
+    words = [str(corpus), "--arch", "transformer_mma", "--task", "translation_resumable"]
+    cfg = convert_namespace_to_omegaconf(parse_args_and_arch(get_training_parser(), words))
+    task = setup_task(cfg.task)
+    for split, changes in (("train", True), ("valid", False)):
+        task.load_dataset(split)
+        epochs = []
+        for _ in range(3):
+            data = task.dataset(split)
+            iterator = task.get_batch_iterator(data, max_sentences=3)
+            batches = iterator.next_epoch_itr(shuffle=False, set_dataset_epoch=False)
+            epochs.append(sorted(sorted(batch["id"].tolist()) for batch in batches))
+        first, second, third = epochs
+        assert (first != second, second != third) == (changes, changes), split
 
 
 @pytest.mark.slow

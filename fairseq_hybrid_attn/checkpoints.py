@@ -168,8 +168,8 @@ def check_pruning(path: str | os.PathLike, state: dict, overrides: dict) -> None
                 raise UserError(f"{path} has {side} layers {kept} alone; it cannot keep {wanted}")
 
 
-def _layers(numbers: str) -> set[int]:
-    return set(map(int, numbers.split(",")))
+def _layers(numbers: str) -> set[str]:
+    return {number.strip() for number in numbers.split(",")}
 
 
 def _settings(node: object, name: str = "") -> Iterator[tuple[str, str]]:

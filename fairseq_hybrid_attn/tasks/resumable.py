@@ -57,8 +57,9 @@ class ResumableTranslationTask(TranslationTask):
     def get_batch_iterator(self, dataset, *args, **kwargs):
         """Return fairseq's iterator, which makes batches anew for the training data alone.
 
-        Each validation would count as an epoch of its data.  As fairseq's batches leave up to seven
-        sentences out (``--required-batch-size-multiple``), every loss would be of other sentences.
+        fairseq would count each validation as an epoch of its data, and make other batches.  They
+        leave up to seven of the longest sentences out (``--required-batch-size-multiple``), which
+        would be others each time if several are of one length.
         """
         self.cfg.rebuild_batches = dataset is self.datasets.get(self.cfg.train_subset)
         try:

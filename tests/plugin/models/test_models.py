@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from models import (
     ARCHITECTURES,
     CONFIGURATIONS,
@@ -27,7 +28,6 @@ from models import (
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedSelfAttention, record_attention
-from fairseq_hybrid_attn.checkpoints import check_pruning
 from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 
@@ -198,15 +198,23 @@ def test_pruned_layers_keep_their_places_patterns_and_weights():
             assert logits(again, SENTENCES, PREFIXES).equal(logits(pruned, SENTENCES, PREFIXES))
 
 
-def test_a_pruned_checkpoint_is_not_pruned_again():
+def test_a_pruned_checkpoint_is_not_pruned_again(tmp_path):
     """Its layers are counted anew, so that the setting would name others."""
     weights = {f"encoder.layers.{n}.fc1.weight": torch.ones(1) for n in range(2)}
-    state = {"cfg": {"model": {"encoder_layers_to_keep": "0,2"}}, "model": weights}
-    for same in ("2,0", None):
-        check_pruning("model.pt", state, {"encoder_layers_to_keep": same})
+    state = {
+        "cfg": {"model": {"encoder_layers_to_keep": "0,2"}, "task": {}},
+        "model": weights,
+        "optimizer_history": [{"num_updates": 1, "optimizer_name": "", "lr_scheduler_state": {}}],
+        "last_optimizer_state": {},
+        "extra_state": {"train_iterator": {"epoch": 1}},
+    }
+    path = str(tmp_path / "model.pt")
+    torch.save({**state, "args": None}, path)
+    for same in ("2, 0", None):
+        load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": same})
     for other in ("0,1", "0"):
-        with pytest.raises(UserError, match="layers 0,2 alone; it cannot keep " + other):
-            check_pruning("model.pt", state, {"encoder_layers_to_keep": other})
+        with pytest.raises(UserError, match=f"layers 0,2 alone; it cannot keep {other}"):
+            load_checkpoint_to_cpu(path, {"encoder_layers_to_keep": other})
 
 
 def test_tied_embeddings_and_a_decoder_that_sees_the_source():

@@ -105,6 +105,18 @@ def test_numbers_of_the_study_of_alignment_are_published():
     assert f"bleu: {signature}\n" in results[0]
 
 
+def test_other_pages_that_point_to_the_study_quote_its_numbers():
+    items = (
+        item
+        for page in (ROOT / "docs").rglob("*.md")
+        for item in re.split(r"\n\n|\n(?=- )", page.read_text())
+        if page.name not in ("evidence.md", "reproducing.md") and "evidence.md)" in item
+    )
+    quoted = " ".join(items)
+    assert DECIMAL.search(quoted)
+    assert not strange(quoted, published()["evidence/positions"])
+
+
 def test_numbers_of_the_readme_are_those_of_its_tables():
     paragraphs = (ROOT / "README.md").read_text().split("\n\n")
     quoting = [one for one in paragraphs if "BLEU;" in one or "RESULTS.md" in one]

@@ -54,7 +54,7 @@ fi
 mkdir -p "$LOGS"
 begin "Virtual environment"
 make_environment
-[[ $* != *alignment/* ]] || add_aligner # Table 4 trains on its alignments
+[[ $* != *alignment* ]] || add_aligner # its tables train on eflomal's alignments
 finish
 printf '\n'
 

@@ -37,10 +37,11 @@ HOW_JUDGED = (
     "Differences of BLEU (or AER) with 95 % intervals. Over sentences: "
     f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Seeds published "
     'separately: the mean of their intervals. "Width of seed 2": only seed 2 can be resampled '
-    "here, and its interval is centred on the mean of all seeds. Over seeds: Student's t, for "
-    "three or more. Held: every seed is above zero, and so are both intervals (that of seed 2 also "
-    "around its own value). Did not hold: all of these are below zero. With two seeds, this does "
-    "not cover how much trainings differ. No interval is corrected for the number of claims."
+    "here, and its interval is moved to the mean of all seeds. Over seeds: Student's t, for "
+    "three or more. Held: every seed is above zero, and so is each interval (that of seed 2 also "
+    "around its own value). Did not hold: all of these are below zero. With fewer than three "
+    "seeds, this does not cover how much trainings differ. No interval is corrected for the number "
+    "of claims."
 )
 
 

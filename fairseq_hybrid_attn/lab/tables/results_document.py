@@ -35,6 +35,13 @@ PICTURE = """\
 
 """
 
+ABOUT = """\
+Run again, a command resumes. A system's row, by which a command runs it alone, is named before a
+colon, or in the table's file in `configs/`. The folder `text` is another one for each table that
+needs it; the table's note says which. A run counts for the first table that shows it. ‡: the code
+has changed since, and the result was kept (`--accept-stale`). Of all runs:
+"""
+
 #: Folders of tables that are not a paper's.
 _NOT_PAPERS = ("demo",)
 
@@ -129,7 +136,8 @@ def _check(first: KeptTable, claim: Claim, verdict: Verdict) -> list[str]:
     words = command_of(make_plan(table, place, rows, columns, (int(seed),))) + _device(runs)
     told = f"To repeat the first with seed {seed}: `{shlex.join(words)}`"
     gave = f"{verdict.by_seed[seed]:+.2f}"
-    return [f"{told}. It gave {gave} ({_count(runs)}, {_time(runs)}).\n"]
+    machines = "; ".join(dict.fromkeys(map(_machine, runs)))
+    return [f"{told}. It gave {gave} ({_count(runs)}, {_time(runs)}, on {machines}).\n"]
 
 
 def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
@@ -146,11 +154,12 @@ def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
         took = [f"{_count(own)}, {_time(list(own.values()))}"] if own else []
         if others:
             took.append(f"{_count(one.results.keys() - own)} of {', '.join(others)}")
+        if one.unfinished:
+            took.append(f"{_count(one.unfinished)} without a result")
         words = command_of(one.plan) + _device(one.results.values())
         lines.append(f"- `{shlex.join(words)}`: {'; '.join(took)}")
     facts = [f"- {_by_table(fact, list(runs.values()))}" for fact in FACTS]
-    shared = "Run again, a command resumes. Of all runs:\n"
-    return ["## How to repeat each\n", "\n".join(lines) + "\n", shared, "\n".join(facts) + "\n"]
+    return ["## How to repeat each\n", "\n".join(lines) + "\n", ABOUT, "\n".join(facts) + "\n"]
 
 
 def _device(runs: Collection[dict]) -> list[str]:
@@ -200,14 +209,14 @@ def check_facts(result: dict, where: str) -> None:
 
 def _time(results: Sequence[dict]) -> str:
     seconds = [result["training_seconds"] for result in results]
-    machines = dict.fromkeys(
-        f"{result['devices']} {(*hardware['gpus'], hardware['processor'])[0]}"
-        for result in results
-        for hardware in [result["hardware"]]
-    )
     each = " to ".join(dict.fromkeys(f"{of(seconds) / 60:.0f}" for of in (min, max)))
     hours = f"{sum(seconds) / 3600:.1f} h of training in all"
-    return f"{hours}, {each} min each, on {'; '.join(machines)}"
+    return f"{hours}, {each} min each"
+
+
+def _machine(result: dict) -> str:
+    hardware = result["hardware"]
+    return f"{result['devices']}, {(*hardware['gpus'], hardware['processor'])[0]}"
 
 
 def _by_table(fact: str, results: Sequence[dict]) -> str:
@@ -263,6 +272,7 @@ def _commit(result: dict) -> str:
 #: What is reported about runs, besides their time.
 FACTS: dict[str, Callable[[dict], str]] = {
     "budget": _budget,
+    "machine": _machine,
     "parameters": lambda result: f"{result['parameters']:,}",
     "text": _text,
     "code of the package (configurations may be of later commits)": _commit,

@@ -157,6 +157,9 @@ def test_a_run_that_failed_is_listed_with_its_error(made):
     log.write_text(log.read_text() + "2026-01-01 | INFO | resumed\n")
     made.hybrid("publish", "toy/curves", "--seeds", "3,4")
     assert "FloatingPointError" not in (made.folder / "RESULTS.md").read_text()
+    made.hybrid("publish", "toy/table1", "--seeds", "1,3")
+    document = (made.folder / "RESULTS.md").read_text()
+    assert re.search(r"reproduce.sh toy/table1 .*: 4 runs, .*; 4 runs without a result\n", document)
 
 
 def test_what_cannot_be_written_is_refused(made):

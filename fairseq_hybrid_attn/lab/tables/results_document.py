@@ -36,10 +36,11 @@ PICTURE = """\
 """
 
 ABOUT = """\
-Run again, a command resumes. A system's row, by which a command runs it alone, is named before a
-colon, or in the table's file in `configs/`. The folder `text` is another one for each table that
-needs it; the table's note says which. A run counts for the first table that shows it. ‡: the code
-has changed since, and the result was kept (`--accept-stale`). Of all runs:
+Run again, a command resumes. To run one system alone, add the name of its row, which stands before
+a colon in the table, or in the table's file in `configs/`. Each table with `--data text` needs its
+own folder; its note says which. The time of a run is in the first line that needs it; later lines,
+and the facts below, name the table whose file defines it. ‡: the code has changed since, and the
+result was kept (`--accept-stale`). Of all runs:
 """
 
 #: Folders of tables that are not a paper's.

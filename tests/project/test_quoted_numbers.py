@@ -110,7 +110,8 @@ def test_other_pages_that_point_to_the_study_quote_its_numbers():
         item
         for page in (ROOT / "docs").rglob("*.md")
         for item in re.split(r"\n\n|\n(?=- )", page.read_text())
-        if page.name not in ("evidence.md", "reproducing.md") and re.search(r"evidence\.md[#)]", item)
+        if page.name not in ("evidence.md", "reproducing.md")
+        and re.search(r"evidence\.md[#)]", item)
     )
     quoted = " ".join(items)
     assert DECIMAL.search(quoted)

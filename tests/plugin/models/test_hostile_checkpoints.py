@@ -3,6 +3,7 @@
 import argparse
 import ast
 import contextlib
+import io
 import functools
 import sys
 from pathlib import Path
@@ -67,7 +68,7 @@ def flat(arch: str, task: str) -> dict:
     """All settings with their defaults, as ``args`` of an older checkpoint."""
     parser = options.get_training_parser(default_task=task)
     flags = ["data", "--task", task, *(["--arch", arch] if arch else [])]
-    with contextlib.redirect_stderr(None):
+    with contextlib.redirect_stderr(io.StringIO()):
         settings = vars(options.parse_args_and_arch(parser, flags))
     plain = (str, int, float, bool, list, type(None))
     return {

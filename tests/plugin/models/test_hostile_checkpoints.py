@@ -3,8 +3,8 @@
 import argparse
 import ast
 import contextlib
-import io
 import functools
+import io
 import sys
 from pathlib import Path
 

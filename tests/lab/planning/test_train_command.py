@@ -237,11 +237,14 @@ def test_a_run_that_has_begun_keeps_its_flags(tmp_path, monkeypatch):
     assert "dropout: 0.2" in Path("out/configs/own/mine.yaml").read_text()
 
 
-def test_seeds_are_counted_or_named():
+def test_seeds_are_counted_or_named(capsys):
     assert [seeds(text) for text in ("3", "5,7", "5,")] == [(1, 2, 3), (5, 7), (5,)]
     for text in ("2000", "0", "5,5", "1,4294967296", "x"):
         with pytest.raises(argparse.ArgumentTypeError):
             seeds(text)
+    with pytest.raises(SystemExit):
+        main(["train", "toy/table1/plain", "--seed", "4294967296"])
+    assert "fairseq's seeds are below 2^32" in capsys.readouterr().err
 
 
 def test_values_are_numbers_as_fairseq_reads_them():

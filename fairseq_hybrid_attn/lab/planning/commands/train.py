@@ -38,7 +38,7 @@ from ...runs.running import RunInProgress
 from ...runs.workspace import Run
 from ..plan import make_plan
 from ..preparing import prepare_corpora
-from .workspace_flags import add_devices, add_workspace, workspace
+from .workspace_flags import add_devices, add_workspace, seed, workspace
 
 #: A table of one row, but for what the user gives; its flags are those that the papers share.
 #: A profile replaces these settings, but not the row's own.
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_row(parser: argparse.ArgumentParser, **how: object) -> None:
     parser.add_argument("row", metavar="PAPER/TABLE/ROW", **how)
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
-    parser.add_argument("--seed", type=positive, default=1, metavar="N")
+    parser.add_argument("--seed", type=seed, default=1, metavar="N")
 
 
 def run(args: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from ....errors import UserError
+from ...arguments.flags import positive
 from ...configuration.settings import CONFIGS, load_profile
 from ...runs.workspace import OwnText, Workspace
 
@@ -95,6 +96,14 @@ def add_seeds(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def seed(text: str) -> int:
+    """A whole number above 0 that fairseq takes as a seed."""
+    number = positive(text)
+    if number >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
+    return number
+
+
 def seeds(text: str) -> tuple[int, ...]:
     """Seeds of ``3`` (1 to 3), ``5,7`` or ``5,`` (5 alone)."""
     try:
@@ -105,6 +114,5 @@ def seeds(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
     if max(numbers) > _MOST_SEEDS and "," not in text:
         raise argparse.ArgumentTypeError(f"{text!r} seeds are too many; {text}, is the seed {text}")
-    if max(numbers) >= 2**32:
-        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
+    seed(str(max(numbers)))
     return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -164,8 +165,12 @@ def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
 
 
 def _device(runs: Collection[dict]) -> list[str]:
-    """The flag for runs on CPUs; a GPU, which is the default, gives other numbers."""
-    return ["--device", "cpu"] * all(run["devices"].startswith("CPU") for run in runs)
+    """The flags for runs on CPUs; a GPU, which is the default, gives other numbers."""
+    if not all(run["devices"].startswith("CPU") for run in runs):
+        return []
+    several = {tuple(re.findall(r"(\d+) threads", run["devices"])) for run in runs}
+    threads = several.pop() if len(several) == 1 else ()
+    return ["--device", "cpu", *(word for number in threads for word in ("--threads", number))]
 
 
 def _count(runs: Collection) -> str:

@@ -113,9 +113,10 @@ def test_other_pages_that_point_to_the_study_quote_its_numbers():
         if page.name not in ("evidence.md", "reproducing.md")
         and re.search(r"evidence\.md[#)]", item)
     )
-    quoted = " ".join(items)
-    assert DECIMAL.search(quoted)
-    assert not strange(quoted, published()["evidence/positions"])
+    texts = [(one, set(TABLE.findall(one)) or {"evidence/positions"}) for one in items]
+    assert DECIMAL.search(str(texts))
+    for text, tables in texts:
+        assert not strange(text, "\n".join(published()[name] for name in tables))
 
 
 def test_numbers_of_the_readme_are_those_of_its_tables():

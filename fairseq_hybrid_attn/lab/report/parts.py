@@ -145,8 +145,8 @@ def scores_part(found: Findings) -> Iterator[Item]:
     how = f"± is half the 95 % interval over {SAMPLES:,} bootstrap samples of the test set"
     if len(names) > 1:
         how += (
-            f". p is of the paired bootstrap: how likely a difference from {names[0]} as large as "
-            "this one would be by chance. It does not cover other trainings of the same models"
+            f". p is of sacrebleu's paired bootstrap against {names[0]}, about half of a two-sided "
+            "p. It does not cover other trainings of the same models"
         )
     yield f"{how}. Seed {SEED}."
     yield from found.notes

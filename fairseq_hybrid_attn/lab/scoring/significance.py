@@ -3,6 +3,9 @@
 The answer is sacrebleu's paired bootstrap (Koehn 2004), here for all our metrics.  It draws as
 many sentences as there are, with replacement, the same ones for all systems, and scores each draw.
 
+Its p is the share of draws whose difference is above the mean by more than the difference itself,
+on one side only: about half of a two-sided p.
+
 The interval covers the choice of the test sentences, not the choice of the training's seed.
 """
 
@@ -29,7 +32,7 @@ class Comparison(NamedTuple):
     value: float  # its score on the test set itself
     mean: float  # its mean score over the samples
     interval: float  # half the width of the 95 % interval: mean ± interval
-    p_value: float | None  # of the difference from the baseline, two-sided
+    p_value: float | None  # of the difference from the baseline; about half of a two-sided one
 
 
 def paired_bootstrap(

@@ -28,21 +28,20 @@ from .run_results import RunResults
 #: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
 _TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
-HELD, FAILED, OPEN = "held", "did not hold", "not decided at this size"
+HELD, FAILED, OPEN = "held", "did not hold", "not decided"
 NOT_RUN = "not run"
 GONE = "cannot be judged, since translations, alignments or test set are not here"
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or signatures"
 
-HOW_JUDGED = (
-    "Differences of BLEU (or AER) with 95 % intervals. Over sentences: "
-    f"{SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Seeds published "
-    'separately: the mean of their intervals. "Width of seed 2": only seed 2 can be resampled '
-    "here, and its interval is moved to the mean of all seeds. Over seeds: Student's t, for "
-    "three or more. Held: every seed is above zero, and so is each interval (that of seed 2 also "
-    "around its own value). Did not hold: all of these are below zero. With fewer than three "
-    "seeds, this does not cover how much trainings differ. No interval is corrected for the number "
-    "of claims."
-)
+HOW_JUDGED = f"""\
+- Ours: a difference of BLEU (or AER). Intervals are 95 %, not corrected for the number of claims.
+- Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Of seeds
+  published separately, it is the mean of their intervals. "Width of seed 2": only seed 2 can be
+  resampled here, and its interval is moved to the mean of all seeds.
+- Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
+  differ.
+- Held: every seed is above zero, and so is each interval (that of seed 2 also around its own
+  value). Did not hold: all of these are below zero."""
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from ..files.tabular import Grid
+from ..runs.run_scores import AER
 from ..scoring.significance import SAMPLES
 from .claims import HOW_JUDGED, in_words
 from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
@@ -141,9 +142,14 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
     overs = sorted({ours.over for ours in measured if ours.interval is not None})
     if overs:
         notes.append(f"± is half the 95 % interval, {'; '.join(map(INTERVALS.get, overs))}.")
-    if any(ours.p_values for ours in measured):
-        how = f"paired bootstrap ({SAMPLES:,} draws)"
-        notes.append(f"p, for each seed: {how} against the baseline's run of the same seed.")
+    if tested := {ours.score.partition(".")[0] for ours in measured if ours.p_values}:
+        how = f"paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
+        sides = ["sacrebleu's formula, about half of a two-sided p"] if tested - {AER} else []
+        sides += ["of AER, two-sided"] if AER in tested else []
+        told = f"against the baseline's run of the same seed; {'; '.join(sides)}"
+        gone = any(None in ours.p_values for ours in measured)
+        told += ". -: translations of that seed are gone" if gone else ""
+        notes.append(f"p, for each seed: {how} {told}.")
     notes += [_rank(one, among) for one in sections for among in one.ranks]
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]

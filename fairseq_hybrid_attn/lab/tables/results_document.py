@@ -36,6 +36,11 @@ PICTURE = """\
 
 """
 
+LATE = """\
+\\*: when the claim was written, all of its numbers were known, for one seed or more or from similar
+runs. For the other claims, at least one number was not known.
+"""
+
 ABOUT = """\
 Run again, a command resumes. To run one system alone, add the name of its row, which stands before
 a colon in the table, or in the table's file in `configs/`. Each table with `--data text` needs its
@@ -82,11 +87,12 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     lines += _tally("other claims, most of them questions of ours", ours)
     for one in measured:
         if one not in papers:
-            table = f"claims of {one.numbers.table} (another text or size: {one.numbers.label})"
-            lines += _tally(table, _judged(one))
+            where = "on another text" if one.numbers.text else f"profile {one.numbers.profile}"
+            lines += _tally(f"claims of {one.numbers.table}, {where}", _judged(one))
     if not lines:
         return []
     blocks = ["## In short\n", "By the tables below:\n", "\n".join(lines) + "\n"]
+    blocks += [LATE] if "marked *" in blocks[-1] else []
     main = [(one, *pair) for one in measured for pair in _judged(one) if pair[0].in_short]
     if main:
         grid = claims_grid([_named(one, _marked(claim, verdict)) for one, claim, verdict in main])

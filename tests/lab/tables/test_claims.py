@@ -136,7 +136,7 @@ def test_verdicts(shared):
     assert low < falls.ours < high
     assert (falls.verdict, falls.paper) == ("held", 15.0)
     assert (less.verdict, less.paper) == ("held", None)
-    assert (better.verdict, better.paper) == ("not decided at this size", 1.0)
+    assert (better.verdict, better.paper) == ("not decided", 1.0)
     assert worse_without.verdict == "did not hold"
 
 
@@ -154,7 +154,7 @@ def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(sh
     worse_without = judged(made)[3]
     assert worse_without.by_seed["1"] < 0 < worse_without.by_seed["2"]
     assert worse_without.over_sentences[1] < 0
-    assert falls.verdict == worse_without.verdict == "not decided at this size"
+    assert falls.verdict == worse_without.verdict == "not decided"
     # Each seed has one sentence better than the other system, which many draws leave out.
     made = shared.copy(tmp_path / "interval")
     for seed in (1, 2):
@@ -165,7 +165,7 @@ def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(sh
             translate(made, "ours", column, seed, found)
     _, _, better, worse_without = judged(made)
     assert min(better.by_seed.values()) > 0 > max(worse_without.by_seed.values())
-    assert better.verdict == worse_without.verdict == "not decided at this size"
+    assert better.verdict == worse_without.verdict == "not decided"
 
 
 def test_claims_of_runs_that_are_stale_or_missing(made):

@@ -6,7 +6,7 @@ not given are the papers'.  This becomes a table of one row, OUTPUT/configs/own/
 The batch of an update keeps its size, however many devices share it.  Run again, the training
 resumes.  Afterwards, "reproduce" averages, translates and scores the trained model.
 
-  fairseq-hybrid train --data my-text/ --gpus 4 --precision fp16 -- --arch transformer_hysan
+  fairseq-hybrid train --data my-text/ --gpus 4 -- --arch transformer_hysan
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
 """

@@ -3,8 +3,9 @@
 The answer is sacrebleu's paired bootstrap (Koehn 2004), here for all our metrics.  It draws as
 many sentences as there are, with replacement, the same ones for all systems, and scores each draw.
 
-Its p is the share of draws whose difference is above the mean by more than the difference itself,
-on one side only: about half of a two-sided p.
+Its p compares sizes: the share of draws whose absolute difference is above the mean absolute one by
+more than the systems' own.  It is half of a two-sided p if nearly all draws agree on the sign, less
+otherwise, and about 0.4 for systems that do not differ.
 
 The interval covers the choice of the test sentences, not the choice of the training's seed.
 """
@@ -32,7 +33,7 @@ class Comparison(NamedTuple):
     value: float  # its score on the test set itself
     mean: float  # its mean score over the samples
     interval: float  # half the width of the 95 % interval: mean ± interval
-    p_value: float | None  # of the difference from the baseline; about half of a two-sided one
+    p_value: float | None  # sacrebleu's, of the difference from the baseline
 
 
 def paired_bootstrap(

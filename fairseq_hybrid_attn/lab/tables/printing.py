@@ -144,11 +144,11 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
         notes.append(f"± is half the 95 % interval, {'; '.join(map(INTERVALS.get, overs))}.")
     if tested := {ours.score.partition(".")[0] for ours in measured if ours.p_values}:
         how = f"paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
-        sides = ["sacrebleu's formula, about half of a two-sided p"] if tested - {AER} else []
+        sides = ["sacrebleu's formula: half of a two-sided p, or less"] if tested - {AER} else []
         sides += ["of AER, two-sided"] if AER in tested else []
         told = f"against the baseline's run of the same seed; {'; '.join(sides)}"
         gone = any(None in ours.p_values for ours in measured)
-        told += ". -: translations of that seed are gone" if gone else ""
+        told += "; -: that seed's translations are gone" if gone else ""
         notes.append(f"p, for each seed: {how} {told}.")
     notes += [_rank(one, among) for one in sections for among in one.ranks]
     notes += _whose_seeds(sections)

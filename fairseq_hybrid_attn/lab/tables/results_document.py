@@ -37,8 +37,8 @@ PICTURE = """\
 """
 
 LATE = """\
-\\*: when the claim was written, all of its numbers were known, for one seed or more or from similar
-runs. For the other claims, at least one number was not known.
+\\*: written after first results of these or of similar runs. When the other claims were written, at
+least one of their numbers was not known; a pilot or an earlier study may have suggested them.
 """
 
 ABOUT = """\

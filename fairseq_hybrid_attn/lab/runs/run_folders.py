@@ -14,12 +14,15 @@ from ..engine.lock import locked
 from ..files.deleting import check_inside, delete
 from ..files.json_files import write_json
 from ..files.writing import atomic_write
-from .cpu_precision import CRITERIA, cpu_precision
 from .devices import GPU_PRECISIONS, Devices
 from .results import changes, identity, products, read_begun
 from .workspace import Run
 
 AGAIN = "--redo-stale starts it over"
+BF16_CRITERIA = (  # those that take --cpu-bf16
+    "fused_label_smoothed_cross_entropy",
+    "label_smoothed_cross_entropy_with_supervised_attention",
+)
 
 
 def begin(run: Run, devices: Devices) -> None:
@@ -35,19 +38,21 @@ def begin(run: Run, devices: Devices) -> None:
 
 
 def devices_of(run: Run, devices: Devices) -> Devices:
-    """Return devices in the run's precision; ``auto``: what it was begun with, if it was."""
+    """Return devices in the run's precision; ``auto``: what it was begun with, if it was.
+
+    A rule decides, not a trial of speed: the same command shall give the same numbers.
+    """
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train = run.settings.train
     if devices.kind != "cpu":
         if precision == "auto":
             known = (begun or {}).get("precision")
             precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
-    elif train.get("criterion") not in CRITERIA or train.get("checkpoint-activations"):
+    elif train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations"):
         precision = "fp32"  # the others know nothing else
-    elif precision == "auto" and begun:  # perhaps on another machine
-        precision = "bf16" if begun.get("precision") == "bf16" and has_bfloat16() else "fp32"
-    elif precision == "auto":  # several processes must agree
-        precision = "fp32" if devices.world > 1 else cpu_precision()
+    elif precision == "auto":  # several processes, perhaps on unlike machines, must agree
+        wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
+        precision = "bf16" if wanted and has_bfloat16() else "fp32"
     return replace(devices, precision=precision)
 
 

@@ -176,9 +176,7 @@ def _device(runs: Collection[dict]) -> list[str]:
         return []
     several = {tuple(re.findall(r"(\d+) threads", run["devices"])) for run in runs}
     threads = several.pop() if len(several) == 1 else ()
-    words = ["--device", "cpu", *(word for number in threads for word in ("--threads", number))]
-    # "auto" depends on a trial of speed
-    return words + ["--precision", "bf16"] * all(", bf16" in run["devices"] for run in runs)
+    return ["--device", "cpu", *(word for number in threads for word in ("--threads", number))]
 
 
 def _count(runs: Collection) -> str:

@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.configuration.settings import Checkpoints
 from fairseq_hybrid_attn.lab.engine.console import Console
 from fairseq_hybrid_attn.lab.planning.status import State, status
-from fairseq_hybrid_attn.lab.runs import cpu_precision, results, run_folders
+from fairseq_hybrid_attn.lab.runs import results, run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import training_summary
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
@@ -196,9 +196,11 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
 
 
 def test_precision_on_a_cpu(run, monkeypatch):
-    """A trial decides for our criteria; a run keeps what it was begun with."""
-    monkeypatch.setattr(run_folders, "cpu_precision", lambda: "bf16")
+    """bf16 where the CPU has it, for our criteria; a run keeps what it was begun with."""
     auto = Devices("cpu", precision="auto")
+    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: False)
+    assert devices_of(run, auto).precision == "fp32"
+    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: True)
     assert devices_of(run, auto).precision == "bf16"
     assert "--cpu-bf16" in run.commands(devices_of(run, auto)).train(1)
     assert devices_of(run, replace(auto, precision="fp32")).precision == "fp32"
@@ -231,18 +233,3 @@ def test_a_training_on_gpus_keeps_its_precision(run):
         check_begun(run, devices)
     with pytest.raises(UserError, match="begun in fp32; leave out --precision"):
         check_begun(run, replace(single, precision="fp16"))
-
-
-def test_a_trial_decides_once(monkeypatch):
-    for able, seconds, expected in [
-        (False, {}, "fp32"),  # not even tried
-        (True, {True: 1.0, False: 2.0}, "bf16"),
-        (True, {True: 1.0, False: 1.0}, "fp32"),
-    ]:
-        cpu_precision._tried.cache_clear()
-        monkeypatch.setattr(cpu_precision, "has_bfloat16", lambda a=able: a)
-        monkeypatch.setattr(cpu_precision, "_seconds", lambda bfloat16, s=seconds: s[bfloat16])
-        assert cpu_precision.cpu_precision() == expected
-    cpu_precision._tried.cache_clear()
-    monkeypatch.undo()
-    assert cpu_precision._seconds(bfloat16=False) > 0

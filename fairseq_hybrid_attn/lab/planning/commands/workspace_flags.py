@@ -82,7 +82,8 @@ def add_devices(parser: argparse.ArgumentParser) -> None:
         "--precision",
         choices=("auto", "fp32", "fp16", "bf16"),
         default="auto",
-        help="precision of training; auto: fp16 on a GPU; on a CPU bf16 if it is faster, else fp32",
+        help="precision of training; auto: fp16 on a GPU; on a CPU bf16 if it has AVX512-BF16 or "
+        "AMX, else fp32",
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from statistics import fmean
 
 import numpy as np
@@ -45,7 +46,10 @@ HOW_JUDGED = f"""\
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
-    """Sign and cell of each number of a claim, all of which can be resampled together."""
+    """Sign and cell of each number of a claim, all of which can be resampled together.
+
+    Groups of sentences by length are resampled each by itself, as they do not overlap.
+    """
     terms, text = [], claim.above_zero
     while text.strip():
         found = _TERM.match(text)
@@ -62,10 +66,12 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
         text = text[found.end() :]
     if not terms:
         raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
-    if len({(cell.score, cell.column.group, cell.column.cut) for _, cell in terms}) > 1:
+    if len({(cell.score, cell.column.cut) for _, cell in terms}) > 1:
+        raise UserError(f"{table.name}: claims: {claim.above_zero!r} adds up different scores")
+    groups = {cell.column.group for _, cell in terms}
+    if any(None in pair or pair[0].overlaps(pair[1]) for pair in combinations(groups, 2)):
         raise UserError(
-            f"{table.name}: claims: {claim.above_zero!r} adds up different scores, or scores of "
-            "different sentences"
+            f"{table.name}: claims: {claim.above_zero!r} adds up scores of sentences that overlap"
         )
     return terms
 
@@ -128,7 +134,8 @@ class _OfSeed:
     value: float
     #: What its numbers are of: the digests of corpora and the signatures of scores.
     made_with: set[tuple[str, str]]
-    #: The texts of its terms, and the sum on each draw; None if those of a run are gone.
+    #: The group of sentences and the text of each term; the sum on each draw, None if the texts
+    #: of a run are gone.
     texts: list = field(default_factory=list)
     drawn: np.ndarray | None = None
 
@@ -157,7 +164,10 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
             raise UserError("there are fewer than two sentences, or draws of them without any link")
         signs = [sign for sign, _ in found]
         value = sum(sign * one.value for sign, one in found)
-        return _OfSeed(value, made_with, [one.text for _, one in found], np.dot(signs, drawn))
+        texts = [
+            (cell.column.group, one.text) for (_, cell), (_, one) in zip(terms, found, strict=True)
+        ]
+        return _OfSeed(value, made_with, texts, np.dot(signs, drawn))
     if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
         return None
     value = 0.0
@@ -170,8 +180,11 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
 def _are_of_one_text(found: Collection[_OfSeed]) -> bool:
     if any(one.drawn is None for one in found):
         return len(set.union(*(one.made_with for one in found))) == 1
-    first, *others = [text for one in found for text in one.texts]
-    return all(text == first for text in others)
+    texts = [pair for one in found for pair in one.texts]
+    of_group = dict(texts)
+    corpora = {digest for one in found for digest, _ in one.made_with}
+    of_one_corpus = len(of_group) == 1 or len(corpora) == 1
+    return of_one_corpus and all(text == of_group[group] for group, text in texts)
 
 
 def in_words(one: Verdict) -> str:

@@ -7,7 +7,7 @@ from gzip import decompress as gunzip
 import numpy as np
 import pytest
 import yaml
-from made_runs import REFERENCES, read_lines, score, worse, write_lines
+from made_runs import REFERENCES, SOURCES, read_lines, score, worse, write_lines
 from rows import EVERY_TABLE
 from workspaces import write_yaml
 
@@ -54,6 +54,36 @@ def test_a_claim_is_of_the_sums_of_the_same_draws(shared):
             lines = read_lines(shared.run(row, column, seed).folder.hypotheses)
             sums = sums + sign / 2 * over_draws("bleu", lines, REFERENCES, "en")
     assert judged(shared)[1].over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
+
+
+def test_a_claim_about_sentences_of_several_lengths(made):
+    """Each length is resampled by itself; lengths that overlap share sentences."""
+    claim = "ours/long - plain/long - ours/short + plain/short"
+    path = made.configs / "toy/lengths.yaml"
+    content = yaml.safe_load(path.read_text())
+    write_yaml(path, content | {"claims": [{"says": "ours is for long ones", "above-zero": claim}]})
+    value, sums = 0, 0
+    for sign, low, high in ((1, 9, 99), (-1, 0, 5)):
+        chosen = [n for n, line in enumerate(SOURCES) if low < len(line.split()) <= high]
+        references = [REFERENCES[n] for n in chosen]
+        for ours, row in ((1, "ours"), (-1, "plain")):
+            lines = read_lines(made.run(row, seed=1).folder.hypotheses)
+            lines = [lines[n] for n in chosen]
+            value += sign * ours * score(lines, references)
+            sums = sums + sign * ours * over_draws("bleu", lines, references, "en")
+
+    def check():
+        (found,) = judge(RunResults(made.plan("toy/lengths", (1,))))
+        assert found.ours == pytest.approx(value)
+        assert found.over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
+
+    check()
+    made.hybrid("publish", "toy/lengths", "--seeds", "1,")
+    assert "ours is for long ones" in (made.folder / "RESULTS.md").read_text()
+    table = load_table("toy/lengths", made.configs)
+    for text in ("ours/long - ours/all", "ours/long - ours/longer"):
+        with pytest.raises(UserError, match="sentences that overlap"):
+            terms_of(table, Claim("x", text))
 
 
 def of_sizes(found, sizes):
@@ -109,7 +139,7 @@ def test_claims_are_read_as_sums_of_cells():
         (POSITIONS, "rnn/positions", "no row rnn"),
         (POSITIONS, "transformer/bleu", "no column bleu"),
         (POSITIONS, "", "names no numbers"),
-        (TWO_LANGUAGES, "transformer_nopos/de-en - transformer_nopos/ja-en", "different"),
+        (TWO_LANGUAGES, "transformer_nopos/de-en - transformer_nopos/ja-en", "different scores"),
         (EVERY_TABLE["evidence/curves"], "transformer/bleu_positions", "not BLEU or AER"),
     ]:
         with pytest.raises(UserError, match=message):

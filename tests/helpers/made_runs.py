@@ -90,7 +90,7 @@ class MadeWorkspace:
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
             **{"seed": run.seed, "label": run.workspace.label, "identity": identity(run)},
             "corpus": {"source": "de", "target": "en", "counts": {"test": 60}, "digest": digest},
-            **{"settings": {"batch": SETTINGS["batch"]}, "updates": 60, "epoch": 1},
+            **{"settings": {"batch": SETTINGS["batch"], "train": {}}, "updates": 60, "epoch": 1},
             "commands": {"train": ["fairseq-train", str(run.corpus_folder), "--user-dir", plugin]},
             **{"training_seconds": 90.0, "parameters": 1000, "sentences": 60},
             "scores": {"bleu": bleu, **dict(scores)},

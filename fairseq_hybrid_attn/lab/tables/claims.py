@@ -19,10 +19,11 @@ import numpy as np
 
 from ...errors import UserError
 from ..configuration.paper_tables import Cell, Claim, Table
+from ..lengths.measure import Group
 from ..planning.status import State
 from ..runs.run_scores import AER
 from ..scoring.metrics import METRICS
-from ..scoring.significance import SAMPLES, ends
+from ..scoring.significance import SAMPLES, SEED, ends
 from .numbers import STALE, Verdict
 from .run_results import RunResults
 
@@ -36,9 +37,10 @@ OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or sig
 
 HOW_JUDGED = f"""\
 - Ours: a difference of BLEU (or AER). Intervals are 95 %, not corrected for the number of claims.
-- Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems. Of seeds
-  published separately, it is the mean of their intervals. "Width of seed 2": only seed 2 can be
-  resampled here, and its interval is moved to the mean of all seeds.
+- Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems; where
+  lengths are compared, of the sentences of each. Of seeds published separately, it is the mean of
+  their intervals. "Width of seed 2": only seed 2 can be resampled here, and its interval is moved
+  to the mean of all seeds.
 - Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
   differ.
 - Held: every seed is above zero, and so is each interval (that of seed 2 also around its own
@@ -60,7 +62,7 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
         cell = Cell(table, table.row(found[2]), table.column(found[3]))
         if cell.column.curve or cell.score.partition(".")[0] not in {*METRICS, AER}:
             raise UserError(
-                f"{table.name}: claims: {found[2]}/{found[3]} is not BLEU or AER of a whole text"
+                f"{table.name}: claims: {found[2]}/{found[3]} is not BLEU or AER after training"
             )
         terms.append((-1 if found[1] == "-" else 1, cell))
         text = text[found.end() :]
@@ -134,6 +136,7 @@ class _OfSeed:
     value: float
     #: What its numbers are of: the digests of corpora and the signatures of scores.
     made_with: set[tuple[str, str]]
+    corpora: set[str]  #: their digests
     #: The group of sentences and the text of each term; the sum on each draw, None if the texts
     #: of a run are gone.
     texts: list = field(default_factory=list)
@@ -152,6 +155,7 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
         for one, score in zip(kept, stored, strict=True)
         if score
     }
+    corpora = {one["corpus"]["digest"] for one in kept}
     try:
         found = [
             (sign, results.sentences(run, cell.score, cell.column)) for sign, cell, run in runs
@@ -162,29 +166,35 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
         drawn = [one.over_draws() for _, one in found]
         if any(one is None for one in drawn):
             raise UserError("there are fewer than two sentences, or draws of them without any link")
+        groups = [cell.column.group for _, cell in terms]
+        if len(set(groups)) > 1:
+            drawn = [_apart(*pair) for pair in zip(drawn, groups, strict=True)]
         signs = [sign for sign, _ in found]
         value = sum(sign * one.value for sign, one in found)
-        texts = [
-            (cell.column.group, one.text) for (_, cell), (_, one) in zip(terms, found, strict=True)
-        ]
-        return _OfSeed(value, made_with, texts, np.dot(signs, drawn))
+        texts = [(group, one.text) for group, (_, one) in zip(groups, found, strict=True)]
+        return _OfSeed(value, made_with, corpora, texts, np.dot(signs, drawn))
     if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
         return None
     value = 0.0
     for (sign, cell, run), score in zip(runs, stored, strict=True):
         results.check_score(run, cell.score, score["value"])
         value += sign * score["value"]
-    return _OfSeed(value, made_with)
+    return _OfSeed(value, made_with, corpora)
+
+
+def _apart(drawn: np.ndarray, group: Group) -> np.ndarray:
+    """The draws in an order of the group's own; groups of one size have the same draws."""
+    return np.random.default_rng([SEED, group.above]).permutation(drawn)
 
 
 def _are_of_one_text(found: Collection[_OfSeed]) -> bool:
     if any(one.drawn is None for one in found):
         return len(set.union(*(one.made_with for one in found))) == 1
     texts = [pair for one in found for pair in one.texts]
-    of_group = dict(texts)
-    corpora = {digest for one in found for digest, _ in one.made_with}
-    of_one_corpus = len(of_group) == 1 or len(corpora) == 1
-    return of_one_corpus and all(text == of_group[group] for group, text in texts)
+    of_group, corpora = dict(texts), set.union(*(one.corpora for one in found))
+    if len(of_group) > 1 and len(corpora) > 1:  # then groups may be of unlike texts
+        return False
+    return all(text == of_group[group] for group, text in texts)
 
 
 def in_words(one: Verdict) -> str:

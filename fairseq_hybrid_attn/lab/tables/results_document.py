@@ -13,6 +13,7 @@ from ...errors import UserError
 from ..configuration.paper_tables import Claim, table_names
 from ..planning.plan import make_plan
 from ..planning.status import State
+from ..runs.run_folders import BF16_CRITERIA
 from .claims import HOW_JUDGED, terms_of
 from .grids import claims_grid
 from .headline import headline_table
@@ -141,7 +142,7 @@ def _check(first: KeptTable, claim: Claim, verdict: Verdict) -> list[str]:
     if not runs or first.numbers.text is not None:
         return []
     rows, columns = [cell.row.name for cell in cells], [cell.column.name for cell in cells]
-    words = command_of(make_plan(table, place, rows, columns, (int(seed),))) + _device(runs)
+    words = command_of(make_plan(table, place, rows, columns, (int(seed),))) + device_flags(runs)
     told = f"To repeat the first with seed {seed}: `{shlex.join(words)}`"
     gave = f"{verdict.by_seed[seed]:+.2f}"
     machines = "; ".join(dict.fromkeys(map(_machine, runs)))
@@ -164,19 +165,22 @@ def _how_to_repeat(measured: list[KeptTable]) -> list[str]:
             took.append(f"{_count(one.results.keys() - own)} of {', '.join(others)}")
         if one.unfinished:
             took.append(f"{_count(one.unfinished)} without a result")
-        words = command_of(one.plan) + _device(one.results.values())
+        words = command_of(one.plan) + device_flags(one.results.values())
         lines.append(f"- `{shlex.join(words)}`: {'; '.join(took)}")
     facts = [f"- {_by_table(fact, list(runs.values()))}" for fact in FACTS]
     return ["## How to repeat each\n", "\n".join(lines) + "\n", ABOUT, "\n".join(facts) + "\n"]
 
 
-def _device(runs: Collection[dict]) -> list[str]:
+def device_flags(runs: Collection[dict]) -> list[str]:
     """The flags for runs on CPUs; a GPU, which is the default, gives other numbers."""
     if not all(run["devices"].startswith("CPU") for run in runs):
         return []
     several = {tuple(re.findall(r"(\d+) threads", run["devices"])) for run in runs}
     threads = several.pop() if len(several) == 1 else ()
-    return ["--device", "cpu", *(word for number in threads for word in ("--threads", number))]
+    words = ["--device", "cpu", *(word for number in threads for word in ("--threads", number))]
+    able = any(run["settings"]["train"].get("criterion") in BF16_CRITERIA for run in runs)
+    single = able and not any(", bf16" in run["devices"] for run in runs)
+    return words + ["--precision", "fp32"] * single
 
 
 def _count(runs: Collection) -> str:

@@ -131,6 +131,7 @@ def test_show_prints_commands_that_a_shell_can_run(place):
     shown = run("fairseq-hybrid", *row, "--devices", "3", *where[:-2], cwd=folder).stdout
     assert "--max-tokens 100" in shown and "--update-freq 1" in shown
     assert "--distributed-world-size 3" in shown and "--cpu" not in shown
+    assert "--fp16" in shown  # the precision that reproduce would choose
     # The column's own settings are in its commands.
     shown = run("fairseq-hybrid", "show", "hysan/table1/e1", "--column", "nopos", cwd=folder).stdout
     assert "--no-encoder-positions" in shown and "--no-decoder-positions" in shown

@@ -12,6 +12,7 @@ from refusals import check_refusals, files
 from fairseq_hybrid_attn.lab.tables.kept_runs import result_name
 from fairseq_hybrid_attn.lab.tables.kept_tables import command_of, read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
+from fairseq_hybrid_attn.lab.tables.results_document import device_flags
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
 TABLES = ("toy/curves", "toy/gates", "toy/lengths", "toy/table1")
@@ -200,3 +201,16 @@ def test_a_profile_from_a_file_and_tables_of_the_checkout_are_in_the_document(ma
     document = (made.folder / "RESULTS.md").read_text()
     assert "- toy: curves, cut, gates, lengths, other, table1\n" in document
     assert "scripts/reproduce.sh evidence/europarl " in document
+
+
+def test_commands_say_what_else_would_give_other_numbers():
+    ours, theirs = "fused_label_smoothed_cross_entropy", "label_smoothed_cross_entropy"
+    for runs, flags in [
+        ([("GPU", ours)], ""),
+        ([("CPU, 1 thread, bf16", ours)], "--device cpu"),
+        ([("CPU, 1 thread", theirs)], "--device cpu"),
+        ([("CPU, 2 threads", ours)], "--device cpu --threads 2 --precision fp32"),
+        ([("CPU, 1 thread", ours), ("CPU, 1 thread, bf16", ours)], "--device cpu"),  # in its note
+    ]:
+        made = [{"devices": on, "settings": {"train": {"criterion": one}}} for on, one in runs]
+        assert " ".join(device_flags(made)) == flags

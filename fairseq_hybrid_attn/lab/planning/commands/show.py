@@ -44,10 +44,11 @@ def run(args: argparse.Namespace) -> None:
         return
     if args.devices:
         (check_cpu_precision if args.device == "cpu" else check_gpu_precision)(args.precision)
-        precision = "fp32" if args.precision == "auto" else args.precision
-        devices = Devices("cpu" if args.device == "cpu" else "cuda", args.devices, (), 1, precision)
+        kind = "cpu" if args.device == "cpu" else "cuda"
+        devices = Devices(kind, args.devices, (), 1, args.precision)
     else:
-        devices = devices_of(found, slots(args.device, 1, 1, 1, args.precision)[0])
+        devices = slots(args.device, 1, 1, 1, args.precision)[0]
+    devices = devices_of(found, devices)
     print(f"# {found.name} ({found.workspace.label})")
     print(f"# Its corpus is prepared by: {preparing(args)}")
     for command in command_texts(found, devices).values():

@@ -38,8 +38,9 @@ PICTURE = """\
 """
 
 LATE = """\
-\\*: written after first results of these or of similar runs. When the other claims were written, at
-least one of their numbers was not known; a pilot or an earlier study may have suggested them.
+\\*: written after the first results of these or of similar runs. When the other claims were
+written, at least one of their numbers was not known; a pilot or an earlier study may have suggested
+them.
 """
 
 ABOUT = """\
@@ -127,7 +128,7 @@ def _signatures(main: list[tuple[KeptTable, Claim, Verdict]]) -> str:
 def _tally(what: str, judged: list[tuple[Claim, Verdict]]) -> list[str]:
     counts = Counter(verdict.verdict for _, verdict in judged)
     late = sum(claim.after_results for claim, _ in judged)
-    what += f" ({late} written after first results, marked *)" if late else ""
+    what += f" ({late} written after the first results, marked *)" if late else ""
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     return [f"- of {len(judged)} {what}: {told}"] if judged else []
 

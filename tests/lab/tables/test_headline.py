@@ -85,7 +85,7 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
         assert (made.folder / path).read_bytes().startswith(b"<?xml")
     top, section = document.split("### Toy\n")
     # This is on another text than the papers'.
-    late = "(1 written after first results, marked *)"
+    late = "(1 written after the first results, marked *)"
     of = f"claims of toy/table1, on another text {late}"
     assert f"- of 2 {of}: 2 held\n" in top
     assert "| plain falls (full@text) " in top and "| ours is not below* " in section

@@ -40,7 +40,7 @@ def begin(run: Run, devices: Devices) -> None:
 def devices_of(run: Run, devices: Devices) -> Devices:
     """Return devices in the run's precision; ``auto``: what it was begun with, if it was.
 
-    A rule decides, not a trial of speed: the same command shall give the same numbers.
+    On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
     """
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train = run.settings.train
@@ -82,9 +82,10 @@ def check_begun(run: Run, devices: Devices) -> None:
             f"read, so the run cannot be resumed on {devices.world}; use the same number, or "
             f"delete {folder.path}"
         )
-    if devices.kind == "cuda" and devices.precision not in ("auto", precision):
+    if devices.precision not in ("auto", precision):
         raise UserError(
-            f"{run.name} was begun in {precision}; leave out --precision, or delete {folder.path}"
+            f"{run.name} was begun in {precision} and would go on in {devices.precision}; leave "
+            f"out --precision, use a machine that has {precision}, or delete {folder.path}"
         )
 
 

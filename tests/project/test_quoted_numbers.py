@@ -1,7 +1,7 @@
 """The numbers that the README and docs/evidence.md quote are those of the published results.
 
 A paragraph's numbers are those of the tables that it names, or else of evidence/positions; a sign
-counts, if there is one.  Numbers are decimals and whole numbers of three digits or more; decimals
+counts, if there is one.  Numbers are decimals and whole numbers of two digits or more; decimals
 may be rounded further than in the results.  A number that no result has is listed at the end of
 the page, in a comment: ``<!-- not from results: 6.5 0.17 -->``.  Those of docs/performance.md are
 in the benchmarks' result files that its section names or prints, or else in any.
@@ -22,7 +22,7 @@ from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_markdown
 
 ROOT = Path(__file__).parents[2]
 DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.]*\d)")
-WHOLE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{3,})(?![\w.,]*\d)")
+WHOLE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{2,})(?![\w.,]*\d)")
 LISTED = re.compile(r"<!-- not from results:([^>]*)-->")
 TABLE = re.compile(r"evidence/\w+")
 
@@ -131,10 +131,31 @@ def test_the_demo_is_as_published():
     readme, page = ((ROOT / one).read_text() for one in ("README.md", "docs/demo.md"))
     shown = readme.partition("\n## Try it\n")[2].partition("\n## ")[0]
     text = shown + page.partition("| variable")[0]
-    assert strange(text, published()["demo/architectures"]) == {"200"}  # strings of the page
+    not_results = {"75", "200"}  # MB of packages; sentences on the page
+    assert strange(text, published()["demo/architectures"]) == not_results
     [translations] = (ROOT / "results/runs").rglob("demo/**/*.txt.gz")
     [ours] = re.findall(r"^  ours +(.+)$", shown, re.MULTILINE)
     assert ours in gzip.decompress(translations.read_bytes()).decode().splitlines()
+
+
+def test_minutes_of_the_main_commands_are_those_measured():
+    measured = json.loads((ROOT / "results/minutes.json").read_text())
+    said = {
+        "reproduce.sh": {
+            "README.md": "--device cpu # {} to {} minutes",
+            "docs/evidence.md": "# {} to {} minutes on two cores",
+        },
+        "demo.sh": {
+            "README.md": "{} to {} minutes on two CPU cores",
+            "docs/demo.md": "It took {} to {} minutes on two cores",
+            "scripts/demo.sh": "in {} to {} minutes on two cores",
+        },
+    }
+    for script, pages in said.items():
+        [runs] = (runs for command, runs in measured.items() if f"scripts/{script}" in command)
+        extremes = [round(choose(run["minutes"] for run in runs)) for choose in (min, max)]
+        for page, text in pages.items():
+            assert text.format(*extremes) in (ROOT / page).read_text(), page
 
 
 def test_costs_are_those_of_the_benchmarks_that_a_section_names_or_prints():

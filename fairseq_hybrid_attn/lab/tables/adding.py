@@ -58,6 +58,11 @@ def check_is_the_same(
         other = of_cell.get(name.rpartition("/")[0])
         if other and _data(other) != _data(result):
             raise UserError(f"{name}: its configuration or data are not those of published seeds")
+        for score in other["scores"].keys() & result["scores"].keys() if other else ():
+            signatures = [one["scores"][score]["signature"] for one in (other, result)]
+            if signatures[0] != signatures[1]:
+                told = "is {1}, of published seeds {0}".format(*signatures)
+                raise UserError(f"{name}: its {score} {told}")
         if before := published[name]:
             for score in before["scores"].keys() & result["scores"].keys():
                 found = [one["scores"][score]["value"] for one in (before, result)]
@@ -127,7 +132,7 @@ def _rank(both: RankAgreement, among: str, *parts: Section) -> RankAgreement:
     for one in (one for one in found if one and one.rows == both.rows):
         if one.seeds == both.seeds and one.low is not None:
             return one
-        apart |= one.apart or {" ".join(map(str, one.seeds)): one}
+        apart |= one.apart or ({} if one.low is None else {" ".join(map(str, one.seeds)): one})
     return replace(both, apart=apart)
 
 

@@ -40,7 +40,7 @@ HOW_JUDGED = f"""\
 - Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems; where
   lengths are compared, of the sentences of each. Of seeds published separately, it is the mean of
   their intervals. "Width of seed 2": only seed 2 can be resampled here, and its interval is moved
-  to the mean of all seeds.
+  to the mean of all seeds. Both are wider than an interval of the mean over all seeds would be.
 - Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
   differ.
 - Held: every seed is above zero, and so is each interval (that of seed 2 also around its own
@@ -149,7 +149,9 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
     kept = [results.result(run) for _, _, run in runs]
     if None in kept:
         return None
-    stored = [one["scores"].get(cell.score) for one, (_, cell, _) in zip(kept, runs, strict=True)]
+    scores = [one["scores"] for one in kept]
+    names = [results.score(cell, has) for (_, cell, _), has in zip(runs, scores, strict=True)]
+    stored = [has.get(name) for has, name in zip(scores, names, strict=True)]
     made_with = {
         (one["corpus"]["digest"], score["signature"])
         for one, score in zip(kept, stored, strict=True)
@@ -158,7 +160,8 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
     corpora = {one["corpus"]["digest"] for one in kept}
     try:
         found = [
-            (sign, results.sentences(run, cell.score, cell.column)) for sign, cell, run in runs
+            (sign, results.sentences(run, name, cell.column))
+            for name, (sign, cell, run) in zip(names, runs, strict=True)
         ]
     except UserError:  # they are not of the test set
         return None
@@ -176,8 +179,8 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
     if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
         return None
     value = 0.0
-    for (sign, cell, run), score in zip(runs, stored, strict=True):
-        results.check_score(run, cell.score, score["value"])
+    for (sign, _, run), name, score in zip(runs, names, stored, strict=True):
+        results.check_score(run, name, score["value"])
         value += sign * score["value"]
     return _OfSeed(value, made_with, corpora)
 

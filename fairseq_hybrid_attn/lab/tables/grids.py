@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..files.tabular import Grid
+from ..lengths.measure import LENGTH_RATIO
 from .numbers import ACCEPTED, STALE, Line, Section, TableNumbers, Verdict
 
 #: Columns that fit on a page side by side.
@@ -86,19 +87,21 @@ def rows_grid(numbers: TableNumbers, section: Section) -> Grid:
     columns: dict[str, Callable[[Line], str]] = {
         "row": lambda line: line.row,
         "system": lambda line: line.system,
-        "paper": lambda line: _number(line.paper),
+        "paper": lambda line: _number(line.paper, section.score),
         "ours": _ours,
     }
     if not section.has_paper:
         del columns["paper"]
     elif numbers.is_papers:
         columns["ours - paper"] = lambda line: (
-            _signed(line.ours.value - line.paper) if line.ours and line.paper is not None else ""
+            _signed(line.ours.value - line.paper, section.score)
+            if line.ours and line.paper is not None
+            else ""
         )
     if section.baseline is not None:
         name = section.baseline.row
         if section.has_paper:
-            columns[f"paper - {name}"] = lambda line: _signed(section.paper_difference(line))
+            columns[f"paper - {name}"] = lambda line: _paper_difference(section, line)
         columns |= {f"ours - {name}": lambda line: _difference(section, line), "p": _p_values}
     columns["seeds"] = _seeds
     rows = [[show(line) for show in columns.values()] for line in section.lines]
@@ -135,7 +138,7 @@ def transposed_grid(sections: tuple[Section, ...]) -> Grid:
         cells = [section.title]
         for row, _ in names:
             line = lines.get(row)
-            cells += [_number(line and line.paper)] if row in reported else []
+            cells += [_number(line and line.paper, section.score)] if row in reported else []
             cells.append(_ours(line) if line else "")
         rows.append(cells)
     return Grid(headings, rows, left=1)
@@ -147,7 +150,7 @@ def _ours(line: Line) -> str:
         return line.why_not
     interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
     mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
-    return f"{ours.value:.2f}{interval}{mark}"
+    return f"{_number(ours.value, ours.score)}{interval}{mark}"
 
 
 def _difference(section: Section, line: Line) -> str:
@@ -156,7 +159,12 @@ def _difference(section: Section, line: Line) -> str:
         return ""
     base, seeds = section.baseline.ours.seeds, section.shared_seeds(line)
     alone = {tuple(seeds)} != {base, line.ours.seeds}
-    return _signed(difference) + (f" (seed {' '.join(map(str, seeds))})" if alone else "")
+    seed = f" (seed {' '.join(map(str, seeds))})" if alone else ""
+    return _signed(difference, section.score) + seed
+
+
+def _paper_difference(section: Section, line: Line) -> str:
+    return _signed(section.paper_difference(line), section.score)
 
 
 def _seeds(line: Line) -> str:
@@ -164,7 +172,8 @@ def _seeds(line: Line) -> str:
     if line.ours is None:
         return ""
     count = len(line.ours.seeds)
-    return str(count) if count == 1 else f"{count}: {' '.join(map(_number, line.ours.by_seed))}"
+    by_seed = (_number(value, line.ours.score) for value in line.ours.by_seed)
+    return str(count) if count == 1 else f"{count}: {' '.join(by_seed)}"
 
 
 def _p_values(line: Line) -> str:
@@ -172,12 +181,14 @@ def _p_values(line: Line) -> str:
     return " ".join("-" if p is None else f"{p:.3f}" for p in p_values)
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def _number(value: float | None, score: str = "", sign: str = "") -> str:
+    """Two decimals; three of a length ratio, which is close to 1."""
+    digits = 3 if score.startswith(LENGTH_RATIO) else 2
+    return "" if value is None else f"{value:{sign}.{digits}f}"
 
 
-def _signed(value: float | None) -> str:
-    return "" if value is None else f"{value:+.2f}"
+def _signed(value: float | None, score: str = "") -> str:
+    return _number(value, score, "+")
 
 
 def _shown(section: Section) -> dict[str, Callable[[Section, Line], str]]:
@@ -194,7 +205,8 @@ def _rows(section: Section) -> tuple[str, ...]:
 
 
 def _paper_short(section: Section, line: Line) -> str:
-    return _with_difference(_number(line.paper), _signed(section.paper_difference(line)))
+    level = _number(line.paper, section.score)
+    return _with_difference(level, _paper_difference(section, line))
 
 
 def _ours_short(section: Section, line: Line) -> str:

@@ -161,15 +161,16 @@ def _values(
     score, column = cell.score, cell.column
     metric, dot, test_set = score.partition(".")
     if metric == LENGTH_RATIO:
-        if f"bleu{dot}{test_set}" not in done[0][1]["scores"]:
+        has = done[0][1]["scores"]
+        counted = (f"{bleu}{dot}{test_set}" for bleu in ("given_bleu", "bleu"))
+        words = next((one for one in counted if one in has), None)
+        if words is None:
             of = f"its text has no test set {test_set}" if test_set else "it has no translations"
             raise UserError(of)
-        found = _translations(results, done, f"bleu{dot}{test_set}", column)
+        found = _translations(results, done, words, column)
         return score, [_with_view(one.length_ratio(), column, one) for one in found]
     scores = [_scores(result, column) for _, result in done]
-    if results.plan.workspace.own is not None and metric in METRICS and score not in scores[0]:
-        # The paper's score may not exist for the language of the user's text.
-        score = f"bleu{dot}{test_set}"
+    score = results.score(cell, scores[0])
     lacking = [run for (run, _), has in zip(done, scores, strict=True) if score not in has]
     if lacking:
         if metric == AER and lacking[0].recipe.gold is None:

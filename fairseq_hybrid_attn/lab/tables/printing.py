@@ -148,7 +148,7 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
         sides += ["for AER, two-sided"] if AER in tested else []
         told = f"against the baseline's run of the same seed; {'; '.join(sides)}"
         gone = any(None in ours.p_values for ours in measured)
-        told += "; -: that seed's translations are gone" if gone else ""
+        told += "; -: that seed's translations, or the baseline's, are not there" if gone else ""
         notes.append(f"p, for each seed: {how} {told}.")
     notes += [_rank(one, among) for one in sections for among in one.ranks]
     notes += _whose_seeds(sections)

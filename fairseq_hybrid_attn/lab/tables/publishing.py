@@ -151,12 +151,10 @@ def _what_it_has(numbers: TableNumbers) -> set[str]:
     found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
     found |= {f"interval on {v.claim!r}, seed {n}" for v in numbers.verdicts for n in v.resampled}
     for section in numbers.sections:
-        ranks = section.ranks.items()
-        found |= {
-            f"rank correlation of {among} ({section.title})"
-            for among, one in ranks
-            if one.low is not None or one.apart
-        }
+        for among, one in section.ranks.items():
+            what = f"rank correlation of {among} ({section.title})"
+            seeds = " ".join(one.apart).split() if one.low is None else one.seeds
+            found |= {f"{what}, seed {n}" for n in seeds}
         for line in section.measured:
             ours = line.ours
             where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"

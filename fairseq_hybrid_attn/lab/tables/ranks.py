@@ -20,7 +20,7 @@ def rank_agreement(
 
     Ours are means over the seeds that all of these rows have.  The interval is that of the same
     correlation on resampled test sets, the same sentences for all rows.  Rows that are nearly equal
-    change places there, so it may lie below the value.
+    change places there, which draws it towards zero; it may not contain the value.
     """
     ranked = [(cell, line) for cell, line in lines if line.ours and line.paper is not None]
     if len(ranked) < 3:

@@ -1,5 +1,6 @@
 """Publishing more seeds of a table whose earlier runs are not here any more."""
 
+import copy
 import dataclasses
 import json
 import shutil
@@ -195,9 +196,15 @@ def test_what_would_mix_up_results_is_refused_before_anything_is_written(made):
     check_refusals(cases.items(), add)
     words = f"{NAME} --columns bleu --seeds 2,"
     result = json.loads(two.folder.result.read_text())
-    result["identity"]["recipe"] = "another"
-    two.folder.result.write_text(json.dumps(result))
-    check_refusals([(words, "configuration or data are not those of published seeds")], add)
+    for change, problem in (
+        ({"identity": {"recipe": "another"}}, "configuration or data are not those of published"),
+        ({"scores": {"bleu": {"signature": "tok:zh"}}}, "bleu is tok:zh, of published .* tok:13a"),
+    ):
+        changed = copy.deepcopy(result)
+        changed["identity"] |= change.get("identity", {})
+        changed["scores"]["bleu"] |= change.get("scores", {}).get("bleu", {})
+        two.folder.result.write_text(json.dumps(changed))
+        check_refusals([(words, problem)], add)
     made.finish(two, worse(REFERENCES, 0.13, "ours/bleu2"))
     made.finish(one, worse(REFERENCES, 0.3, "other"))
     problem = "ours/bleu/seed1 was published with bleu .*; delete the run here, and `restore` it"

@@ -25,6 +25,7 @@ from fairseq_hybrid_attn.lab.tables.claims import (
     judge,
     terms_of,
 )
+from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.numbers import Verdict
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
 
@@ -244,6 +245,22 @@ def test_scores_of_other_signatures_are_not_added_up(made):
     path.write_text(json.dumps(content))
     verdict = judged(made)[0].verdict
     assert verdict == "cannot be judged, since its numbers are of different texts or signatures"
+
+
+def test_a_claim_adds_up_the_scores_that_are_shown(made):
+    """BLEU, where a text does not have the paper's score."""
+    path = made.configs / "toy/gates.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["columns"]["tokenised"]["score"] = "given_bleu"
+    content["claims"] = [{"says": "x", "above-zero": "ours/tokenised - plain/tokenised"}]
+    write_yaml(path, content)
+    made.finish(made.run("ours"), [f"{line}." for line in worse(REFERENCES, 0.1, 5)])
+    numbers = measure(RunResults(made.plan("toy/gates", (1,))))
+    [section] = (one for one in numbers.sections if one.name == "tokenised")
+    shown = {line.row: line.ours for line in section.lines}
+    assert shown["ours"].score == "bleu"
+    [claim] = numbers.verdicts
+    assert claim.ours == pytest.approx(shown["ours"].value - shown["plain"].value)
 
 
 def test_numbers_of_other_texts_are_not_added_up(made):

@@ -90,13 +90,15 @@ def test_lengths_of_translations_and_what_they_cost(made):
     longer = [line + " and on" * 20 if n % 3 else line for n, line in enumerate(before)]
     made.finish(made.run("ours"), longer)
     cells = made.cells("toy/cut")
-    claims = made.hybrid("table", "toy/cut").partition("Claims:")[2]
+    shown = made.hybrid("table", "toy/cut")
+    claims = shown.partition("Claims:")[2]
     long = [n for n, line in enumerate(SOURCES) if len(line.split()) > 9]
     for name, numbers in {"": range(len(SOURCES)), "_long": long}.items():
         theirs = [longer[n] for n in numbers], [REFERENCES[n] for n in numbers]
         ratio, cut = cells["ours", f"ratio{name}"], cells["ours", f"cut{name}"]
         words, expected = (sum(len(line.split()) for line in side) for side in theirs)
         assert float(ratio["ours"]) == near(words / expected)
+        assert f" {words / expected:.3f} " in shown
         short = [" ".join(a.split()[: len(b.split())]) for a, b in zip(*theirs, strict=True)]
         assert float(cut["ours"]) == near(score(short, theirs[1]))
         assert cut["signature"].endswith(f"|sentences:{len(numbers)}|cut:reference")

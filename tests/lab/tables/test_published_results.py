@@ -8,7 +8,7 @@ import pytest
 from rows import EVERY_TABLE
 
 from fairseq_hybrid_attn.lab.lengths.measure import LENGTH_RATIO
-from fairseq_hybrid_attn.lab.tables.claims import decided
+from fairseq_hybrid_attn.lab.tables.claims import decided, terms_of
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.results_document import write_up
 
@@ -47,6 +47,16 @@ def test_verdicts_are_those_of_the_numbers():
     verdicts = [one for kept in read_tables(RESULTS, CONFIGS) for one in kept.numbers.verdicts]
     judged = [one for one in verdicts if one.by_seed]
     assert len(judged) > 20 and all(one.verdict == decided(one) for one in judged)
+
+
+def test_intervals_are_of_all_seeds_whose_translations_are_kept():
+    for kept in read_tables(RESULTS, CONFIGS):
+        table, folder = kept.plan.table, RESULTS / "runs" / kept.numbers.label
+        for claim, verdict in zip(table.claims, kept.numbers.verdicts, strict=True):
+            cells = [cell for _, cell in terms_of(table, claim)]
+            for seed in verdict.by_seed:
+                texts = [folder / f"{cell.run_name}/seed{seed}.txt.gz" for cell in cells]
+                assert not all(map(Path.exists, texts)) or seed in verdict.resampled, claim.says
 
 
 def test_nothing_is_kept_twice():

@@ -79,13 +79,15 @@ class Claim:
     """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``).
 
     ``in_short``: the document of results begins with it.  ``after_results``: it was written when
-    the table's first results were known.
+    the table's first results were known.  ``paper``: what its paper's numbers add up to, if the
+    columns do not have them, or have those of several papers.
     """
 
     says: str
     above_zero: str
     in_short: bool = False
     after_results: bool = False
+    paper: float | None = None
 
 
 @dataclass(frozen=True)

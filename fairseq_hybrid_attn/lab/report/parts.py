@@ -145,7 +145,7 @@ def scores_part(found: Findings) -> Iterator[Item]:
     how = f"± is half the 95 % interval over {SAMPLES:,} bootstrap samples of the test set"
     if len(names) > 1:
         how += (
-            f". p is of sacrebleu's paired bootstrap against {names[0]}, half of a two-sided "
+            f". p is of sacrebleu's paired bootstrap against {names[0]}, about half of a two-sided "
             "p, or less. It does not cover other trainings of the same models"
         )
     yield f"{how}. Seed {SEED}."

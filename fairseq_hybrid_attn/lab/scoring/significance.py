@@ -4,8 +4,8 @@ The answer is sacrebleu's paired bootstrap (Koehn 2004), here for all our metric
 many sentences as there are, with replacement, the same ones for all systems, and scores each draw.
 
 Its p compares sizes: the share of draws whose absolute difference is above the mean absolute one by
-more than the systems' own.  It is half of a two-sided p if nearly all draws agree on the sign, less
-otherwise, and about 0.4 for systems that do not differ.
+more than the systems' own.  It is about half of a two-sided p if nearly all draws agree on the
+sign, less otherwise, and about 0.4 for systems that do not differ.
 
 The interval covers the choice of the test sentences, not the choice of the training's seed.
 """

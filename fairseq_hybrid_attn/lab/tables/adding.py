@@ -101,6 +101,9 @@ def _line(kept: Line | None, new: Line | None) -> Line | None:
 def _merged(kept: Measured, new: Measured, row: str) -> Measured:
     if known := _one_has_all(kept, new, set(kept.seeds), set(new.seeds), row):
         return known
+    if kept.signature != new.signature:
+        told = f"is {new.signature}, of published seeds {kept.signature}"
+        raise UserError(f"{row}: its {new.score} {told}; publish all seeds, without --add")
     parts = (kept, new)
     p_values = {seed: p for one in parts for seed, p in zip(one.seeds, one.p_values, strict=False)}
     values = {seed: v for one in parts for seed, v in zip(one.seeds, one.by_seed, strict=True)}
@@ -117,7 +120,6 @@ def _merged(kept: Measured, new: Measured, row: str) -> Measured:
         interval=interval,
         over=over,
         seeds=seeds,
-        signature=_told(one.signature for one in parts),
         p_values=tuple(p_values.get(seed) for seed in seeds) if p_values else (),
         stale=_told(one.stale for one in parts),
         updates=_mean(parts, lambda one: one.updates, lambda one: len(one.seeds)),

@@ -40,11 +40,11 @@ HOW_JUDGED = f"""\
 - Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems; where
   lengths are compared, of the sentences of each. Of seeds published separately, it is the mean of
   their intervals. "Width of seed 2": only seed 2 can be resampled here, and its interval is moved
-  to the mean of all seeds. Both are wider than an interval of the mean over all seeds would be.
+  to the mean of all seeds. Both are usually wider than an interval of the mean over all seeds.
 - Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
   differ.
-- Held: every seed is above zero, and so is each interval (that of seed 2 also around its own
-  value). Did not hold: all of these are below zero."""
+- Held: every seed is above zero, and so is each interval; one that was moved also around seed 2's
+  own value, which is not shown. Did not hold: all of these are below zero."""
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
@@ -86,13 +86,16 @@ def judge(results: RunResults) -> list[Verdict]:
 
 def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> Verdict:
     reported = [cell.paper for _, cell in terms]
-    paper = None
-    if None not in reported:
+    paper = claim.paper
+    if paper is None and None not in reported:
         paper = sum(sign * number for (sign, _), number in zip(terms, reported, strict=True))
     seeds = results.plan.seeds
     unknown = Verdict(claim.says, paper, {}, None, (), seeds, False, NOT_RUN)
     try:
         runs = [run for _, cell in terms for run in results.runs(cell)]
+        asked = {run.name for run in results.plan.runs} if results.of_plan else set()
+        if results.of_plan and not asked.issuperset(run.name for run in runs):
+            return unknown
         found = {seed: one for seed in seeds if (one := _of_seed(results, terms, seed))}
         if not found:
             all_done = all(results.result(run) is not None for run in runs)
@@ -137,8 +140,8 @@ class _OfSeed:
     #: What its numbers are of: the digests of corpora and the signatures of scores.
     made_with: set[tuple[str, str]]
     corpora: set[str]  #: their digests
-    #: The group of sentences and the text of each term; the sum on each draw, None if the texts
-    #: of a run are gone.
+    #: The group of sentences of each term, with its score and text; the sum on each draw, None if
+    #: the texts of a run are gone.
     texts: list = field(default_factory=list)
     drawn: np.ndarray | None = None
 
@@ -174,7 +177,10 @@ def _of_seed(results: RunResults, terms: list[tuple[int, Cell]], seed: int) -> _
             drawn = [_apart(*pair) for pair in zip(drawn, groups, strict=True)]
         signs = [sign for sign, _ in found]
         value = sum(sign * one.value for sign, one in found)
-        texts = [(group, one.text) for group, (_, one) in zip(groups, found, strict=True)]
+        texts = [
+            (group, (name, one.text))
+            for group, name, (_, one) in zip(groups, names, found, strict=True)
+        ]
         return _OfSeed(value, made_with, corpora, texts, np.dot(signs, drawn))
     if None in stored or any(cell.column.group or cell.column.cut for _, cell, _ in runs):
         return None

@@ -148,7 +148,7 @@ def _ours(line: Line) -> str:
     ours = line.ours
     if ours is None:
         return line.why_not
-    interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
+    interval = "" if ours.interval is None else f" ± {_number(ours.interval, ours.score)}"
     mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
     return f"{_number(ours.value, ours.score)}{interval}{mark}"
 

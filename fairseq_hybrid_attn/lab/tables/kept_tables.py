@@ -91,8 +91,8 @@ def read_table(path: Path, folder: Path, configs: Path, edited: bool = False) ->
         now, kept = measures(plan), content["measures"]
         if not edited and any(now.get(key) != value for key, value in kept.items()):
             raise UserError(
-                f"baseline, scores or ranks of {plan.table.name} are not those of its file in "
-                f"{configs} any more; publish it again"
+                f"baseline, scores, runs or ranks of {plan.table.name} are not those of its file "
+                f"in {configs} any more; publish it again"
             )
         found = asdict(measure(KeptResults(plan, results)))
         _put(content["numbers"], _by_name(found, plan.table))
@@ -143,7 +143,7 @@ def plan_of(asked: dict, folder: Path, configs: Path) -> Plan:
 def measures(plan: Plan) -> dict[str, str]:
     """Digests of what a table's file says that kept intervals and p-values are of.
 
-    Of the table, and of the rows of each order, by its name.
+    Of the table, of the runs of its numbers, and of the rows of each order, by its name.
     """
     columns = {cell.column.name: cell.column for cell in plan.cells}
     rows = {cell.row.name: cell.row for cell in plan.cells}
@@ -151,8 +151,9 @@ def measures(plan: Plan) -> dict[str, str]:
         name: [one.score, one.curve, one.source_words, one.cut] for name, one in columns.items()
     }
     whole = [plan.table.baseline, shown, {name: row.scores for name, row in rows.items()}]
+    runs = {f"{one.row.name}/{one.column.name}": one.run_name for one in plan.cells}
     ranked = {f"rank: {among}": ranked for among, ranked in plan.table.rank.items()}
-    return {key: digest(value) for key, value in {"table": whole, **ranked}.items()}
+    return {key: digest(value) for key, value in {"table": whole, "runs": runs, **ranked}.items()}
 
 
 def _by_name(numbers: dict, table: Table) -> dict:

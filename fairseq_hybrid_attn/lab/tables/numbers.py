@@ -11,6 +11,8 @@ from typing import get_args, get_origin, get_type_hints
 
 from scipy.stats import t as student
 
+from ..runs.run_scores import AER
+
 #: Marks what is not up to date.
 STALE = "†"
 #: Marks what other code has made, and was accepted.
@@ -112,9 +114,15 @@ class Section:
         return line.paper - base.paper
 
     def our_difference(self, line: Line) -> float | None:
-        """Our number minus our baseline's, over the seeds that both have."""
+        """Our number minus our baseline's, over the seeds that both have.
+
+        None if they are of other signatures, or of other points of a curve.
+        """
         base = self.baseline
         if base is None or base == line or base.ours is None or line.ours is None:
+            return None
+        # That of an error rate names the head, which may differ.
+        if not base.ours.score.startswith(AER) and base.ours.signature != line.ours.signature:
             return None
         # Points of a curve are compared after the same number of updates only.
         found = differences(line.ours, base.ours) if base.at == line.at else ()

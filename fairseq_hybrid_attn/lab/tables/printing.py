@@ -144,7 +144,8 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
         notes.append(f"± is half the 95 % interval, {'; '.join(map(INTERVALS.get, overs))}.")
     if tested := {ours.score.partition(".")[0] for ours in measured if ours.p_values}:
         how = f"paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
-        sides = ["sacrebleu's formula: half of a two-sided p, or less"] if tested - {AER} else []
+        half = "sacrebleu's formula: about half of a two-sided p, or less"
+        sides = [half] if tested - {AER} else []
         sides += ["for AER, two-sided"] if AER in tested else []
         told = f"against the baseline's run of the same seed; {'; '.join(sides)}"
         gone = any(None in ours.p_values for ours in measured)

@@ -79,7 +79,8 @@ def publish(plans: list[Plan], folder: Path, add: bool = False) -> None:
 def _make(plan: Plan, folder: Path, add: bool) -> _Made:
     done = None
     while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
-        done, numbers = now, measure(RunResults(plan))  # again, if a run finished in between
+        # Again, if a run finished in between.
+        done, numbers = now, measure(RunResults(plan, of_plan=True))
     new = {result_name(run): kept_content(run) for run in done}
     states = {run.name: status(run) for run in plan.runs if run not in done}
     begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}

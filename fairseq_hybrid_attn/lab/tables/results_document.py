@@ -38,9 +38,9 @@ PICTURE = """\
 """
 
 LATE = """\
-\\*: written after the first results of these or of similar runs. When the other claims were
-written, at least one of their numbers was not known; a pilot or an earlier study may have suggested
-them.
+\\*: written after the first results of these runs, or of the same systems in another table. When
+the other claims were written, at least one of their numbers was not known; many were suggested by
+a pilot with similar runs, whose scores were known, or by an earlier study.
 """
 
 ABOUT = """\

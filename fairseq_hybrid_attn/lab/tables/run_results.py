@@ -223,6 +223,8 @@ class RunResults:
     plan: Plan
     #: Score translations again, where there are any, and refuse results that say something else.
     again: bool = field(default=True, kw_only=True)
+    #: Judge claims about the plan's runs alone; the table's others are neither checked nor kept.
+    of_plan: bool = field(default=False, kw_only=True)
 
     def score(self, cell: Cell, has: dict[str, dict]) -> str:
         """The score that a cell shows of a run that ``has`` these.

@@ -8,11 +8,12 @@ from statistics import fmean
 
 import pytest
 import yaml
-from made_runs import REFERENCES, worse
+from made_runs import REFERENCES, read_lines, worse
 from refusals import check_refusals, files
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.scoring.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults
@@ -126,6 +127,22 @@ def test_a_run_without_its_translations_is_not_added(made):
     words = f"publish {NAME} --seeds 2, --add"
     problem = r"would lose its interval of ours \(bleu\): translations"
     check_refusals([(words, problem)], lambda text: made.hybrid(*text.split()))
+
+
+def test_seeds_whose_words_were_counted_otherwise_are_not_averaged(made):
+    words = ("toy/cut", "--columns", "ratio", "--seeds")
+    made.hybrid("publish", *words, "1,")
+    for row in ("plain", "ours"):
+        path = made.run(row, seed=2).folder.result
+        result = json.loads(path.read_text())
+        score = build_metric("given_bleu", "en").score(
+            read_lines(made.run(row, seed=2).folder.hypotheses), REFERENCES
+        )
+        given = {"value": score.value, "signature": score.signature}
+        result["scores"]["given_bleu"] = given
+        path.write_text(json.dumps(result))
+    refused = [("2,", "length_ratio is .*tok:none.*, of published seeds .*tok:13a")]
+    check_refusals(refused, lambda seeds: made.hybrid("publish", *words, seeds, "--add"))
 
 
 def test_points_of_curves_are_joined_at_the_same_update(made):

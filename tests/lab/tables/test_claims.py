@@ -150,6 +150,16 @@ def test_claims_are_read_as_sums_of_cells():
             terms_of(table, Claim("x", text))
 
 
+def test_a_claim_may_have_the_papers_difference_itself(made):
+    """If the columns do not have the paper's numbers, or have those of several papers."""
+    path = made.configs / "toy/table1.yaml"
+    table = yaml.safe_load(path.read_text())
+    claim = {"says": "plain falls", "above-zero": "plain/bleu - plain/nopos"}
+    for own, paper in [({}, 30.0 - 15.0), ({"paper": 0.5}, 0.5)]:
+        write_yaml(path, table | {"claims": [claim | own]})
+        assert [one.paper for one in judged(made)] == [paper]
+
+
 def judged(made, seeds=(1, 2)):
     return judge(RunResults(made.plan("toy/table1", seeds)))
 
@@ -261,6 +271,20 @@ def test_a_claim_adds_up_the_scores_that_are_shown(made):
     assert shown["ours"].score == "bleu"
     [claim] = numbers.verdicts
     assert claim.ours == pytest.approx(shown["ours"].value - shown["plain"].value)
+
+
+def test_scores_of_other_names_are_not_added_up(made):
+    """The text of one seed was scored by a version that lacked the paper's score."""
+    path = made.configs / "toy/gates.yaml"
+    content = yaml.safe_load(path.read_text())
+    content["claims"] = [{"says": "x", "above-zero": "ours/tokenised - plain/tokenised"}]
+    write_yaml(path, content)
+    kept = made.run("ours").folder.result
+    result = json.loads(kept.read_text())
+    result["scores"]["tokenised_bleu"] = result["scores"]["bleu"]
+    kept.write_text(json.dumps(result))
+    [claim] = judge(RunResults(made.plan("toy/gates", (1, 2))))
+    assert claim.verdict.endswith("of different texts or signatures")
 
 
 def test_numbers_of_other_texts_are_not_added_up(made):

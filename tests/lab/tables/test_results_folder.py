@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from made_runs import REFERENCES, worse
+from made_runs import REFERENCES, SOURCES, worse, write_lines
 from refusals import check_refusals, files
 
 from fairseq_hybrid_attn.lab.tables.kept_runs import result_name
@@ -125,7 +125,7 @@ def test_kept_p_values_are_not_shown_beside_another_baseline(made):
     asked = table.read_text()
     assert "baseline: plain" in asked
     table.write_text(asked.replace("baseline: plain", "baseline: ours"))
-    problem = "baseline, scores or ranks of toy/table1 are not those .*; publish it again"
+    problem = "baseline, scores, runs or ranks of toy/table1 are not those .*; publish it again"
     check_refusals([(results, problem)], lambda folder: read_tables(folder, made.configs))
     made.hybrid("publish", "toy/table1")
     (kept,) = read_tables(results, made.configs)
@@ -136,6 +136,38 @@ def test_kept_p_values_are_not_shown_beside_another_baseline(made):
     table.write_text(asked)
     again = [("toy/table1", "would lose its interval")]
     check_refusals(again, lambda name: made.hybrid("publish", name))
+
+
+def test_kept_intervals_are_not_shown_beside_another_run(made):
+    path = made.configs / "toy/curves.yaml"
+    asked = path.read_text()
+    made.hybrid("publish", "toy/curves")
+    path.write_text(asked.replace("run: bleu", "run: nopos"))
+    assert path.read_text() != asked
+    problem = "baseline, scores, runs or ranks of toy/curves are not those .*; publish it again"
+    check_refusals([(made.folder / "results", problem)], lambda at: read_tables(at, made.configs))
+
+
+def test_published_claims_are_of_published_runs(made):
+    """A row that is not published is not checked: its translations may contradict its result."""
+    write_lines(made.run("ours", seed=2).folder.hypotheses, SOURCES)
+    refused = [("publish toy/table1 --seeds 2", "its result says")]
+    check_refusals(refused, lambda words: made.hybrid(*words.split()))
+    made.hybrid("publish", "toy/table1", "plain", "--seeds", "2")
+    [kept] = read_tables(made.folder / "results", made.configs)
+    assert [one.verdict for one in kept.numbers.verdicts] == ["held", *["not run"] * 3]
+
+
+def test_numbers_of_two_signatures_have_no_difference(made):
+    path = made.run("ours").folder.result
+    result = json.loads(path.read_text())
+    for score in result["scores"].values():
+        score["signature"] += "|tok:intl"
+    path.write_text(json.dumps(result))
+    made.hybrid("publish", "toy/table1")
+    [kept] = read_tables(made.folder / "results", made.configs)
+    section = kept.numbers.sections[0]
+    assert [section.our_difference(line) for line in section.lines] == [None, None]
 
 
 def test_a_run_that_failed_is_listed_with_its_error(made):

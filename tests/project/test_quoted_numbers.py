@@ -121,7 +121,7 @@ def test_other_pages_that_point_to_the_study_quote_its_numbers():
 
 def test_numbers_of_the_readme_are_those_of_its_tables():
     paragraphs = (ROOT / "README.md").read_text().split("\n\n")
-    starts = ("| BLEU", "*Multi30k", "Without them")
+    starts = ("| BLEU", "*Multi30k", "Without positional")
     quoting = [one for one in paragraphs if one.startswith(starts)]
     assert len(quoting) == len(starts)
     tables = [published()[f"evidence/{name}"] for name in ("positions", "tiny")]

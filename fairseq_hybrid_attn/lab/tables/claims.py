@@ -36,15 +36,16 @@ GONE = "cannot be judged, since translations, alignments or test set are not her
 OTHER_TEXTS = "cannot be judged, since its numbers are of different texts or signatures"
 
 HOW_JUDGED = f"""\
-- Ours: a difference of BLEU (or AER). Intervals are 95 %, not corrected for the number of claims.
+- Ours: a difference of BLEU (or AER), positive where the claim is right. Intervals are 95 %, not
+  corrected for the number of claims.
 - Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems; where
   lengths are compared, of the sentences of each. Of seeds published separately, it is the mean of
   their intervals. "Width of seed 2": only seed 2 can be resampled here, and its interval is moved
-  to the mean of all seeds. Both are usually wider than an interval of the mean over all seeds.
+  to the mean of all seeds. These two are usually wider than an interval of the mean over all.
 - Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
   differ.
-- Held: every seed is above zero, and so is each interval; one that was moved also around seed 2's
-  own value, which is not shown. Did not hold: all of these are below zero."""
+- Held: every seed is above zero, and so is each interval; one that was moved must be so around its
+  seed's own value, too (not shown). Did not hold: all of these are below zero."""
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:

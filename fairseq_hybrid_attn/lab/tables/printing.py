@@ -39,7 +39,7 @@ def as_terminal(numbers: TableNumbers) -> str:
 
 def as_markdown(numbers: TableNumbers) -> str:
     """Shorter: a line for each system, differences in parentheses, notes once for all columns."""
-    blocks = [f"### {numbers.title}", *_scale(numbers)]
+    blocks = [f"### {numbers.title} (`{numbers.table}`)", *_scale(numbers)]
     if numbers.transposed:
         blocks.append(transposed_grid(numbers.sections).markdown())
     else:

@@ -83,7 +83,7 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
         path = f"results/headline-{theme}.svg"
         assert f'"{path}"' in document.partition("## In short")[0]
         assert (made.folder / path).read_bytes().startswith(b"<?xml")
-    top, section = document.split("### Toy\n")
+    top, section = document.split("### Toy (`toy/table1`)\n")
     # This is on another text than the papers'.
     late = "(1 written after the first results, marked *)"
     of = f"claims of toy/table1, on another text {late}"

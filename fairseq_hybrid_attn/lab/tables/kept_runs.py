@@ -112,13 +112,16 @@ def checkout(user_dir: Path) -> Path:
 
 def without_folders(content: dict, workspace: Workspace) -> dict:
     """A result with names in place of local paths."""
-    # The plugin may have been taken from another clone.
-    plugins = {str(USER_DIR)}
+    # The plugin may have been taken from another clone, and the run may have been copied here.
+    plugins, roots = {str(USER_DIR)}, {str(workspace.root)}
+    own = f"/runs/{content.get('label')}/{content.get('name')}/"
     for command in content.get("commands", {}).values():
+        found = (str(word).partition(own) for word in command)
+        roots |= {root for root, of_run, _ in found if of_run and Path(root).is_absolute()}
         folders = {folder for flag, folder in pairwise(command) if flag == "--user-dir"}
         plugins |= {folder for folder in folders if Path(folder).is_absolute()}
     names = {
-        str(workspace.root): "reproduction",
+        **dict.fromkeys(roots, "reproduction"),
         **{str(checkout(Path(plugin))): "." for plugin in plugins},
         **({str(workspace.own.folder.resolve()): "text"} if workspace.own else {}),
     }

@@ -1,6 +1,7 @@
 """The published results: RESULTS.md is made from its files, with the numbers of the runs."""
 
 import json
+import re
 from pathlib import Path
 from statistics import fmean
 
@@ -57,6 +58,12 @@ def test_intervals_are_of_all_seeds_whose_translations_are_kept():
             for seed in verdict.by_seed:
                 texts = [folder / f"{cell.run_name}/seed{seed}.txt.gz" for cell in cells]
                 assert not all(map(Path.exists, texts)) or seed in verdict.resampled, claim.says
+
+
+def test_no_path_of_a_machine_is_kept():
+    files = list(RESULTS.rglob("*.json"))
+    assert len(files) > 100
+    assert not [file for file in files if re.search(r'"/\w', file.read_text())]
 
 
 def test_nothing_is_kept_twice():

@@ -64,6 +64,21 @@ def test_a_folder_of_code_is_named_from_its_clone(made, place, name):
     assert result["commands"]["train"][1:] == [other, "--user-dir", f"./{name}"]
 
 
+def test_paths_of_a_run_that_was_copied_here_are_named_as_its_own(made):
+    run = made.run("plain")
+    command = [
+        "x",
+        f"/another/place/runs/full@text/{run.name}/model.pt",
+        "/another/place/corpora/c",
+    ]
+    made.finish(run, REFERENCES, commands={"train": command})
+    made.hybrid("publish", "toy/table1")
+    [kept] = read_tables(made.folder / "results", made.configs)
+    model, corpus = kept.results[result_name(run)]["commands"]["train"][1:]
+    assert model == f"reproduction/runs/full@text/{run.name}/model.pt"
+    assert corpus == "reproduction/corpora/c"
+
+
 def test_published_numbers_are_the_measured_ones(made):
     """All of them: texts, intervals, verdicts, of seeds that differ, of runs that are stale."""
     made.make_stale(made.run("ours"))

@@ -94,8 +94,8 @@ def _judge(results: RunResults, claim: Claim, terms: list[tuple[int, Cell]]) -> 
     unknown = Verdict(claim.says, paper, {}, None, (), seeds, False, NOT_RUN)
     try:
         runs = [run for _, cell in terms for run in results.runs(cell)]
-        asked = {run.name for run in results.plan.runs} if results.of_plan else set()
-        if results.of_plan and not asked.issuperset(run.name for run in runs):
+        asked = {run.name for run in (results.plan.runs if results.of_plan else runs)}
+        if not asked.issuperset(run.name for run in runs):
             return unknown
         found = {seed: one for seed in seeds if (one := _of_seed(results, terms, seed))}
         if not found:

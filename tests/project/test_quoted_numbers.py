@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.]*\d)")
 WHOLE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{2,})(?![\w.,]*\d)")
 LISTED = re.compile(r"<!-- not from results:([^>]*)-->")
-TABLE = re.compile(r"evidence/\w+")
+TABLE = re.compile(r"evidence(?:/|\.(?!md))(\w+)")  # or a file, results/*.evidence.TABLE.json
 
 
 def strange(text: str, results: str) -> set[str]:
@@ -42,6 +42,11 @@ def strange(text: str, results: str) -> set[str]:
         return any(abs(size(one) - float(number)) <= half * (one != number) for one in longer)
 
     return unknown | {one for one in DECIMAL.findall(text) if not is_known(one)}
+
+
+def named(text: str) -> set[str]:
+    """The tables that a text names."""
+    return {f"evidence/{one}" for one in TABLE.findall(text)}
 
 
 @cache
@@ -67,7 +72,7 @@ def not_published(page: str) -> set[str]:
     listed = set(" ".join(LISTED.findall(page)).split())
     unknown = set()
     for paragraph in re.split(r"\n\n|\n(?=- )", LISTED.sub("", page)):
-        tables = set(TABLE.findall(paragraph)) or {"evidence/positions"}
+        tables = named(paragraph) or {"evidence/positions"}
         unknown |= strange(paragraph, "\n".join(published()[name] for name in tables))
     return unknown ^ listed
 
@@ -81,7 +86,7 @@ def test_decimals_in_the_notes_of_tables_are_published():
     for name in published():
         table = load_table(name, ROOT / "configs")
         notes = "\n".join([table.notes, *table.not_used])
-        results = (published().get(one, "") for one in {name, *TABLE.findall(notes)})
+        results = (published().get(one, "") for one in {name} | named(notes))
         unknown |= strange(notes, "\n".join(results))
     precisions = {"71.0", "47.5", "34.3", "24.5"}  # of Wu et al. 2021
     assert set(DECIMAL.findall(" ".join(unknown))) == precisions
@@ -111,7 +116,7 @@ def test_other_pages_quote_the_numbers_of_the_tables_they_name():
         if page.name in ("evidence.md", "reproducing.md"):
             continue
         for item in re.split(r"\n\n|\n(?=- )", page.read_text()):
-            tables = set(TABLE.findall(item)) & set(published())
+            tables = named(item) & set(published())
             if not tables and re.search(r"evidence\.md[#)]", item):
                 tables = {"evidence/positions"}
             if tables and DECIMAL.search(item):

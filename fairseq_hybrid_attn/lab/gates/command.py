@@ -12,6 +12,8 @@ models, against their windows (Fig. 2).  For transformer_hysan with gated sum, t
 mean of each branch's squeeze gate, in encoder and decoder.  A fusion of your own says itself what
 its gates are.
 
+The interval of a mean is 95 %, over sentences; half of it is shown.
+
 By part of speech (Fig. 4), a word of several subwords counts as their mean.  Tags of the source's
 words come from a file in any tagset, with one line per sentence and one tag per word; or from a
 tagger for German, English, Japanese or Chinese, in the universal tagset of the paper's figure.
@@ -35,6 +37,9 @@ from ..inference.sentences import Sentences
 from ..text.words import text_of, words_of
 from . import figure, tags
 from .measure import Gates, ModelGates
+
+#: Of a gate's values; the interval is half of 95 %, over sentences.
+NUMBERS = ("mean", "deviation", "interval")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,19 +157,19 @@ def window_of(model: ModelGates) -> str:
 
 
 def grid_of_gates(model: ModelGates) -> Grid:
-    columns = {key: key for key in ("kind", "layer", "gate of", "head", "mean", "deviation")}
+    columns = {key: key for key in ("kind", "layer", "gate of", "head", *NUMBERS)}
     columns["gate of"] = "branch"
     return Grid.of([{**row, "head": row["head"] or "all"} for row in model.rows], columns)
 
 
 def grid_of_tags(model: ModelGates) -> Grid:
-    columns = {key: key for key in ("layer", "gate of", "tag", "words", "mean", "deviation")}
+    columns = {key: key for key in ("layer", "gate of", "tag", "words", *NUMBERS)}
     return Grid.of(model.tag_rows, {**columns, "gate of": "branch"})
 
 
 def records_of(model: ModelGates) -> list[dict]:
     """Records for CSV; means over positions have no tag."""
-    about = ("kind", "layer", "gate", "branch", "head", "tag", "count", "mean", "deviation")
+    about = ("kind", "layer", "gate", "branch", "head", "tag", "count", *NUMBERS)
     rows = [{**row, "tag": None, "count": row["positions"]} for row in model.rows]
     rows += [{**row, "count": row["words"]} for row in model.tag_rows]
     return [

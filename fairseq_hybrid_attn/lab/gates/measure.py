@@ -8,6 +8,7 @@ over the dimensions is taken.
 
 Means over a layer are over all positions that the model reads, subwords and end symbol.  Means over
 parts of speech (hybrid gate, Fig. 4) are over words; a word counts as the mean of its subwords.
+Intervals are 95 %, over sentences.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class ModelGates:
 
     ``rows`` are for each gate and head, ``tag_rows`` also for each part of speech.  ``share`` is
     the mean share of the local branch (Fig. 2), and ``window`` what it sees, 2m + 1, or None.
+    ``interval`` is half the 95 % interval over sentences, None for one sentence.
     ``meanings`` says what each gate's values are.
     """
 
@@ -86,20 +88,31 @@ class Gates:
         kinds = {layer.gate for gated in self.layers.values() for layer in gated}
         self.meanings = {kind.name: kind.meaning for kind in kinds}
         self.shares = {kind.name for kind in kinds if kind.branch is not None}
+        self.all_shares = RunningMean()
         self.places: dict[Place, RunningMean] = defaultdict(RunningMean)
         self.tags: dict[tuple[Place, str], RunningMean] = defaultdict(RunningMean)
 
     def add(self, observed: Observed, words: Words = (), tags: Sequence[str] | None = None) -> None:
         """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
+        values = {}
         for kind, gated in self.layers.items():
             for layer in gated:
-                values = gate_values(layer, observed[kind][layer.number - 1])
-                for place, numbers in values.items():
-                    self.places[place].add(numbers)
-                    if tags is None or kind != ENCODER:
-                        continue
-                    for word, tag in zip(words, tags, strict=True):
-                        self.tags[place, tag].add(numbers[word].mean())
+                values |= gate_values(layer, observed[kind][layer.number - 1])
+        for place, numbers in values.items():
+            self.places[place].add(numbers)
+            if tags is None or place.kind != ENCODER:
+                continue
+            of_tags = defaultdict(list)
+            for word, tag in zip(words, tags, strict=True):
+                of_tags[tag].append(numbers[word].mean())
+            for tag, of_words in of_tags.items():
+                self.tags[place, tag].add(of_words)
+        if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
+            self.all_shares.add(np.concatenate(shares))
+
+    def is_share(self, place: Place) -> bool:
+        """Whether it is the share of a local branch, of all heads."""
+        return place.gate in self.shares and place.head is None
 
     def use(
         self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
@@ -114,12 +127,7 @@ class Gates:
 
     def share(self) -> float | None:
         """The mean share of the local branch over all layers that have one; else None."""
-        whole = RunningMean()
-        for place, one in self.places.items():
-            if place.gate in self.shares and place.head is None:
-                whole.count += one.count
-                whole.total += one.total
-        return whole.mean
+        return self.all_shares.mean
 
     def window(self) -> int | None:
         """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
@@ -146,4 +154,5 @@ class Gates:
 
 
 def _row(place: Place, one: RunningMean, **about) -> dict:
-    return {**vars(place), **about, "mean": one.mean, "deviation": one.deviation}
+    found = {"mean": one.mean, "deviation": one.deviation, "interval": one.interval}
+    return {**vars(place), **about, **found}

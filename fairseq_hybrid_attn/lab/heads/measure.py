@@ -110,6 +110,8 @@ class HeadsOfLayer:
         self.means: list[dict[str, RunningMean]] = [defaultdict(RunningMean) for _ in self.units]
         self.queries = 0
         self.divergences = np.zeros((len(self.units), len(self.units)))
+        #: The mean over pairs of heads of a branch, and over pairs of branches.
+        self.apart = {one: RunningMean() for one in ("heads", "branches")}
         self.even = np.zeros_like(self.divergences)
         self.overlaps = np.zeros(len(layer.heads))
 
@@ -121,19 +123,27 @@ class HeadsOfLayer:
                 means[name].add(numbers[~np.isnan(numbers)])
         weights = weights.astype(np.float64)
         self.queries += weights.shape[-2]
-        self.divergences += divergences(weights.reshape(-1, *weights.shape[-2:]))
+        here = divergences(weights.reshape(-1, *weights.shape[-2:]))
+        self.divergences += here
+        for mean, total in zip(self.apart.values(), self._apart(here), strict=True):
+            if total is not None:
+                mean.add_sum(total, weights.shape[-2])
         if (allowed != allowed[:1, :1]).any():
             even = allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)
             self.even += divergences(even.reshape(-1, *even.shape[-2:]))
         self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
 
     def rows(self) -> list[dict]:
-        """A record for each head: what it is, and its ``MEASURES``; None where undefined."""
+        """A record for each head: what it is, and its ``MEASURES``; None where undefined.
+
+        ``NAME_interval`` is half the 95 % interval over sentences.
+        """
         return [
             {
                 **{"kind": self.kind, "layer": self.number, **unit},
                 "queries": means["entropy"].count,
                 **{name: means[name].mean for name in MEASURES},
+                **{f"{name}_interval": means[name].interval for name in MEASURES},
             }
             for unit, means in zip(self.units, self.means, strict=True)
         ]
@@ -143,16 +153,17 @@ class HeadsOfLayer:
 
         ``units`` are the rows and columns of ``divergences``.
         """
-        heads, branches = self._apart(self.divergences)
-        even_heads, even_branches = self._apart(self.even)
+        even_heads, even_branches = self._apart(self.even / max(self.queries, 1))
         return {
             "kind": self.kind,
             "layer": self.number,
             "units": self.units,
             "queries": self.queries,
-            "divergence_of_heads": heads,
+            "divergence_of_heads": self.apart["heads"].mean,
+            "divergence_of_heads_interval": self.apart["heads"].interval,
             "divergence_of_heads_by_patterns": even_heads,
-            "divergence_of_branches": branches,
+            "divergence_of_branches": self.apart["branches"].mean,
+            "divergence_of_branches_interval": self.apart["branches"].interval,
             "divergence_of_branches_by_patterns": even_branches,
             "position_disagreement": -float(
                 self.overlaps.mean() / self.shape[1] ** 2 / max(self.queries, 1)
@@ -163,7 +174,7 @@ class HeadsOfLayer:
     def _apart(self, divergences: np.ndarray) -> tuple[float | None, float | None]:
         """The mean over the pairs of heads of a branch, and over the pairs of branches."""
         l, h = self.shape  # noqa: E741
-        pairs = divergences.reshape(l, h, l, h) / max(self.queries, 1)
+        pairs = divergences.reshape(l, h, l, h)
         within = [pairs[b, i, b, j] for b in range(l) for i in range(h) for j in range(i)]
         across = [pairs[a, i, b, i] for a in range(l) for b in range(a) for i in range(h)]
         heads, branches = (float(np.mean(of)) if of else None for of in (within, across))

@@ -1,7 +1,8 @@
-"""Running means and deviations of numbers that come sentence by sentence."""
+"""Running means of numbers that come sentence by sentence, with deviation and interval."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,13 +10,19 @@ import numpy as np
 
 @dataclass
 class RunningMean:
-    """Mean and deviation of numbers added so far."""
+    """Mean, deviation and interval of numbers; those of one :meth:`add` are of one sentence."""
 
     count: int = 0
     total: float = 0.0
     spread: float = 0.0  # sum of the squares of their differences from their mean
+    # For the interval, of each sentence's sum s and count c: the first mean, which is taken off
+    # before squares lose what is smaller by half of the digits, and sums of s s, s c and c c.
+    sentences: int = 0
+    first: float = 0.0
+    squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def add(self, values: np.ndarray) -> None:
+        """Add the numbers of a sentence."""
         values = np.asarray(values, np.float64)
         if not values.size:
             return
@@ -26,8 +33,17 @@ class RunningMean:
         if self.count:
             both = self.count + values.size
             self.spread += (mean - self.mean) ** 2 * self.count * values.size / both
-        self.count += values.size
-        self.total += float(values.sum())
+        self.add_sum(float(values.sum()), values.size)
+
+    def add_sum(self, total: float, count: int) -> None:
+        """Add a sentence of which only the sum is known; there is no deviation then."""
+        self.first = self.first if self.sentences else total / count
+        off = total - self.first * count
+        new = (off * off, off * count, count * count)
+        self.squares = tuple(a + b for a, b in zip(self.squares, new, strict=True))
+        self.sentences += 1
+        self.count += count
+        self.total += total
 
     @property
     def mean(self) -> float | None:
@@ -36,3 +52,16 @@ class RunningMean:
     @property
     def deviation(self) -> float | None:
         return float(np.sqrt(self.spread / self.count)) if self.count else None
+
+    @property
+    def interval(self) -> float | None:
+        """Half the 95 % interval of the mean over sentences; None for fewer than two.
+
+        Numbers of a sentence depend on each other, so that sentences are what varies: 1.96 standard
+        errors of a ratio of two sums over them, by the delta method.
+        """
+        if self.sentences < 2:
+            return None
+        mean, (ss, sc, cc) = self.mean - self.first, self.squares
+        left = max(ss - 2 * mean * sc + mean * mean * cc, 0.0)
+        return 1.96 * math.sqrt(left * self.sentences / (self.sentences - 1)) / self.count

@@ -174,6 +174,47 @@ def test_running_means_are_numpys():
     assert RunningMean().mean is None and RunningMean().deviation is None
 
 
+def by_hand(sums, counts):
+    """Half the 95 % interval of a ratio of sums over sentences, by the delta method."""
+    sums, counts = np.array(sums), np.array(counts)
+    left = sums - sums.sum() / counts.sum() * counts
+    return 1.96 * left.std(ddof=1) * len(sums) ** 0.5 / counts.sum()
+
+
+def test_intervals_are_over_sentences():
+    """Numbers of a sentence are alike, so the interval is wider than of as many free numbers."""
+    random = np.random.default_rng(0)
+    sizes = random.integers(1, 40, 400)
+    sentences = [1e3 + random.normal() + 0.1 * random.standard_normal(size) for size in sizes]
+    running, of_sums = RunningMean(), RunningMean()
+    assert running.interval is None
+    for values in sentences:
+        running.add(values)
+        of_sums.add_sum(values.sum(), len(values))
+    sums = np.array([values.sum() for values in sentences])
+    assert running.interval == pytest.approx(by_hand(sums, sizes), rel=1e-6)
+    assert of_sums.interval == pytest.approx(running.interval, rel=1e-6)
+    drawn = random.integers(400, size=(2000, 400))
+    low, high = np.quantile(sums[drawn].sum(1) / sizes[drawn].sum(1), (0.025, 0.975))
+    assert running.interval == pytest.approx((high - low) / 2, rel=0.1)
+    assert running.interval > 5 * 1.96 * running.deviation / running.count**0.5
+
+
+def test_intervals_of_a_part_of_speech_are_over_sentences():
+    """Several words of a sentence are one of what varies."""
+    attentions = Attentions(build_tiny("gate-hidden"))
+    gates, words = Gates(attentions.layers), [[0], [1], [2]]
+    sums = []
+    for source, tags_ in zip(SOURCES, ["AAB", "ABB", "AAA"], strict=False):
+        (one,) = attentions.observe(sample([source], TARGETS[:1]))
+        gates.add(one, words, list(tags_))
+        values = one[ENCODER][0].gates.double().mean(-1)[:3]
+        sums.append((float(sum(v for v, t in zip(values, tags_, strict=True) if t == "A")), tags_))
+    row = next(row for row in gates.of_model("m").tag_rows if row["tag"] == "A")
+    expected = by_hand([total for total, _ in sums], [tags_.count("A") for _, tags_ in sums])
+    assert row["interval"] == pytest.approx(expected, rel=1e-6)
+
+
 TAGGED = {
     ("de", "HanTa"): "Der/DET Mann/NOUN sieht/VERB zwei/NUM alte/ADJ Katzen/NOUN &quot;/SYM !/SYM",
     ("en", "HanTa"): "The/DET old/ADJ man/NOUN saw/VERB her/PRON and/CONJ 3/NUM dogs/NOUN ./SYM",

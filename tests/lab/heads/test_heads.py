@@ -20,6 +20,7 @@ from fairseq_hybrid_attn.lab.heads.measure import (
     measures,
 )
 from fairseq_hybrid_attn.lab.inference.attentions import CROSS, DECODER, ENCODER, Attentions
+from fairseq_hybrid_attn.lab.inference.means import RunningMean
 from fairseq_hybrid_attn.lab.maps.measure import sentence_maps
 
 
@@ -113,6 +114,13 @@ def test_differences_are_means_over_pairs(name, kind):
             ):
                 mean = np.mean([divergence(maps_, *pair) for pair in pairs]) if pairs else None
                 assert found[name] == pytest.approx(mean, abs=1e-5)
+            if pairs:
+                running = RunningMean()
+                for w in weights:
+                    of_pairs = np.mean([divergence([w], *pair) for pair in pairs])
+                    running.add_sum(of_pairs * w.shape[2], w.shape[2])
+                interval = found[f"divergence_of_{what}_interval"]
+                assert interval == pytest.approx(running.interval, abs=1e-5) and interval > 0
         overlap = sum(
             (w[b, i] * w[b, j]).sum() for w in weights for b in branches for i in h for j in h
         )

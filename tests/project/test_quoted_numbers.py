@@ -1,10 +1,15 @@
 """The numbers that the README and the documentation quote are those of the published results.
 
-A paragraph's numbers are those of the tables that it names, or else of evidence/positions; a sign
-counts, if there is one.  Numbers are decimals and whole numbers of two digits or more; decimals
-may be rounded further than in the results.  A number that no result has is listed at the end of
-the page, in a comment: ``<!-- not from results: 6.5 0.17 -->``.  Those of docs/performance.md are
-in the benchmarks' result files that its section names or prints, or else in any.
+A number is looked up in the tables that its paragraph or list item names, and in those of its page
+(``TABLES``).  Decimals may be rounded further than in the results; a sign counts, if there is one.
+Decimals that are no results are in ``NOT_RESULTS``.  Whole numbers, of two digits or more, are
+looked up where tables are named, and on pages that are all about results.
+
+A value, its interval and the paper's number are of one line of the results, where they are quoted
+as ``VALUE (LOW to HIGH; paper: NUMBER)``.
+
+Numbers of docs/performance.md are in the benchmarks' result files that its section names or prints,
+or else in any.
 """
 
 import gzip
@@ -23,8 +28,43 @@ from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_markdown
 ROOT = Path(__file__).parents[2]
 DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.]*\d)")
 WHOLE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{2,})(?![\w.,]*\d)")
-LISTED = re.compile(r"<!-- not from results:([^>]*)-->")
 TABLE = re.compile(r"evidence(?:/|\.(?!md))(\w+)")  # or a file, results/*.evidence.TABLE.json
+#: A few words may stand between a value and its interval, and between this and the paper's number.
+QUOTED = re.compile(
+    r"(?P<value>[+-]?\d+\.\d+)(?:[^\d.();]|\.(?=\d))*[(;,] ?(?P<low>[+-]?\d+\.\d+) to "
+    r"(?P<high>[+-]?\d+\.\d+)(?:[^();]*; paper: (?P<paper>[+-]?\d+\.\d+))?"
+)
+
+#: The tables of a page, besides those that an item names.
+TABLES = {
+    "README.md": {"evidence/positions", "evidence/tiny", "demo/architectures"},
+    "docs/demo.md": {"demo/architectures"},
+    "docs/papers/alignment.md": {"evidence/alignment"},
+    "docs/reproducing.md": {"evidence/positions"},
+}
+#: Settings, sizes, versions, numbers of papers, examples.
+NOT_RESULTS = {
+    "README.md": "3.12 16 30 2020",
+    "docs/alignment.md": "2.0",
+    "docs/analysis.md": "0.00001 0.6 27.7 27.9",
+    "docs/attention_module.md": "0.01 0.1",
+    "docs/corpora.md": "1.4 1.5 4.5 5.36 9.02 25.1 41.02",
+    "docs/demo.md": "75 200",
+    "docs/evidence.md": "9,712",
+    "docs/extending.md": "0.001 4.3",
+    "docs/install.md": "2.13 2.15 2.6 3.11 3.12",
+    "docs/lengths_and_curves.md": "0.6",
+    "docs/models.md": "+0.0 0.1 +0.3 0.3 +0.4 0.5 +0.8 +1.57 +6.29 +25.1",
+    "docs/papers/alignment.md": "0.25 0.998 4.5 8.5 22.50 25.50",
+    "docs/papers/hybrid_gate.md": "0.1 +0.3 +0.4 0.6 +0.8 0.9 0.98 4.5 44.1 88.0 93.3",
+    "docs/papers/hysan.md": "0.1 0.3 0.6 0.9 0.98 1.1 1.2 2.6 11.9 27.3 28.4 60.5 66.8 209.1 213.4",
+    "docs/papers/mma.md": "0.1 0.3 0.5 0.9 0.98 3.3 4.3 68.7",
+    "docs/performance.md": "1.2 2.11 2.13 3.11 3.9 8.0 9.0 32 33 50 60 63 90 99 250 255 256 1,030",
+    "docs/probing.md": "0.001 0.1 0.2",
+    "docs/reproducing.md": "1.15 +1.63 16",
+    "docs/security.md": "0.005 0.25 1.6 2.6",
+    "docs/training.md": "0.1 0.3 0.6 0.9 0.98 1.00",
+}
 
 
 def strange(text: str, results: str) -> set[str]:
@@ -49,6 +89,13 @@ def named(text: str) -> set[str]:
     return {f"evidence/{one}" for one in TABLE.findall(text)}
 
 
+def tables_of(page: str, item: str) -> set[str]:
+    """The tables that an item of a page is about."""
+    names = named(item) & set(published())
+    study = page == "docs/evidence.md" or re.search(r"evidence\.md[#)]", item)
+    return names | TABLES.get(page, set()) or ({"evidence/positions"} if study else set())
+
+
 @cache
 def published() -> dict[str, str]:
     """What the results say, by table: its numbers, and the settings and counts of its runs."""
@@ -58,27 +105,83 @@ def published() -> dict[str, str]:
         more = (ROOT / "results").glob(f"*.{name.replace('/', '.')}.json")
         runs = [
             str([run["settings"], run["updates"], *map(run["corpus"].get, ("counts", "tests"))])
+            + str([score for name, score in run["scores"].items() if name.startswith("aer")])
             for run in one.results.values()
         ]
-        texts = [file.read_text() for file in more]
+        contents = (json.loads(file.read_text(), parse_float=str) for file in more)  # 0.10, not 0.1
+        texts = ["\n".join(lines_of(content)) for content in contents]
         numbers = replace(one.numbers, notes="")  # they are written by hand, and quote others
         results[name] += "\n".join([as_markdown(numbers), as_csv(numbers), *texts, *runs])
     return results
 
 
-def not_published(page: str) -> set[str]:
-    """The numbers of a page that its tables do not have and it does not list; those it lists in
-    vain."""
-    listed = set(" ".join(LISTED.findall(page)).split())
+def items(text: str) -> list[str]:
+    """Paragraphs and list items, each in one line."""
+    return [" ".join(one.split()) for one in re.split(r"\n\n|\n(?=- )", text)]
+
+
+def not_published(page: str, text: str) -> set[str]:
+    """The numbers of a page that its tables do not have."""
     unknown = set()
-    for paragraph in re.split(r"\n\n|\n(?=- )", LISTED.sub("", page)):
-        tables = named(paragraph) or {"evidence/positions"}
-        unknown |= strange(paragraph, "\n".join(published()[name] for name in tables))
-    return unknown ^ listed
+    for item in items(text):
+        tables = tables_of(page, item)
+        found = strange(item, "\n".join(published()[name] for name in tables))
+        whole = TABLE.search(item) or page in ("README.md", "docs/demo.md", "docs/evidence.md")
+        unknown |= {one for one in found if whole or "." in one}
+    return unknown
 
 
-def test_numbers_of_the_study_are_those_of_the_tables_it_names():
-    assert not not_published((ROOT / "docs/evidence.md").read_text())
+def lines_of(content: object) -> list[str]:
+    """JSON with a line for each object that has none inside."""
+    parts = content.values() if isinstance(content, dict) else content
+    if not isinstance(content, dict | list) or "{" not in json.dumps(list(parts)):
+        return [json.dumps(content)]
+    return [line for part in parts for line in lines_of(part)]
+
+
+@cache
+def numbers_by_line(results: str) -> list[set[float]]:
+    """Without signs."""
+    return [{abs(float(one)) for one in DECIMAL.findall(line)} for line in results.splitlines()]
+
+
+def apart(item: str, results: str) -> list[str]:
+    """Values with an interval and a paper's number that are of no one line of the results."""
+    lines = numbers_by_line(results)
+
+    def together(numbers: list[str]) -> bool:
+        return any(
+            all(any(abs(abs(float(x)) - has) <= 0.005 for has in line) for x in numbers)
+            for line in lines
+        )
+
+    quoted = QUOTED.finditer(item)
+    return [one[0] for one in quoted if not together([x for x in one.groups() if x])]
+
+
+PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "docs").rglob("*.md")}
+PAGES["README.md"] = ROOT / "README.md"
+
+
+def test_numbers_of_all_pages_are_published():
+    found = {
+        name: not_published(name, path.read_text())
+        for name, path in PAGES.items()
+        if name != "docs/performance.md"
+    }
+    listed = {name: set(NOT_RESULTS.get(name, "").split()) for name in found}
+    assert found == listed
+
+
+def test_a_value_and_its_interval_and_the_papers_number_are_of_one_line():
+    checked = 0
+    for name, path in PAGES.items():
+        for item in items(path.read_text()):
+            if tables := tables_of(name, item):
+                results = "\n".join(published()[one] for one in tables)
+                assert not apart(item, results), name
+                checked += len(QUOTED.findall(item))
+    assert checked > 40  # or the pattern has lost them
 
 
 def test_decimals_in_the_notes_of_tables_are_published():
@@ -92,54 +195,14 @@ def test_decimals_in_the_notes_of_tables_are_published():
     assert set(DECIMAL.findall(" ".join(unknown))) == precisions
 
 
-def test_a_printed_example_is_of_published_results():
-    page = (ROOT / "docs/reproducing.md").read_text()
-    shown = page.partition("\n## What it prints\n")[2]
-    listed = " ".join(LISTED.findall(shown)).split()
-    assert strange(LISTED.sub("", shown), published()["evidence/positions"]) == set(listed)
+def test_the_study_of_alignment_has_the_signature_of_its_scores():
+    page = PAGES["docs/papers/alignment.md"].read_text()
+    [signature] = re.findall(r"`(nrefs:.+?)`", page.partition("\n## A small study\n")[2])
+    assert f"bleu: {signature}\n" in published()["evidence/alignment"]
 
 
-def test_numbers_of_the_study_of_alignment_are_published():
-    page = (ROOT / "docs/papers/alignment.md").read_text()
-    study = page.partition("\n## A small study\n")[2].partition("\n## ")[0]
-    assert len(DECIMAL.findall(study)) > 10
-    runs = (ROOT / "results/runs").rglob("evidence/alignment/**/*.json")  # with each head's AER
-    results = [published()["evidence/alignment"], *(path.read_text() for path in runs)]
-    assert not strange(study, "\n".join(results))
-    [signature] = re.findall(r"`(nrefs:.+?)`", study)
-    assert f"bleu: {signature}\n" in results[0]
-
-
-def test_other_pages_quote_the_numbers_of_the_tables_they_name():
-    quoting = set()
-    for page in (ROOT / "docs").rglob("*.md"):
-        if page.name in ("evidence.md", "reproducing.md"):
-            continue
-        for item in re.split(r"\n\n|\n(?=- )", page.read_text()):
-            tables = named(item) & set(published())
-            if not tables and re.search(r"evidence\.md[#)]", item):
-                tables = {"evidence/positions"}
-            if tables and DECIMAL.search(item):
-                quoting.add(page.stem)
-                assert not strange(item, "\n".join(published()[name] for name in tables)), page
-    assert quoting == {"hysan", "mma", "hybrid_gate"}
-
-
-def test_numbers_of_the_readme_are_those_of_its_tables():
-    paragraphs = (ROOT / "README.md").read_text().split("\n\n")
-    starts = ("| BLEU", "*Multi30k", "Without positional")
-    quoting = [one for one in paragraphs if one.startswith(starts)]
-    assert len(quoting) == len(starts)
-    tables = [published()[f"evidence/{name}"] for name in ("positions", "tiny")]
-    assert not strange("\n".join(quoting), "\n".join(tables))
-
-
-def test_the_demo_is_as_published():
-    readme, page = ((ROOT / one).read_text() for one in ("README.md", "docs/demo.md"))
-    shown = readme.partition("\n## Try it\n")[2].partition("\n## ")[0]
-    text = shown + page.partition("| variable")[0]
-    not_results = {"75", "200"}  # MB of packages; sentences on the page
-    assert strange(text, published()["demo/architectures"]) == not_results
+def test_the_readmes_translation_is_the_published_one():
+    shown = PAGES["README.md"].read_text().partition("\n## Try it\n")[2].partition("\n## ")[0]
     [translations] = (ROOT / "results/runs").rglob("demo/**/*.txt.gz")
     [ours] = re.findall(r"^  ours +(.+)$", shown, re.MULTILINE)
     assert ours in gzip.decompress(translations.read_bytes()).decode().splitlines()
@@ -173,7 +236,7 @@ def test_costs_are_those_of_the_benchmarks_that_a_section_names_or_prints():
     }
     tables = {name: markdown(one) for name, one in documents.items() if "machine" in one}
     unknown, named = set(), set()
-    for section in re.split(r"\n(?=## )", LISTED.sub("", page)):
+    for section in re.split(r"\n(?=## )", page):
         text = " ".join(section.split())
         here = set(re.findall(r"results/([\w-]+)\.json", section))
         for name, table in tables.items():
@@ -185,7 +248,7 @@ def test_costs_are_those_of_the_benchmarks_that_a_section_names_or_prints():
         results = [json.dumps(documents[name]) + tables.get(name, "") for name in here or documents]
         unknown |= strange(section, "\n".join(results))
         named |= here
-    assert unknown == set(" ".join(LISTED.findall(page)).split())
+    assert unknown == set(NOT_RESULTS["docs/performance.md"].split())
     assert named == set(documents)
 
 
@@ -198,8 +261,10 @@ def test_a_number_that_no_result_has_is_found():
     assert strange("Of 2,461 sentences (Song et al. 2018), 1,000", results) == {"1,000"}
 
 
-def test_what_a_page_lists_is_in_no_result():
-    assert not_published("99.87 <!-- not from results: 99.87 -->") == set()
-    assert not_published("<!-- not from results: 99.87 -->") == {"99.87"}
-    assert not_published("31.27 <!-- not from results: 31.27 -->") == {"31.27"}
-    assert not_published("31.27, `evidence/trials`") == {"31.27"}
+def test_numbers_of_other_lines_are_found():
+    results = "| a | +3.11 | +2.48 to +3.73 | +0.95 |\n| b | -0.41 | -0.83 to -0.05 | +0.18 |\n"
+    results += "\n".join(lines_of([{"what": {"run": "c", "value": 1.59, "over": [1.32, 1.91]}}]))
+    said = "above (3.11; 2.48 to 3.73; paper: 0.95), 0.41 below it (0.05 to 0.83)"
+    assert not apart(f"{said}, 1.59 (1.32 to 1.91)", results)
+    assert apart("is 3.11 above (2.48 to 3.73; paper: 0.18)", results)
+    assert apart("is 0.41 above (2.48 to 3.73)", results) and apart("3.11, 2.48 to 3.83", results)

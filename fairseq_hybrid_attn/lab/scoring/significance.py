@@ -111,15 +111,25 @@ def over_draws(
     Sums of scores, means over seeds and the order of systems are resampled by computing them for
     each draw.  sacrebleu's public functions compare no more than two systems.
     """
-    check_parallel({"translations": translations}, references)
     metric = build_metric(metric_name, target_lang, lowercase)
+    sums = drawn_counts(metric, translations, references, samples)
+    return np.array([metric.bleu._compute_score_from_stats(one.tolist()).score for one in sums])
+
+
+def drawn_counts(
+    metric: Metric, translations: list[str], references: list[str], samples: int = SAMPLES
+) -> np.ndarray:
+    """What BLEU is computed from on resampled test sets, ``[samples, 2 + 8]``.
+
+    Words of the translations and of the references, then n-grams of length 1 to 4: correct, all.
+    """
+    check_parallel({"translations": translations}, references)
     counts = metric.bleu._extract_corpus_statistics(
         metric.prepare(translations), [metric.prepare(references)]
     )
     drawn = draw(len(references), samples)
     times = np.array([np.bincount(one, minlength=len(references)) for one in drawn], float)
-    sums = times @ np.array(counts, float)
-    return np.array([metric.bleu._compute_score_from_stats(one.tolist()).score for one in sums])
+    return times @ np.array(counts, float)
 
 
 def ends(drawn: np.ndarray) -> tuple[float, float]:

@@ -109,10 +109,12 @@ def _merged(kept: Measured, new: Measured, row: str) -> Measured:
     values = {seed: v for one in parts for seed, v in zip(one.seeds, one.by_seed, strict=True)}
     seeds = tuple(sorted(values))
     by_seed = tuple(values[seed] for seed in seeds)
+    apart = [one.resampled for one in parts]
+    resampled = None if None in apart else fmean(apart)
     interval, over = over_seeds(by_seed), "seeds"
     if interval is None:
-        apart = [one.interval for one in parts]
-        interval, over = (None, kept.over) if None in apart else (fmean(apart), "test set, apart")
+        over = kept.over if resampled is None else "test set, apart"
+        interval, resampled = resampled, None
     return replace(
         kept,
         value=fmean(by_seed),
@@ -124,6 +126,7 @@ def _merged(kept: Measured, new: Measured, row: str) -> Measured:
         stale=_told(one.stale for one in parts),
         updates=_mean(parts, lambda one: one.updates, lambda one: len(one.seeds)),
         accepted=_told(one.accepted for one in parts),
+        over_sentences=resampled,
     )
 
 

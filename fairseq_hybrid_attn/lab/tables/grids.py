@@ -148,7 +148,8 @@ def _ours(line: Line) -> str:
     ours = line.ours
     if ours is None:
         return line.why_not
-    interval = "" if ours.interval is None else f" ± {_number(ours.interval, ours.score)}"
+    intervals = [one for one in (ours.interval, ours.over_sentences) if one is not None]
+    interval = "".join(f" ± {_number(one, ours.score)}" for one in intervals)
     mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
     return f"{_number(ours.value, ours.score)}{interval}{mark}"
 

@@ -42,7 +42,7 @@ class KeptResults(RunResults):
     def status(self, run: Run) -> Status:
         return Status(State.DONE if self.result(run) else State.NOT_BEGUN)
 
-    def sentences(self, run: Run, score: str, column: Column) -> None:
+    def sentences(self, run: Run, score: str, column: Column, at: int | None = None) -> None:
         return None
 
     def check_score(self, run: Run, score: str, stored: float) -> None:

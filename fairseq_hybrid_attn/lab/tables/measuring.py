@@ -16,7 +16,7 @@ from ..scoring.metrics import METRICS, Score
 from .claims import judge
 from .numbers import Line, Measured, Section, TableNumbers, over_seeds
 from .ranks import rank_agreement
-from .run_results import RunResults, ScoredTranslations
+from .run_results import RunResults, ScoredLengths, ScoredTranslations
 
 
 def measure(results: RunResults, significance: bool = True) -> TableNumbers:
@@ -71,23 +71,23 @@ def _lines(results: RunResults, cell: Cell, significance: bool) -> list[Line]:
         for _, result in results.of_cell(cell)
     ]
     shared = sorted(set.intersection(*map(set, curves)))
-    points = [(at, [curve[at].get(score) for curve in curves]) for at in shared]
-    return [
-        replace(line, ours=_point(line.ours, at, scores), at=at)
-        for at, scores in points
-        if None not in scores
-    ] or [replace(line, ours=None, why_not="its runs have no checkpoint in common")]
+    points = []
+    for at in shared:
+        scores = [curve[at].get(score) for curve in curves]
+        if None not in scores:
+            resampled = _resampled(results, cell, score, at) if significance else None
+            points.append(replace(line, ours=_point(line.ours, at, scores, resampled), at=at))
+    return points or [replace(line, ours=None, why_not="its runs have no checkpoint in common")]
 
 
-def _point(end: Measured, at: int, scores: list[dict]) -> Measured:
+def _point(end: Measured, at: int, scores: list[dict], resampled: float | None) -> Measured:
     """A point of a curve, given the number at its end."""
     values = [score["value"] for score in scores]
     return replace(
         end,
         value=statistics.fmean(values),
         by_seed=tuple(values),
-        interval=over_seeds(values),
-        over="seeds",
+        **_intervals(values, resampled),
         signature="; ".join(dict.fromkeys(score["signature"] for score in scores)),
         updates=at,
     )
@@ -117,24 +117,18 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
         raise UserError(f"seed {begun[0]}: {states[begun[0]]}" if begun else "not run")
     score, found = _values(results, cell, done)
     values = [one["value"] for one in found]
-    interval, over, p_values = over_seeds(values), "seeds", ()
-    if interval is None:
-        over = "test set"
+    resampled, p_values = None, ()
     if significance:
+        resampled = _resampled(results, cell, score)
         # If the test set cannot be resampled, the number stands without them.
         with contextlib.suppress(UserError):
             p_values = _p_values(results, cell, done, score)
-        with contextlib.suppress(UserError):
-            if interval is None:
-                sentences = [results.sentences(run, score, cell.column) for run, _ in done]
-                interval = None if None in sentences else sentences[0].interval(*sentences[1:])
     states = [results.status(run) for run, _ in done]
     return Measured(
         value=statistics.fmean(values),
         by_seed=tuple(values),
         score=score,
-        interval=interval,
-        over=over,
+        **_intervals(values, resampled),
         seeds=tuple(run.seed for run, _ in done),
         # Several, if different versions scored the seeds.
         signature="; ".join(dict.fromkeys(one["signature"] for one in found)),
@@ -144,6 +138,31 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
         parameters=done[0][1]["parameters"],
         accepted="; ".join(dict.fromkeys(_accepted(result) for _, result in done)).strip("; "),
     )
+
+
+def _intervals(values: list[float], resampled: float | None) -> dict[str, object]:
+    """The interval over seeds, with that over sentences beside it; or the latter alone."""
+    interval = over_seeds(values)
+    if interval is None:
+        return {"interval": resampled, "over": "test set"}
+    return {"interval": interval, "over": "seeds", "over_sentences": resampled}
+
+
+def _resampled(results: RunResults, cell: Cell, score: str, at: int | None = None) -> float | None:
+    """Half the interval of a cell's mean over seeds, by resampling the test set.
+
+    None if that cannot be done; the number stands without.  ``at``: of this point of its curve.
+    """
+    if cell.column.curve and at is None:
+        return None
+    with contextlib.suppress(UserError):
+        done = results.of_cell(cell)
+        if score.partition(".")[0] == LENGTH_RATIO:
+            found = _lengths(results, cell, done)
+        else:
+            found = [results.sentences(run, score, cell.column, at) for run, _ in done]
+        return None if None in found else found[0].interval(*found[1:])
+    return None
 
 
 def _accepted(result: dict) -> str:
@@ -161,14 +180,8 @@ def _values(
     score, column = cell.score, cell.column
     metric, dot, test_set = score.partition(".")
     if metric == LENGTH_RATIO:
-        has = done[0][1]["scores"]
-        counted = (f"{bleu}{dot}{test_set}" for bleu in ("given_bleu", "bleu"))
-        words = next((one for one in counted if one in has), None)
-        if words is None:
-            of = f"its text has no test set {test_set}" if test_set else "it has no translations"
-            raise UserError(of)
-        found = _translations(results, done, words, column)
-        return score, [_with_view(one.length_ratio(), column, one) for one in found]
+        found = _lengths(results, cell, done)
+        return score, [_with_view(one.measure(), column, one) for one in found]
     scores = [_scores(result, column) for _, result in done]
     score = results.score(cell, scores[0])
     lacking = [run for (run, _), has in zip(done, scores, strict=True) if score not in has]
@@ -189,6 +202,18 @@ def _values(
         return score, [has[score] for has in scores]
     found = _translations(results, done, score, column)
     return score, [_with_view(one.measure(), column, one) for one in found]
+
+
+def _lengths(results: RunResults, cell: Cell, done: list[tuple[Run, dict]]) -> list[ScoredLengths]:
+    """The translations whose length ratio a cell shows, in the words that its BLEU counts."""
+    _, dot, test_set = cell.score.partition(".")
+    counted = (f"{bleu}{dot}{test_set}" for bleu in ("given_bleu", "bleu"))
+    words = next((one for one in counted if one in done[0][1]["scores"]), None)
+    if words is None:
+        of = f"its text has no test set {test_set}" if test_set else "it has no translations"
+        raise UserError(of)
+    found = _translations(results, done, words, cell.column)
+    return [ScoredLengths(**vars(one)) for one in found]
 
 
 def _scores(result: dict, column: Column) -> dict:

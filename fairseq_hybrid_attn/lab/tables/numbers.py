@@ -50,6 +50,12 @@ class Measured:
     updates: float  #: the mean number of training updates
     parameters: int
     accepted: str = ""  #: which code made it and for which it was accepted, if they differ
+    over_sentences: float | None = None  #: an interval by resampling, beside one over seeds
+
+    @property
+    def resampled(self) -> float | None:
+        """Half the 95 % interval by resampling the test set."""
+        return self.over_sentences if self.over == "seeds" else self.interval
 
 
 def differences(one: Measured, other: Measured) -> tuple[float, ...]:

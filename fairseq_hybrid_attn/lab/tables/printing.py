@@ -79,6 +79,7 @@ def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, ob
         "ours": _digits(has.get("value")),
         "interval": _digits(has.get("interval")),
         "interval_over": ours.over if ours and ours.interval is not None else "",
+        "over_sentences": _digits(has.get("over_sentences")),
         "seeds": " ".join(map(str, has.get("seeds", ()))),
         "by_seed": " ".join(map(_digits, has.get("by_seed", ()))),
         "paper_difference": _digits(section.paper_difference(line)),
@@ -141,7 +142,10 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
         notes.append(f"In parentheses: the difference from {', '.join(sorted(bases))}.")
     overs = sorted({ours.over for ours in measured if ours.interval is not None})
     if overs:
-        notes.append(f"± is half the 95 % interval, {'; '.join(map(INTERVALS.get, overs))}.")
+        told = "; ".join(map(INTERVALS.get, overs))
+        if any(ours.over_sentences is not None for ours in measured):
+            told += "; a second ±: by resampling the test set (bootstrap)"
+        notes.append(f"± is half the 95 % interval, {told}.")
     if tested := {ours.score.partition(".")[0] for ours in measured if ours.p_values}:
         how = f"paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
         half = "sacrebleu's formula: about half of a two-sided p, or less"

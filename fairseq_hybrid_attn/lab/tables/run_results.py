@@ -24,7 +24,13 @@ from ..runs.results import read_result
 from ..runs.run_scores import read_rates, scores_of
 from ..runs.workspace import Run
 from ..scoring.metrics import METRICS, Metric, Score, build_metric
-from ..scoring.significance import confidence_interval, ends, over_draws, paired_bootstrap
+from ..scoring.significance import (
+    confidence_interval,
+    drawn_counts,
+    ends,
+    over_draws,
+    paired_bootstrap,
+)
 from ..text.test_sets import read_test_sets, slices
 from ..text.words import has_spaces
 
@@ -53,9 +59,6 @@ class ScoredTranslations:
     def value(self) -> float:
         return self.measure().value
 
-    def length_ratio(self) -> Score:
-        return length_ratio(self.metric, self.translations, self.references)
-
     def cut(self) -> ScoredTranslations:
         """Each translation cut to the number of words of its reference."""
         if not has_spaces(self.target):
@@ -82,6 +85,9 @@ class ScoredTranslations:
         """Half the 95 % interval of the mean over this and other systems of the same sentences."""
         if not others:
             return confidence_interval(self.score, self.translations, *self.text).interval
+        return self._interval_of_mean(*others)
+
+    def _interval_of_mean(self, *others: ScoredTranslations) -> float | None:
         if any(other.references != self.references for other in others) or len(self) < 2:
             return None
         low, high = ends(np.mean([one.over_draws() for one in (self, *others)], axis=0))
@@ -94,6 +100,21 @@ class ScoredTranslations:
         systems = {"ours": self.translations}
         found = paired_bootstrap(self.score, baseline.translations, systems, *self.text)
         return found["ours"].p_value
+
+
+@dataclass(frozen=True)
+class ScoredLengths(ScoredTranslations):
+    """The same for their length ratio, in the words that ``score`` counts."""
+
+    def measure(self) -> Score:
+        return length_ratio(self.metric, self.translations, self.references)
+
+    def over_draws(self) -> np.ndarray | None:
+        ours, theirs = drawn_counts(self.metric, self.translations, self.references)[:, :2].T
+        return ours / theirs if theirs.all() else None
+
+    def interval(self, *others: ScoredLengths) -> float | None:
+        return self._interval_of_mean(*others)
 
 
 @dataclass(frozen=True)
@@ -130,15 +151,21 @@ class ScoredAlignments:
 ScoredSentences = ScoredTranslations | ScoredAlignments
 
 
-def scored_sentences(run: Run, score: str, column: Column | None = None) -> ScoredSentences | None:
+def scored_sentences(
+    run: Run, score: str, column: Column | None = None, at: int | None = None
+) -> ScoredSentences | None:
     """The sentences behind a score of a run; None if there is no result, or they are gone.
 
-    They are also gone if the corpus has since been prepared from another text.
+    They are also gone if the corpus has since been prepared from another text.  ``at``: of this
+    point of its curve.
     """
     folder, reference = run.folder, run.prepared_corpus.reference()
     result = read_result(folder.result)
     if result is None:
         return None
+    if at is not None:
+        folder = folder.point(at)
+        reference = run.prepared_corpus.reference(run.settings.checkpoints.curve_on)
     metric = score.partition(".")[0]
     if metric not in METRICS:
         rate = read_rates(folder.alignment_score).get(score)
@@ -150,12 +177,13 @@ def scored_sentences(run: Run, score: str, column: Column | None = None) -> Scor
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)
     require_equal({str(folder.hypotheses): len(translations), str(reference): len(references)})
-    numbers = sentence_numbers(run, score, column and column.group, len(references))
-    if numbers is None:
-        return None
-    translations, references = (
-        [lines[number] for number in numbers] for lines in (translations, references)
-    )
+    if at is None:
+        numbers = sentence_numbers(run, score, column and column.group, len(references))
+        if numbers is None:
+            return None
+        translations, references = (
+            [lines[number] for number in numbers] for lines in (translations, references)
+        )
     found = ScoredTranslations(
         metric, translations, references, run.prepared_corpus.target, run.recipe.lowercase
     )
@@ -245,8 +273,10 @@ class RunResults:
     def status(self, run: Run) -> Status:
         return status(run)
 
-    def sentences(self, run: Run, score: str, column: Column) -> ScoredSentences | None:
-        return scored_sentences(run, score, column)
+    def sentences(
+        self, run: Run, score: str, column: Column, at: int | None = None
+    ) -> ScoredSentences | None:
+        return scored_sentences(run, score, column, at)
 
     def runs(self, cell: Cell) -> list[Run]:
         """The run of each seed that gives a cell's number."""

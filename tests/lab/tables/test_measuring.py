@@ -13,10 +13,12 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, p_value
 from fairseq_hybrid_attn.lab.files.json_files import write_json
+from fairseq_hybrid_attn.lab.scoring.significance import draw
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.numbers import over_seeds
 from fairseq_hybrid_attn.lab.tables.run_results import (
     RunResults,
+    ScoredLengths,
     ScoredTranslations,
     source_lengths,
 )
@@ -42,6 +44,32 @@ def test_a_number_is_the_mean_over_seeds_beside_the_papers(shared):
     assert third["seeds"] == "2" and len(third["p_values"].split()) == 1
     none = shared.cells("toy/table1", "--no-significance")["ours", "bleu"]
     assert none["interval"] == none["p_values"] == "" and none["ours"]
+
+
+def test_three_seeds_have_both_intervals(made):
+    found = [worse(REFERENCES, 0.2, f"seed {seed}") for seed in (1, 2, 3)]
+    for seed, translations in enumerate(found, start=1):
+        made.finish(made.run("plain", seed=seed), translations)
+    cell = made.cells("toy/table1", "--seeds", "3")["plain", "bleu"]
+    assert cell["interval_over"] == "seeds"
+    assert float(cell["interval"]) == near(over_seeds([score(one, REFERENCES) for one in found]))
+    first, *others = (ScoredTranslations("bleu", one, REFERENCES, "en", False) for one in found)
+    assert float(cell["over_sentences"]) == near(first.interval(*others))
+
+
+def test_length_ratios_have_intervals():
+    """Against sums of words on the same draws."""
+    ours, other = (worse(REFERENCES, 0.3, seed) for seed in "ab")
+    ours = [line.partition(" ")[2] if n % 3 else line for n, line in enumerate(ours)]
+    first, second = (ScoredLengths("given_bleu", x, REFERENCES, "en", False) for x in (ours, other))
+    drawn = draw(len(REFERENCES), 1000)
+    words, theirs, of = (
+        np.array([len(x.split()) for x in y])[drawn].sum(1) for y in (ours, other, REFERENCES)
+    )
+    low, high = np.quantile(words / of, (0.025, 0.975))
+    assert first.interval() == pytest.approx((high - low) / 2) and high > low
+    low, high = np.quantile((words + theirs) / (2 * of), (0.025, 0.975))
+    assert first.interval(second) == pytest.approx((high - low) / 2)
 
 
 def test_interval_over_seeds_is_students():

@@ -86,10 +86,14 @@ def test_markdown_has_differences_in_parentheses_and_notes_once():
         assert cells(text, "e2:") == ["e2: HySAN", *["32.29 (+1.02)", "not run", ""] * times]
         for note in ("† e1: data changed", "bleu: tok:13a", "Seeds: 1 2 3."):
             assert text.count(f"\n- {note}\n") == 1
+        assert "a second" not in text
         assert "Note: a note" in text and "± is half the 95 % interval, over seeds" in text
         assert "levels cannot be compared" not in text
     assert cells(as_markdown(TABLE), "system") == ["system", "paper", "ours", "p"]
     assert cells(beside, "system")[4:] == ["without: paper", "without: ours", "without: p"]
+    resampled = replace(BASE, ours=measured(30.0, over_sentences=0.875))
+    text = as_markdown(replace(TABLE, sections=(replace(SECTION, lines=(resampled,)),)))
+    assert "30.00 ± 0.50 ± 0.88" in text and "a second ±: by resampling the test set" in text
     # What does not fit on a page side by side, or has other rows, is one grid under titles.
     for sections in ((SECTION, second, second), (SECTION, replace(second, lines=LINES[:2]))):
         text = as_markdown(replace(TABLE, sections=sections, columns=3))
@@ -177,9 +181,9 @@ def test_csv_has_every_digit_and_empty_fields_for_what_is_missing():
     assert found[1]["our_difference"] == "1.5000" and found[1]["seeds"] == "1 2 3"
     assert found[1]["p_values"] == "0.0010 - 0.2500"
     assert found[2]["ours"] == "" and found[2]["paper_difference"] == "1.0200"
-    columns = "table row column label system at score paper ours interval interval_over seeds"
-    columns += " by_seed paper_difference our_difference p_values parameters updates signature"
-    columns += " state"
+    columns = "table row column label system at score paper ours interval interval_over"
+    columns += " over_sentences seeds by_seed paper_difference our_difference p_values parameters"
+    columns += " updates signature state"
     assert list(found[0]) == columns.split()
 
 

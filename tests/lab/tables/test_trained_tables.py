@@ -11,6 +11,7 @@ from cli import run
 from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
+from fairseq_hybrid_attn.lab.scoring.significance import confidence_interval
 from fairseq_hybrid_attn.lab.text.training_log import read_log
 
 pytestmark = pytest.mark.slow
@@ -171,6 +172,11 @@ def test_scores_are_those_of_the_run(reproduced, cells):
     }
     shown = {name: number(cells, "plain", f"{name}_curve", "60") for name in expected}
     assert shown == near(expected)
+    resampled = confidence_interval(
+        "bleu", hypotheses, read_lines(text / "valid.en"), "en"
+    ).interval
+    assert float(cells["plain", "bleu_curve", "60"]["interval"]) == near(resampled)
+    assert cells["plain", "loss_curve", "60"]["interval"] == ""
     assert cells["taught", "bleu_curve", ""]["state"] == "its run has no curve"
 
     (model,) = read(folder / "gates.json")["models"]

@@ -100,6 +100,8 @@ def _line(kept: Line | None, new: Line | None) -> Line | None:
 
 def _merged(kept: Measured, new: Measured, row: str) -> Measured:
     if known := _one_has_all(kept, new, set(kept.seeds), set(new.seeds), row):
+        if known.over_sentences is None and kept.seeds == new.seeds:  # it was published without
+            return replace(known, over_sentences=new.over_sentences)
         return known
     if kept.signature != new.signature:
         told = f"is {new.signature}, of published seeds {kept.signature}"

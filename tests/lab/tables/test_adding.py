@@ -180,6 +180,21 @@ def test_a_third_seed_gives_intervals_over_seeds(made):
         assert verdict.over_sentences[1] == pytest.approx((2 * highs[0] + highs[1]) / 3)
 
 
+def test_an_interval_over_sentences_is_added_once_there_are_translations(made):
+    for name, share in SHARES.items():
+        made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, share, f"{name}3"))
+    hypotheses = made.run("ours", "bleu", 2).folder.hypotheses
+    translations = hypotheses.read_bytes()
+    hypotheses.unlink()
+    without = published(made, "--seeds", "3").numbers
+    hypotheses.write_bytes(translations)
+    both = published(made, "--seeds", "3", "--add").numbers
+    whole = [one.ours for one in lines(measured(made, 1, 2, 3))]
+    lacking = [line.ours.over_sentences is None for line in lines(without)]
+    assert lacking.count(True) == 1
+    assert [line.ours.over_sentences for line in lines(both)] == [x.over_sentences for x in whole]
+
+
 def test_rows_are_added_beside_a_baseline_that_was_done_again(made):
     """Its result stays as it was published, since its scores are the same."""
     published(made, "--seeds", "1,")

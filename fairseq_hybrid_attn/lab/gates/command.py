@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
         print(model.name)
         print(grid_of_gates(model).terminal())
         if model.share is not None:
-            print(f"all layers: {model.share:.3f}, {window_of(model)}")
+            print(f"all layers: {share_of(model)}, {window_of(model)}")
         if model.tag_rows:
             print(f"\n{grid_of_tags(model).terminal()}")
         print()
@@ -150,6 +150,11 @@ def measure(
     use = gates.use(loaded.sentences, args.subwords, known)
     model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
     return gates
+
+
+def share_of(model: ModelGates) -> str:
+    interval = model.share_interval
+    return f"{model.share:.3f}" + ("" if interval is None else f" ± {interval:.3f}")
 
 
 def window_of(model: ModelGates) -> str:

@@ -32,7 +32,7 @@ class ModelGates:
 
     ``rows`` are for each gate and head, ``tag_rows`` also for each part of speech.  ``share`` is
     the mean share of the local branch (Fig. 2), and ``window`` what it sees, 2m + 1, or None.
-    ``interval`` is half the 95 % interval over sentences, None for one sentence.
+    ``interval``, ``share_interval``: half the 95 % interval over sentences, None for one.
     ``meanings`` says what each gate's values are.
     """
 
@@ -42,6 +42,7 @@ class ModelGates:
     share: float | None
     window: int | None
     bleu: float | None = None
+    share_interval: float | None = None
     meanings: dict[str, str] = field(default_factory=dict)
 
 
@@ -150,7 +151,7 @@ class Gates:
             if place.head is None
         ]
         found = (rows, tag_rows, self.share(), self.window())
-        return ModelGates(name, *found, bleu, self.meanings)
+        return ModelGates(name, *found, bleu, self.all_shares.interval, self.meanings)
 
 
 def _row(place: Place, one: RunningMean, **about) -> dict:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t as student
 
 
 @dataclass
@@ -57,11 +58,12 @@ class RunningMean:
     def interval(self) -> float | None:
         """Half the 95 % interval of the mean over sentences; None for fewer than two.
 
-        Numbers of a sentence depend on each other, so that sentences are what varies: 1.96 standard
-        errors of a ratio of two sums over them, by the delta method.
+        Numbers of a sentence depend on each other, so that sentences are what varies: Student's t
+        times the standard error of a ratio of two sums over them, by the delta method.
         """
         if self.sentences < 2:
             return None
         mean, (ss, sc, cc) = self.mean - self.first, self.squares
         left = max(ss - 2 * mean * sc + mean * mean * cc, 0.0)
-        return 1.96 * math.sqrt(left * self.sentences / (self.sentences - 1)) / self.count
+        quantile = float(student.ppf(0.975, self.sentences - 1))
+        return quantile * math.sqrt(left * self.sentences / (self.sentences - 1)) / self.count

@@ -199,7 +199,8 @@ def gates_part(found: Findings) -> Iterator[Item]:
     meanings = {name: text for model in gated for name, text in model.meanings.items()}
     yield (
         "".join(f"{name.capitalize()}: {text}. " for name, text in sorted(meanings.items()))
-        + f"Means are over all positions, including the end symbol, of {_sentences(found)}."
+        + f"Means are over all positions, including the end symbol, of {_sentences(found)}. "
+        "Interval (±): half of 95 %, over sentences."
     )
     if found.tags:
         yield f"Means by part of speech are over words. Tags: {found.tags}."
@@ -207,7 +208,7 @@ def gates_part(found: Findings) -> Iterator[Item]:
     for model in gated:
         yield PageTable(gates.grid_of_gates(model), model.name)
         if model.share is not None:
-            yield f"All layers: {model.share:.3f}, {gates.window_of(model)}."
+            yield f"All layers: {gates.share_of(model)}, {gates.window_of(model)}."
         if model.tag_rows:
             yield PageTable(gates.grid_of_tags(model), f"{model.name}, by part of speech")
 

@@ -100,8 +100,10 @@ def _line(kept: Line | None, new: Line | None) -> Line | None:
 
 def _merged(kept: Measured, new: Measured, row: str) -> Measured:
     if known := _one_has_all(kept, new, set(kept.seeds), set(new.seeds), row):
-        if known.over_sentences is None and kept.seeds == new.seeds:  # it was published without
-            return replace(known, over_sentences=new.over_sentences)
+        if known.resampled is None and kept.seeds == new.seeds:  # it was published without
+            more = {"over": new.over, "over_sentences": new.over_sentences}
+            p_values = known.p_values or new.p_values
+            return replace(known, interval=new.interval, p_values=p_values, **more)
         return known
     if kept.signature != new.signature:
         told = f"is {new.signature}, of published seeds {kept.signature}"
@@ -111,8 +113,9 @@ def _merged(kept: Measured, new: Measured, row: str) -> Measured:
     values = {seed: v for one in parts for seed, v in zip(one.seeds, one.by_seed, strict=True)}
     seeds = tuple(sorted(values))
     by_seed = tuple(values[seed] for seed in seeds)
-    apart = [one.resampled for one in parts]
-    resampled = None if None in apart else fmean(apart)
+    resampled = None
+    if None not in [one.resampled for one in parts]:
+        resampled = _mean(parts, lambda one: one.resampled, lambda one: len(one.seeds))
     interval, over = over_seeds(by_seed), "seeds"
     if interval is None:
         over = kept.over if resampled is None else "test set, apart"

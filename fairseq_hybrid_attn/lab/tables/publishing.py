@@ -161,7 +161,8 @@ def _what_it_has(numbers: TableNumbers) -> set[str]:
             where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"
             found.add(f"number {where}")
             found |= {f"interval {where}"} if ours.interval is not None else set()
-            found |= {f"interval over sentences {where}"} if ours.resampled is not None else set()
+            if ours.resampled is not None and not line.at:  # translations of a curve are not kept
+                found.add(f"interval over sentences {where}")
             p_values = zip(ours.seeds, ours.p_values, strict=False)  # () if there are none
             if line != section.baseline:  # it has some if another row was the baseline before
                 found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}

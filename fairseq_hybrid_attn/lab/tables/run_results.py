@@ -90,7 +90,10 @@ class ScoredTranslations:
     def _interval_of_mean(self, *others: ScoredTranslations) -> float | None:
         if any(other.references != self.references for other in others) or len(self) < 2:
             return None
-        low, high = ends(np.mean([one.over_draws() for one in (self, *others)], axis=0))
+        drawn = [one.over_draws() for one in (self, *others)]
+        if any(one is None for one in drawn):
+            return None
+        low, high = ends(np.mean(drawn, axis=0))
         return (high - low) / 2
 
     def p_value(self, baseline: ScoredTranslations) -> float | None:
@@ -177,7 +180,7 @@ def scored_sentences(
         return None
     translations, references = read_lines(folder.hypotheses), read_lines(reference)
     require_equal({str(folder.hypotheses): len(translations), str(reference): len(references)})
-    if at is None:
+    if at is None or run.settings.checkpoints.curve_on == "test":
         numbers = sentence_numbers(run, score, column and column.group, len(references))
         if numbers is None:
             return None

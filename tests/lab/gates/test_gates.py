@@ -10,6 +10,7 @@ import pytest
 import torch
 from every_model import SOURCES, TARGETS, sample
 from models import build_tiny
+from scipy.stats import t as student
 
 from fairseq_hybrid_attn import UserError, record_attention
 from fairseq_hybrid_attn.attention import PatternedSelfAttention, fusion
@@ -178,7 +179,7 @@ def by_hand(sums, counts):
     """Half the 95 % interval of a ratio of sums over sentences, by the delta method."""
     sums, counts = np.array(sums), np.array(counts)
     left = sums - sums.sum() / counts.sum() * counts
-    return 1.96 * left.std(ddof=1) * len(sums) ** 0.5 / counts.sum()
+    return student.ppf(0.975, len(sums) - 1) * left.std(ddof=1) * len(sums) ** 0.5 / counts.sum()
 
 
 def test_intervals_are_over_sentences():
@@ -213,6 +214,27 @@ def test_intervals_of_a_part_of_speech_are_over_sentences():
     row = next(row for row in gates.of_model("m").tag_rows if row["tag"] == "A")
     expected = by_hand([total for total, _ in sums], [tags_.count("A") for _, tags_ in sums])
     assert row["interval"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_intervals_of_layers_and_of_all_of_them():
+    attentions = Attentions(build_tiny("gate-hidden"))
+    gates, values = Gates(attentions.layers), []
+    for one in attentions.observe(sample()):
+        gates.add(one)
+        values.append(
+            [
+                layer.gates.double().mean(-1).numpy()
+                for layer in one[ENCODER]
+                if layer.gates is not None
+            ]
+        )
+    found, sizes = gates.of_model("m"), [len(of_layers[0]) for of_layers in values]
+    for n, row in enumerate(found.rows):
+        expected = by_hand([of_layers[n].sum() for of_layers in values], sizes)
+        assert row["interval"] == pytest.approx(expected, rel=1e-6)
+    sums = [sum(x.sum() for x in of_layers) for of_layers in values]
+    expected = by_hand(sums, [len(found.rows) * size for size in sizes])
+    assert found.share_interval == pytest.approx(expected, rel=1e-6)
 
 
 TAGGED = {

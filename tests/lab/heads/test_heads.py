@@ -63,18 +63,24 @@ def test_measures_are_those_of_loops(name):
     assert len(rows) == {"mma": 3 * 4 + 2 * 4 + 2 * 4, "hysan-gated": 3 * 16 + 2 * 8 + 2 * 4}[name]
     for row in rows:
         branch, head, layer = None, row["head"] - 1, row["layer"] - 1
-        expected = {measure: [] for measure in MEASURES}
+        expected, parts = {measure: [] for measure in MEASURES}, []
         for one in maps:
             each = one[row["kind"]]
             branch = each.layers[layer].branches.index(row["branch"])
             weights, allowed = (x[layer][branch, head] for x in (each.weights, each.allowed))
-            for measure, values in by_loops(row["kind"], weights.tolist(), allowed).items():
+            parts.append(by_loops(row["kind"], weights.tolist(), allowed))
+            for measure, values in parts[-1].items():
                 expected[measure] += values
         assert row["pattern"] == maps[0][row["kind"]].layers[layer].heads[branch][head]
         assert row["queries"] == len(expected["entropy"])
         for measure, values in expected.items():
             if values:
                 assert row[measure] == pytest.approx(np.mean(values), abs=1e-6)
+                running = RunningMean()
+                for part in parts:
+                    running.add(part[measure])
+                interval = row[f"{measure}_interval"]
+                assert interval == pytest.approx(running.interval, abs=1e-6)
             else:
                 assert row[measure] is None and row["kind"] == CROSS
 

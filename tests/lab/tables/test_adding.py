@@ -160,19 +160,18 @@ def test_points_of_curves_are_joined_at_the_same_update(made):
 
 
 def test_a_third_seed_gives_intervals_over_seeds(made):
-    two = published(made, "--seeds", "2").numbers.verdicts
+    before = published(made, "--seeds", "2").numbers
+    two = before.verdicts
     for name, share in SHARES.items():
         made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, share, f"{name}3"))
     together, three = measured(made, 1, 2, 3), measured(made, 3).verdicts
     forget(made, 1)
     forget(made, 2)
     kept = published(made, "--seeds", "3,", "--add")
-    whole = [one.ours for one in lines(together)]
-    for line, ours in zip(
-        lines(kept.numbers), whole, strict=True
-    ):  # of three seeds, of two and one
-        assert line.ours == dataclasses.replace(ours, over_sentences=line.ours.over_sentences)
-        assert line.ours.over_sentences > ours.over_sentences > 0
+    parts = [lines(before), lines(measured(made, 3))]
+    for line, whole, *of in zip(lines(kept.numbers), lines(together), *parts, strict=True):
+        mean = sum(one.ours.interval * len(one.ours.seeds) for one in of) / 3
+        assert line.ours == dataclasses.replace(whole.ours, over_sentences=pytest.approx(mean))
     spans = [verdict.over_seeds for verdict in kept.numbers.verdicts]
     assert spans == [pytest.approx(verdict.over_seeds) for verdict in together.verdicts]
     for verdict, *parts in zip(kept.numbers.verdicts, two, three, strict=True):
@@ -180,19 +179,19 @@ def test_a_third_seed_gives_intervals_over_seeds(made):
         assert verdict.over_sentences[1] == pytest.approx((2 * highs[0] + highs[1]) / 3)
 
 
-def test_an_interval_over_sentences_is_added_once_there_are_translations(made):
+@pytest.mark.parametrize("seeds", [2, 3])
+def test_an_interval_over_sentences_is_added_once_there_are_translations(made, seeds):
     for name, share in SHARES.items():
         made.finish(made.run(*name.split("/"), 3), worse(REFERENCES, share, f"{name}3"))
     hypotheses = made.run("ours", "bleu", 2).folder.hypotheses
     translations = hypotheses.read_bytes()
     hypotheses.unlink()
-    without = published(made, "--seeds", "3").numbers
+    without = published(made, "--seeds", str(seeds)).numbers
     hypotheses.write_bytes(translations)
-    both = published(made, "--seeds", "3", "--add").numbers
-    whole = [one.ours for one in lines(measured(made, 1, 2, 3))]
-    lacking = [line.ours.over_sentences is None for line in lines(without)]
-    assert lacking.count(True) == 1
-    assert [line.ours.over_sentences for line in lines(both)] == [x.over_sentences for x in whole]
+    both = published(made, "--seeds", str(seeds), "--add").numbers
+    whole = [one.ours for one in lines(measured(made, *range(1, seeds + 1)))]
+    assert [line.ours.resampled is None for line in lines(without)].count(True) == 1
+    assert [line.ours.resampled for line in lines(both)] == [one.resampled for one in whole]
 
 
 def test_rows_are_added_beside_a_baseline_that_was_done_again(made):

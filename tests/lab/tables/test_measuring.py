@@ -12,7 +12,7 @@ from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, p_value
-from fairseq_hybrid_attn.lab.files.json_files import write_json
+from fairseq_hybrid_attn.lab.files.json_files import read_json, write_json
 from fairseq_hybrid_attn.lab.scoring.significance import draw
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.numbers import over_seeds
@@ -22,6 +22,8 @@ from fairseq_hybrid_attn.lab.tables.run_results import (
     ScoredTranslations,
     source_lengths,
 )
+
+CURVE = [{"updates": 60, "scores": {"bleu": {"value": 61.0, "signature": "x"}}}]
 
 
 def near(value):
@@ -70,6 +72,8 @@ def test_length_ratios_have_intervals():
     assert first.interval() == pytest.approx((high - low) / 2) and high > low
     low, high = np.quantile((words + theirs) / (2 * of), (0.025, 0.975))
     assert first.interval(second) == pytest.approx((high - low) / 2)
+    one, empty = ["a b", "c"], ["a b", ""]  # some draws have no word in the references
+    assert ScoredLengths("given_bleu", one, empty, "en", False).interval() is None
 
 
 def test_interval_over_seeds_is_students():
@@ -125,7 +129,7 @@ def test_lengths_of_translations_and_what_they_cost(made):
         theirs = [longer[n] for n in numbers], [REFERENCES[n] for n in numbers]
         ratio, cut = cells["ours", f"ratio{name}"], cells["ours", f"cut{name}"]
         words, expected = (sum(len(line.split()) for line in side) for side in theirs)
-        assert float(ratio["ours"]) == near(words / expected)
+        assert float(ratio["ours"]) == near(words / expected) and float(ratio["interval"]) > 0
         assert f" {words / expected:.3f} " in shown
         short = [" ".join(a.split()[: len(b.split())]) for a, b in zip(*theirs, strict=True)]
         assert float(cut["ours"]) == near(score(short, theirs[1]))
@@ -240,6 +244,13 @@ def test_each_test_set_has_its_own_score(made):
     first, second = (cells["plain", column] for column in ("bleu", "second"))
     assert float(second["interval"]) > float(first["interval"]) > 0
     assert second["score"] == "bleu.second"
+    # A point of a curve is of the first.
+    point = run.folder.point(60)
+    point.path.mkdir(parents=True)
+    write_lines(point.hypotheses, translations)
+    write_json(run.folder.result, {**read_json(run.folder.result), "curve": CURVE})
+    cell = made.cells("toy/curves", "--columns", "bleu_curve")["plain", "bleu_curve"]
+    assert cell["at"] == "60" and cell["interval"] == first["interval"]
 
 
 def test_a_result_that_its_translations_contradict_is_not_believed(shared, tmp_path):

@@ -141,22 +141,27 @@ def lines_of(content: object) -> list[str]:
 
 @cache
 def numbers_by_line(results: str) -> list[set[float]]:
-    """Without signs."""
-    return [{abs(float(one)) for one in DECIMAL.findall(line)} for line in results.splitlines()]
+    return [set(map(float, DECIMAL.findall(line))) for line in results.splitlines()]
 
 
 def apart(item: str, results: str) -> list[str]:
-    """Values with an interval and a paper's number that are of no one line of the results."""
-    lines = numbers_by_line(results)
+    """Values with an interval and a paper's number that are of no one line of the results.
 
-    def together(numbers: list[str]) -> bool:
-        return any(
-            all(any(abs(abs(float(x)) - has) <= 0.005 for has in line) for x in numbers)
-            for line in lines
+    The opposite of a difference may be quoted, with that of its interval.
+    """
+
+    def among(number: float, line: set[float]) -> bool:
+        return any(abs(number - one) <= 0.005 for one in line)
+
+    def together(value: str, low: str, high: str, paper: str | None) -> bool:
+        numbers, theirs = [float(one) for one in (value, low, high)], abs(float(paper or 0))
+        return float(low) <= float(high) and any(
+            any(all(among(sign * one, line) for one in numbers) for sign in (1, -1))
+            and (paper is None or among(theirs, line) or among(-theirs, line))
+            for line in numbers_by_line(results)
         )
 
-    quoted = QUOTED.finditer(item)
-    return [one[0] for one in quoted if not together([x for x in one.groups() if x])]
+    return [one[0] for one in QUOTED.finditer(item) if not together(*one.groups())]
 
 
 PAGES = {str(path.relative_to(ROOT)): path for path in (ROOT / "docs").rglob("*.md")}
@@ -268,3 +273,4 @@ def test_numbers_of_other_lines_are_found():
     assert not apart(f"{said}, 1.59 (1.32 to 1.91)", results)
     assert apart("is 3.11 above (2.48 to 3.73; paper: 0.18)", results)
     assert apart("is 0.41 above (2.48 to 3.73)", results) and apart("3.11, 2.48 to 3.83", results)
+    assert apart("3.11 (3.73 to 2.48)", results) and apart("-0.41 (0.05 to 0.83)", results)

@@ -23,6 +23,7 @@ from pathlib import Path
 from benchmarks.tables import markdown
 from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
+from fairseq_hybrid_attn.lab.tables.numbers import Measured, Section
 from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_markdown
 
 ROOT = Path(__file__).parents[2]
@@ -31,10 +32,11 @@ WHOLE = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d{2,})(?![\w.,]*\d)")
 TABLE = re.compile(r"evidence(?:/|\.(?!md))(\w+)")  # or a file, results/*.evidence.TABLE.json
 #: A few words may stand between a value and its interval, and between this and the paper's number.
 QUOTED = re.compile(
-    r"(?P<value>[+-]?\d+\.\d+)(?:[^\d.();]|\.(?=\d))*[(;,] ?(?P<low>[+-]?\d+\.\d+) to "
+    r"(?P<value>[+-]?\d+\.\d+)[^.();]*[(;,] ?(?P<low>[+-]?\d+\.\d+) to "
     r"(?P<high>[+-]?\d+\.\d+)(?:[^();]*; paper: (?P<paper>[+-]?\d+\.\d+))?"
 )
 
+STUDY, RANKED = "docs/evidence.md", "evidence/hysan_table1"
 #: The tables of a page, besides those that an item names.
 TABLES = {
     "README.md": {"evidence/positions", "evidence/tiny", "demo/architectures"},
@@ -44,13 +46,13 @@ TABLES = {
 }
 #: Settings, sizes, versions, numbers of papers, examples.
 NOT_RESULTS = {
-    "README.md": "3.12 16 30 2020",
+    "README.md": "3.12 16 30 64 2020 4000",
     "docs/alignment.md": "2.0",
     "docs/analysis.md": "0.00001 0.6 27.7 27.9",
     "docs/attention_module.md": "0.01 0.1",
     "docs/corpora.md": "1.4 1.5 4.5 5.36 9.02 25.1 41.02",
     "docs/demo.md": "75 200",
-    "docs/evidence.md": "9,712",
+    "docs/evidence.md": "0.005 9,712",
     "docs/extending.md": "0.001 4.3",
     "docs/install.md": "2.13 2.15 2.6 3.11 3.12",
     "docs/lengths_and_curves.md": "0.6",
@@ -61,7 +63,7 @@ NOT_RESULTS = {
     "docs/papers/mma.md": "0.1 0.3 0.5 0.9 0.98 3.3 4.3 68.7",
     "docs/performance.md": "1.2 2.11 2.13 3.11 3.9 8.0 9.0 32 33 50 60 63 90 99 250 255 256 1,030",
     "docs/probing.md": "0.001 0.1 0.2",
-    "docs/reproducing.md": "1.15 +1.63 16",
+    "docs/reproducing.md": "0.91 1.15 +1.63 16",
     "docs/security.md": "0.005 0.25 1.6 2.6",
     "docs/training.md": "0.1 0.3 0.6 0.9 0.98 1.00",
 }
@@ -85,8 +87,9 @@ def strange(text: str, results: str) -> set[str]:
 
 
 def named(text: str) -> set[str]:
-    """The tables that a text names."""
-    return {f"evidence/{one}" for one in TABLE.findall(text)}
+    """The tables and files of results that a text names."""
+    files = re.findall(r"\w+\.evidence\.\w+\.json", text)
+    return {*files, *(f"evidence/{one}" for one in TABLE.findall(text))}
 
 
 def tables_of(page: str, item: str) -> set[str]:
@@ -108,10 +111,11 @@ def published() -> dict[str, str]:
             + str([score for name, score in run["scores"].items() if name.startswith("aer")])
             for run in one.results.values()
         ]
-        contents = (json.loads(file.read_text(), parse_float=str) for file in more)  # 0.10, not 0.1
-        texts = ["\n".join(lines_of(content)) for content in contents]
+        for file in more:
+            content = json.loads(file.read_text(), parse_float=str)  # 0.10, not 0.1
+            results[file.name] = "\n".join(lines_of(content))
         numbers = replace(one.numbers, notes="")  # they are written by hand, and quote others
-        results[name] += "\n".join([as_markdown(numbers), as_csv(numbers), *texts, *runs])
+        results[name] += "\n".join([as_markdown(numbers), as_csv(numbers), *runs])
     return results
 
 
@@ -140,25 +144,26 @@ def lines_of(content: object) -> list[str]:
 
 
 @cache
-def numbers_by_line(results: str) -> list[set[float]]:
-    return [set(map(float, DECIMAL.findall(line))) for line in results.splitlines()]
+def numbers_by_line(results: str) -> list[list[float]]:
+    return [[float(one) for one in DECIMAL.findall(line)] for line in results.splitlines()]
 
 
 def apart(item: str, results: str) -> list[str]:
-    """Values with an interval and a paper's number that are of no one line of the results.
+    """Values outside of their interval, or that no one line has with it and the paper's number.
 
-    The opposite of a difference may be quoted, with that of its interval.
+    All signs may be the other way round ("below"), and the paper's by itself.
     """
 
-    def among(number: float, line: set[float]) -> bool:
-        return any(abs(number - one) <= 0.005 for one in line)
+    def has(line: list[float], number: float) -> bool:
+        return any(abs(number - one) <= 0.00501 for one in line)
 
     def together(value: str, low: str, high: str, paper: str | None) -> bool:
-        numbers, theirs = [float(one) for one in (value, low, high)], abs(float(paper or 0))
-        return float(low) <= float(high) and any(
-            any(all(among(sign * one, line) for one in numbers) for sign in (1, -1))
-            and (paper is None or among(theirs, line) or among(-theirs, line))
+        ours, papers = [float(one) for one in (value, low, high)], [float(paper)] if paper else []
+        return ours[1] <= ours[0] <= ours[2] and any(
+            all(has(line, sign * one) for one in ours)
+            and all(has(line, one) or has(line, -one) for one in papers)
             for line in numbers_by_line(results)
+            for sign in (1, -1)
         )
 
     return [one[0] for one in QUOTED.finditer(item) if not together(*one.groups())]
@@ -186,12 +191,76 @@ def test_a_value_and_its_interval_and_the_papers_number_are_of_one_line():
                 results = "\n".join(published()[one] for one in tables)
                 assert not apart(item, results), name
                 checked += len(QUOTED.findall(item))
-    assert checked > 40  # or the pattern has lost them
+    assert checked > 55  # or the pattern has lost them
+
+
+@cache
+def sections() -> dict[tuple[str, str], Section]:
+    """The columns of the published tables, by both names."""
+    tables = [one.numbers for one in read_tables(ROOT / "results", ROOT / "configs")]
+    return {(one.table, section.name): section for one in tables for section in one.sections}
+
+
+def ours(table: str, column: str) -> dict[str, Measured]:
+    """A column's numbers by the names that the pages give to its rows."""
+    words = {"hysan_e1": "e1", "transformer_mma": "MMA", "hybrid_gate": "hybrid gate"}
+    measured = sections()[table, column].measured
+    return {words.get(line.row, line.row.capitalize()): line.ours for line in measured}
+
+
+def test_main_scores_are_in_their_places():
+    readme, study = (" ".join(PAGES[one].read_text().split()) for one in ("README.md", STUDY))
+    for table, seeds in (("evidence/positions", "three seeds"), ("evidence/tiny", "two seeds")):
+        has, without = (ours(table, column) for column in ("positions", "no_positions"))
+        falls = [
+            f"{has[x].value:.2f} → {without[x].value:.2f}" for x in ("MMA", "Transformer", "e1")
+        ]
+        order = [falls[1], falls[0], falls[2]]
+        assert re.search(rf"\| [^|]*{seeds}[^|]* \| {re.escape(' | '.join(order))} \|", readme), (
+            table
+        )
+        for row in has if table == "evidence/positions" else ():
+            assert f"| {row} | {has[row].value:.2f} | {without[row].value:.2f} |" in study
+        for column in (has, without) if table == "evidence/tiny" else ():
+            cells = [", ".join(f"{one:.2f}" for one in found.by_seed) for found in column.values()]
+            assert f" | {' | '.join(cells)} |" in study
+    first = ours("evidence/positions", "no_positions")
+    told = "{:.2f} (Transformer) and {:.2f} (e1)"
+    assert told.format(first["Transformer"].by_seed[0], first["e1"].by_seed[0]) in readme
+
+
+def test_rank_correlations_are_those_of_their_rows():
+    study, page = (" ".join(PAGES[x].read_text().split()) for x in (STUDY, "docs/papers/hysan.md"))
+    has, without = (sections()[RANKED, column].ranks for column in ("positions", "no_positions"))
+    every, more, legible = has
+    value = {
+        (among, n): f"{x[among].value:.2f}" for among in has for n, x in enumerate((has, without))
+    }
+    told = "is {} with positions, {} without; {} and {} if"
+    assert told.format(*(value[x, n] for x in (every, legible) for n in (0, 1))) in study
+    assert f"{value[more, 0]} with positions and {value[more, 1]} without" in page
+    by_seed = (f"{one.low:.2f} to {one.high:.2f}" for one in has[every].apart.values())
+    assert f"is {value[every, 0]} (by seed, over sentences: {' and '.join(by_seed)})" in page
+
+
+def test_numbers_of_seeds_are_those_of_the_tables():
+    words = {"one": 1, "two": 2, "three": 3}
+    seeds = defaultdict(set)
+    for (table, _), section in sections().items():
+        seeds[table] |= {len(line.ours.seeds) for line in section.measured}
+    said = [
+        (name, table, words[number])
+        for name, path in PAGES.items()
+        for item in items(path.read_text())
+        for table, number in re.findall(r"`(evidence/\w+)`[,:] (one|two|three) seeds?\b", item)
+    ]
+    assert len(said) > 10
+    assert not [one for one in said if seeds[one[1]] != {one[2]}]
 
 
 def test_decimals_in_the_notes_of_tables_are_published():
     unknown = set()
-    for name in published():
+    for name in sorted({table for table, _ in sections()}):
         table = load_table(name, ROOT / "configs")
         notes = "\n".join([table.notes, *table.not_used])
         results = (published().get(one, "") for one in {name} | named(notes))

@@ -144,7 +144,7 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
     if overs:
         told = "; ".join(map(INTERVALS.get, overs))
         if any(ours.over_sentences is not None for ours in measured):
-            told += "; a second ±: by resampling the test set (bootstrap; of seeds that were "
+            told += "; a second ±: over sentences (bootstrap; of seeds that were "
             told += "published apart, the mean of their intervals)"
         notes.append(f"± is half the 95 % interval, {told}.")
     if tested := {ours.score.partition(".")[0] for ours in measured if ours.p_values}:

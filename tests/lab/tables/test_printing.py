@@ -93,7 +93,7 @@ def test_markdown_has_differences_in_parentheses_and_notes_once():
     assert cells(beside, "system")[4:] == ["without: paper", "without: ours", "without: p"]
     resampled = replace(BASE, ours=measured(30.0, over_sentences=0.875))
     text = as_markdown(replace(TABLE, sections=(replace(SECTION, lines=(resampled,)),)))
-    assert "30.00 ± 0.50 ± 0.88" in text and "a second ±: by resampling the test set" in text
+    assert "30.00 ± 0.50 ± 0.88" in text and "a second ±: over sentences" in text
     # What does not fit on a page side by side, or has other rows, is one grid under titles.
     for sections in ((SECTION, second, second), (SECTION, replace(second, lines=LINES[:2]))):
         text = as_markdown(replace(TABLE, sections=sections, columns=3))

@@ -188,7 +188,8 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     assert found["models"][0]["gates"] == {**gates, "bleu": bleu["gate1"]["value"]}
     assert found["models"][1]["gates"] is None and "Gates of mma" in page.texts["Not shown"]
     assert found["tags"] == of_parts["gates"]["tags"]
-    assert f"All layers: {gates['share']:.3f}, window 3." in page.texts["Gates"]
+    share = f"{gates['share']:.3f} ± {gates['share_interval']:.3f}"
+    assert f"All layers: {share}, window 3." in page.texts["Gates"]
     command(f"maps {BOTH} --sentences 1,2,4 --page maps.html")
     assert maps_data(in_data / "whole.html") == maps_data(in_data / "maps.html")
 

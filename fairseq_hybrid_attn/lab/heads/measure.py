@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..inference.attentions import CROSS, DECODER, Attentions, Layer, Observed
-from ..inference.means import RunningMean
+from ..inference.means import MeanOfSums, RunningMean
 from ..inference.sentences import Sentences
 from ..maps.measure import Map, maps_of
 
@@ -111,7 +111,7 @@ class HeadsOfLayer:
         self.queries = 0
         self.divergences = np.zeros((len(self.units), len(self.units)))
         #: The mean over pairs of heads of a branch, and over pairs of branches.
-        self.apart = {one: RunningMean() for one in ("heads", "branches")}
+        self.apart = {one: MeanOfSums() for one in ("heads", "branches")}
         self.even = np.zeros_like(self.divergences)
         self.overlaps = np.zeros(len(layer.heads))
 

@@ -66,16 +66,16 @@ def _lines(results: RunResults, cell: Cell, significance: bool) -> list[Line]:
     if not cell.column.curve or line.ours is None:
         return [line]
     score = line.ours.score
+    done = results.of_cell(cell)
     curves = [
-        {point["updates"]: point["scores"] for point in result["curve"]}
-        for _, result in results.of_cell(cell)
+        {point["updates"]: point["scores"] for point in result["curve"]} for _, result in done
     ]
     shared = sorted(set.intersection(*map(set, curves)))
     points = []
     for at in shared:
         scores = [curve[at].get(score) for curve in curves]
         if None not in scores:
-            resampled = _resampled(results, cell, score, at) if significance else None
+            resampled = _resampled(results, cell, done, score, at) if significance else None
             points.append(replace(line, ours=_point(line.ours, at, scores, resampled), at=at))
     return points or [replace(line, ours=None, why_not="its runs have no checkpoint in common")]
 
@@ -119,7 +119,7 @@ def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
     values = [one["value"] for one in found]
     resampled, p_values = None, ()
     if significance:
-        resampled = _resampled(results, cell, score)
+        resampled = _resampled(results, cell, done, score)
         # If the test set cannot be resampled, the number stands without them.
         with contextlib.suppress(UserError):
             p_values = _p_values(results, cell, done, score)
@@ -148,7 +148,13 @@ def _intervals(values: list[float], resampled: float | None) -> dict[str, object
     return {"interval": interval, "over": "seeds", "over_sentences": resampled}
 
 
-def _resampled(results: RunResults, cell: Cell, score: str, at: int | None = None) -> float | None:
+def _resampled(
+    results: RunResults,
+    cell: Cell,
+    done: list[tuple[Run, dict]],
+    score: str,
+    at: int | None = None,
+) -> float | None:
     """Half the interval of a cell's mean over seeds, by resampling the test set.
 
     None if that cannot be done; the number stands without.  ``at``: of this point of its curve.
@@ -156,7 +162,6 @@ def _resampled(results: RunResults, cell: Cell, score: str, at: int | None = Non
     if cell.column.curve and at is None:
         return None
     with contextlib.suppress(UserError):
-        done = results.of_cell(cell)
         if score.partition(".")[0] == LENGTH_RATIO:
             found = _lengths(results, cell, done)
         else:

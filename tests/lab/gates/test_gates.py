@@ -18,7 +18,7 @@ from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
 from fairseq_hybrid_attn.lab.gates import figure, tags
 from fairseq_hybrid_attn.lab.gates.measure import Gates, ModelGates, Place
 from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions
-from fairseq_hybrid_attn.lab.inference.means import RunningMean
+from fairseq_hybrid_attn.lab.inference.means import MeanOfSums, RunningMean
 
 #: Models with gates, and the number of rows of their results.
 GATED = {"gate-hidden": 2, "gate-query": 2 * 5, "hysan-gated": 16, "hysan-prenorm": 16}
@@ -187,7 +187,7 @@ def test_intervals_are_over_sentences():
     random = np.random.default_rng(0)
     sizes = random.integers(1, 40, 400)
     sentences = [1e3 + random.normal() + 0.1 * random.standard_normal(size) for size in sizes]
-    running, of_sums = RunningMean(), RunningMean()
+    running, of_sums = RunningMean(), MeanOfSums()
     assert running.interval is None
     for values in sentences:
         running.add(values)

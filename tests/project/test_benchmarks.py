@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import pytest
 from cli import run_forked
 
 from fairseq_hybrid_attn.attention.paths import PATHS
@@ -23,6 +24,7 @@ def run(*arguments):
     return run_forked("benchmarks", arguments, ROOT)
 
 
+@pytest.mark.slow
 def test_all_benchmarks_at_a_tiny_size(tmp_path):
     file = tmp_path / "new" / "results.json"
     done = run("--json", file, *TINY, *dict.fromkeys(sum(CASES.values(), [])))

@@ -10,7 +10,7 @@ A claim is a sum that is said to be above zero, such as the loss of one system m
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from statistics import fmean
@@ -40,12 +40,21 @@ HOW_JUDGED = f"""\
   corrected for the number of claims.
 - Over sentences: {SAMPLES:,} draws of the test set (bootstrap), the same for all systems; where
   lengths are compared, of the sentences of each. Of seeds published separately, it is the mean of
-  their intervals. "Width of seed 2": only seed 2 can be resampled here, and its interval is moved
-  to the mean of all seeds. These two are usually wider than an interval of the mean over all.
+  their intervals, usually wider than an interval of the mean.
 - Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
   differ.
-- Held: every seed is above zero, and so is each interval; one that was moved must be so around its
-  seed's own value, too (not shown). Did not hold: all of these are below zero."""
+- Held: every seed is above zero, and so is each interval. Did not hold: all of these are below
+  zero."""
+
+HOW_MOVED = """\
+- "Width of seed 2": only seed 2 can be resampled here, and its interval is moved to the mean of all
+  seeds, which makes it wider than one over all. It must be above (or below) zero around that seed's
+  own value, too."""
+
+
+def how_judged(verdicts: Iterable[Verdict]) -> list[str]:
+    """What claims and their intervals mean, as paragraphs."""
+    return [HOW_MOVED] * any(one.width_of for one in verdicts) + [HOW_JUDGED]
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from ..files.tabular import Grid
 from ..runs.run_scores import AER
 from ..scoring.significance import SAMPLES
-from .claims import HOW_JUDGED, in_words
+from .claims import how_judged, in_words
 from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
 from .numbers import ACCEPTED, STALE, Line, RankAgreement, Section, TableNumbers
 
@@ -33,7 +33,11 @@ def as_terminal(numbers: TableNumbers) -> str:
             grid = curves_grid(section) if section.curve else rows_grid(numbers, section)
             blocks += [grid.terminal(), *_footnotes(section)]
     if numbers.verdicts:
-        blocks += ["Claims:", "\n".join(map(in_words, numbers.verdicts)), HOW_JUDGED]
+        blocks += [
+            "Claims:",
+            "\n".join(map(in_words, numbers.verdicts)),
+            *how_judged(numbers.verdicts),
+        ]
     return _joined(numbers, blocks)
 
 
@@ -49,7 +53,7 @@ def as_markdown(numbers: TableNumbers) -> str:
     notes = _footnotes(*numbers.sections, parentheses=not numbers.transposed)
     blocks.append("\n".join(f"- {note}" for block in notes for note in block.split("\n")))
     if numbers.verdicts:
-        blocks += [claims_grid(numbers.verdicts).markdown(), HOW_JUDGED]
+        blocks += [claims_grid(numbers.verdicts).markdown(), *how_judged(numbers.verdicts)]
     return _joined(numbers, blocks)
 
 

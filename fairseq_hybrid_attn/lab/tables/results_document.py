@@ -14,7 +14,7 @@ from ..configuration.paper_tables import Claim, table_names
 from ..planning.plan import make_plan
 from ..planning.status import State
 from ..runs.run_folders import BF16_CRITERIA
-from .claims import HOW_JUDGED, terms_of
+from .claims import HOW_JUDGED, how_judged, terms_of
 from .grids import claims_grid
 from .headline import headline_table
 from .kept_tables import KeptTable, command_of
@@ -99,7 +99,8 @@ def _in_short(measured: list[KeptTable]) -> list[str]:
     if main:
         grid = claims_grid([_named(one, _marked(claim, verdict)) for one, claim, verdict in main])
         blocks += ["The main ones, chosen when the results were known:\n", f"{grid.markdown()}\n"]
-        blocks += [_signatures(main), f"{HOW_JUDGED}\n", *_check(*main[0])]
+        told = how_judged(verdict for _, _, verdict in main)
+        blocks += [_signatures(main), *(f"{how}\n" for how in told), *_check(*main[0])]
     return blocks
 
 
@@ -227,8 +228,7 @@ def check_facts(result: dict, where: str) -> None:
 def _time(results: Sequence[dict]) -> str:
     seconds = [result["training_seconds"] for result in results]
     each = " to ".join(dict.fromkeys(f"{of(seconds) / 60:.0f}" for of in (min, max)))
-    hours = f"{sum(seconds) / 3600:.1f} h of training in all"
-    return f"{hours}, {each} min each"
+    return f"{each} min of training each, {sum(seconds) / 3600:.1f} h one after the other"
 
 
 def _machine(result: dict) -> str:

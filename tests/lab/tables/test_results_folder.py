@@ -235,7 +235,7 @@ def test_what_runs_took_is_stated_for_each_text(made):
         *("--output", "out", "--data", "another", "--source-lang", "de", "--target-lang", "en"),
     )
     document = (made.folder / "RESULTS.md").read_text()
-    assert document.count(" h of training in all") == 2 and "see there" not in document
+    assert document.count(" h one after the other") == 2 and "see there" not in document
     assert "\n- machine: CPU, " in document
     assert "--data another --source-lang de --target-lang en" in document
 

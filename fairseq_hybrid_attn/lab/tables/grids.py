@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..files.tabular import Grid
 from ..lengths.measure import LENGTH_RATIO
-from .numbers import ACCEPTED, STALE, Line, Section, TableNumbers, Verdict
+from .numbers import ACCEPTED, STALE, Line, Section, Verdict
 
 #: Columns that fit on a page side by side.
 _ON_A_PAGE = 8
@@ -82,8 +82,11 @@ def name_of(line: Line) -> str:
     return line.system if known else f"{line.row}: {line.system}".removesuffix(": ")
 
 
-def rows_grid(numbers: TableNumbers, section: Section) -> Grid:
-    """A line for each row: the paper's number, ours, and both beside the baseline."""
+def rows_grid(section: Section) -> Grid:
+    """A line for each row: the paper's number, ours, and both beside the baseline.
+
+    Ours minus the paper's is not shown: it means nothing on another text.
+    """
     columns: dict[str, Callable[[Line], str]] = {
         "row": lambda line: line.row,
         "system": lambda line: line.system,
@@ -92,12 +95,6 @@ def rows_grid(numbers: TableNumbers, section: Section) -> Grid:
     }
     if not section.has_paper:
         del columns["paper"]
-    elif numbers.is_papers:
-        columns["ours - paper"] = lambda line: (
-            _signed(line.ours.value - line.paper, section.score)
-            if line.ours and line.paper is not None
-            else ""
-        )
     if section.baseline is not None:
         name = section.baseline.row
         if section.has_paper:

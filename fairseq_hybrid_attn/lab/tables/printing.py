@@ -30,7 +30,7 @@ def as_terminal(numbers: TableNumbers) -> str:
         for section in numbers.sections:
             if numbers.columns > 1:
                 blocks.append(f"{section.title}:")
-            grid = curves_grid(section) if section.curve else rows_grid(numbers, section)
+            grid = curves_grid(section) if section.curve else rows_grid(section)
             blocks += [grid.terminal(), *_footnotes(section)]
     if numbers.verdicts:
         blocks += [

@@ -160,7 +160,7 @@ class Verdict:
     @property
     def width_of(self) -> str:
         """In words, the seeds that the interval over sentences has its width of, if not of all."""
-        fewer = len(self.resampled) < len(self.by_seed)
+        fewer = 0 < len(self.resampled) < len(self.by_seed)
         return f" (width of seed {', '.join(self.resampled)})" if fewer else ""
 
     @property

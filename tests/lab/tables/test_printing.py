@@ -210,7 +210,8 @@ def test_claims_are_a_grid_on_a_page():
     assert "over seeds |" not in as_markdown(TABLE)  # of two there is none
     fewer = as_markdown(replace(TABLE, verdicts=(replace(three, resampled=("2",)),)))
     assert "| +7.20 to +9.00 (width of seed 2) |" in fewer and '"Width of seed 2"' in fewer
-    assert '"Width of seed 2"' not in text
+    none = as_markdown(replace(TABLE, verdicts=(replace(three, resampled=()),)))
+    assert '"Width of seed' not in text + none
     words = "(+7.20 to +9.00), over seeds +7.85 to +8.35, seed 1: +8.20"
     assert words in as_terminal(replace(TABLE, verdicts=(three,)))
 

@@ -156,7 +156,7 @@ class TestKernels:
             assert first.equal(second)
             assert error(first, want) <= 2e-5
 
-    @pytest.mark.parametrize("length", [20, 40])
+    @pytest.mark.parametrize("length", [pytest.param(20, marks=SLOW), 40])
     def test_gradients_under_dropout_are_those_of_the_mask_of_the_outputs(self, length):
         """Values like unit vectors show which weights were kept; autograd does the rest."""
         problem = make("six", length, batch=(2, 1), width=length, padded="left", device=DEVICE)
@@ -210,7 +210,7 @@ class TestKernels:
         off = (got.mean(1) - want[:, 0]).abs() / (got.std(1) / 100**0.5 + 1e-6)
         assert off.max() < 5 and off.mean() < 1
 
-    @pytest.mark.parametrize("length", [20, 40])
+    @pytest.mark.parametrize("length", [pytest.param(20, marks=SLOW), 40])
     def test_a_recomputed_layer_drops_the_same(self, length):
         problem = make("decoder", length, batch=(1, 2), dropout=0.4, device=DEVICE)
 

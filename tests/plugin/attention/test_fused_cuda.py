@@ -55,20 +55,15 @@ FACTORS = {
     "batch": [(1, 1), (2, 1)],
     "width": [16, 8, 20, 64],
 }
-SLOW = pytest.mark.slow
-#: In the interpreter a problem takes a second: the first ones cover most pairs of values.
-FIRST = slice(0, 10)
 HALF = (torch.float16, torch.bfloat16)
-FEW = [("hysan", HALF[0], 14.0), ("decoder", HALF[1], 14.0), ("heads", HALF[1], 1.0)]
-ALL = list(product(("hysan", "decoder", "heads"), HALF, (1.0, 14.0)))
 
 needs_triton = pytest.mark.skipif(not TRITON, reason="Triton is not installed: pip install triton")
 
 
 @needs_triton
-@pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=SLOW)])
-def test_in_the_interpreter(which):
-    program = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider", "-m", which]
+@pytest.mark.slow  # a problem takes a second
+def test_in_the_interpreter():
+    program = [sys.executable, "-m", "pytest", "-qx", "-p", "no:cacheprovider"]
     environment = os.environ | {"TRITON_INTERPRET": "1"}
     test = f"{__file__}::TestKernels"
     done = subprocess.run([*program, test], env=environment, capture_output=True, text=True)
@@ -110,10 +105,9 @@ class TestKernels:
         )
         monkeypatch.setattr(interpreter, "_convert_float", convert)
 
-    @pytest.mark.parametrize("which", [FIRST, pytest.param(slice(FIRST.stop, None), marks=SLOW)])
-    def test_equals_reference(self, which):
-        problems = list(enumerate(covering(FACTORS)))
-        for seed, settings in problems[which]:
+    def test_equals_reference(self):
+        problems = list(covering(FACTORS))
+        for seed, settings in enumerate(problems):
             problem = make(**settings, seed=seed, device=DEVICE)
             assert path.supports(problem)
             told, rounding = f"problem {seed}: {settings}", not settings["numbers"][0]
@@ -129,9 +123,8 @@ class TestKernels:
             problem.k[..., 0] = 60 - 1.5 * torch.arange(80, device=DEVICE)
         check(problem, ways={"fused": FUSED})
 
-    @pytest.mark.parametrize("cases", [FEW, pytest.param(ALL, marks=SLOW)], ids=["few", "all"])
-    def test_half_precision_is_no_worse_than_the_reference(self, cases):
-        for name, dtype, scale in cases:
+    def test_half_precision_is_no_worse_than_the_reference(self):
+        for name, dtype, scale in product(("hysan", "decoder", "heads"), HALF, (1.0, 14.0)):
             settings = {"numbers": (False, scale), "padded": "left", "dtype": dtype}
             for length, mix in ((70, None), (50, "bhn1" if name == "decoder" else None)):
                 sizes = {"batch": (1, 1), "width": 16, "mix": mix}
@@ -156,7 +149,7 @@ class TestKernels:
             assert first.equal(second)
             assert error(first, want) <= 2e-5
 
-    @pytest.mark.parametrize("length", [pytest.param(20, marks=SLOW), 40])
+    @pytest.mark.parametrize("length", [20, 40])
     def test_gradients_under_dropout_are_those_of_the_mask_of_the_outputs(self, length):
         """Values like unit vectors show which weights were kept; autograd does the rest."""
         problem = make("six", length, batch=(2, 1), width=length, padded="left", device=DEVICE)
@@ -210,7 +203,7 @@ class TestKernels:
         off = (got.mean(1) - want[:, 0]).abs() / (got.std(1) / 100**0.5 + 1e-6)
         assert off.max() < 5 and off.mean() < 1
 
-    @pytest.mark.parametrize("length", [pytest.param(20, marks=SLOW), 40])
+    @pytest.mark.parametrize("length", [20, 40])
     def test_a_recomputed_layer_drops_the_same(self, length):
         problem = make("decoder", length, batch=(1, 2), dropout=0.4, device=DEVICE)
 

@@ -37,8 +37,8 @@ def answers(package: str) -> list[str]:
 def test_numpy_2():
     assert answers("fairseq_hybrid_attn") == list(ASKED.values())
     if int(numpy.__version__[0]) > 1:
-        stock = zip(answers("fairseq"), ASKED.values(), strict=True)
-        assert all(one != other for one, other in stock), "fairseq has been mended: delete ours"
+        failed = [one.startswith("<class") for one in answers("fairseq")]
+        assert failed == [True] * len(ASKED), "fairseq has been mended: delete this part of ours"
 
 
 def test_batches_of_few_shapes(tmp_path):

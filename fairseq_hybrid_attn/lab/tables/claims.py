@@ -48,7 +48,7 @@ HOW_JUDGED = f"""\
 
 HOW_MOVED = """\
 - "Width of seed 2": only seed 2 can be resampled here, and its interval is moved to the mean of all
-  seeds, which makes it wider than one over all. It must be above (or below) zero around that seed's
+  seeds; it is usually wider than one over all. It must be above (or below) zero around that seed's
   own value, too."""
 
 

@@ -15,10 +15,10 @@ from .numbers import ACCEPTED, STALE, Line, RankAgreement, Section, TableNumbers
 
 INTERVALS = {
     "seeds": "over seeds (Student's t)",
-    "test set": "by resampling the test set (bootstrap), with fewer than three seeds; it does not "
+    "test set": "by resampling the sentences (bootstrap), with fewer than three seeds; it does not "
     "cover how much other trainings would differ",
     "test set, apart": "for two seeds that were published apart, the mean of their intervals, each "
-    "by resampling the test set; it does not cover how much other trainings would differ",
+    "by resampling the sentences; it does not cover how much other trainings would differ",
 }
 
 

@@ -30,7 +30,7 @@ st = pytest.importorskip("hypothesis.strategies")
 SECONDS = 60  # for one command, on a busy machine
 #: A few seconds of fixed examples always, and many more among the slow tests.
 EXAMPLES = pytest.mark.parametrize(
-    "examples", [15, pytest.param(100, marks=pytest.mark.slow)], ids=["few", "many"]
+    "examples", [15, pytest.param(200, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 
 NAMES = (

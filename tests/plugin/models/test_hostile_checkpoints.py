@@ -107,7 +107,9 @@ def load(state: dict) -> None:
     torch.save(state, "model.pt")
     # SystemExit: of our UserError, and of argparse.  "meta": no memory for the weights.
     with contextlib.suppress(Exception, SystemExit), torch.device("meta"):
-        (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(["model.pt"], strict=False)
+        (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            ["model.pt"], arg_overrides={"data": "data"}, strict=False
+        )
         for build in (
             lambda: task.build_criterion(cfg.criterion),
             lambda: task.load_dataset("test", task_cfg=cfg.task),
@@ -130,11 +132,10 @@ def check(settings: dict, state_of, hostile: str, skipped=("_name", "arch", "tas
 
 def resolved(settings: dict) -> dict:
     """Without references to other parts, and without gaps."""
-    whole = {
+    return {
         name: 16 if isinstance(value, str) and (value == "???" or "${" in value) else value
         for name, value in settings.items()
     }
-    return {**whole, "data": "data"} if "data" in whole else whole
 
 
 def of_args(settings: dict) -> dict:

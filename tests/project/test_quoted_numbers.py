@@ -234,9 +234,16 @@ def test_rank_correlations_are_those_of_their_rows():
     }
     told = "is {} with positions, {} without; {} and {} if"
     assert told.format(*(value[x, n] for x in (every, legible) for n in (0, 1))) in study
-    assert f"{value[more, 0]} with positions and {value[more, 1]} without" in page
-    by_seed = (f"{one.low:.2f} to {one.high:.2f}" for one in has[every].apart.values())
-    assert f"is {value[every, 0]} (by seed, over sentences: {' and '.join(by_seed)})" in page
+    whole = {
+        (among, n): f"({x[among].low:.2f} to {x[among].high:.2f}"
+        for among in has
+        for n, x in enumerate((has, without))
+    }
+    assert f"is {value[every, 0]} {whole[every, 0]} over sentences)" in page
+    assert f"without positions {value[every, 1]} {whole[every, 1]})" in page
+    for x in (legible, more):
+        told = f"{value[x, 0]} with positions {whole[x, 0]}), {value[x, 1]} without {whole[x, 1]})"
+        assert f"it is {told}" in page
 
 
 def test_numbers_of_seeds_are_those_of_the_tables():

@@ -137,6 +137,7 @@ for path in map(Path, sys.argv[2:]):
 """
 
 
+@pytest.mark.slow
 def test_an_archive_expands_to_no_more_than_text_would(tmp_path):
     """Neither memory nor time grows with what an archive claims or unpacks to."""
     (tmp_path / "out").mkdir()

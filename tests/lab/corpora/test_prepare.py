@@ -80,6 +80,7 @@ def test_manifest_lists_all_that_was_made(text, prepared):
     assert manifest.files.keys() == found - others
 
 
+@pytest.mark.slow
 def test_elsewhere_and_with_more_workers_it_is_the_same(prepared, tmp_path):
     made(write(tmp_path / "elsewhere", "x", PAIRS), tmp_path / "out", workers=3)
     assert state(tmp_path / "out").keys() == state(prepared).keys()

@@ -551,6 +551,7 @@ def best(lines):
     return sorted(line for line in lines if line.startswith("H-"))
 
 
+@pytest.mark.slow
 def test_translating_resumes_and_is_done_once(alone, theirs, in_data, capsys):
     alone.stop_at = 2
     with pytest.raises(KeyboardInterrupt):
@@ -729,6 +730,7 @@ def test_mistakes(in_data, tmp_path):
     check_command_refusals(cases, "report", "--cpu")
 
 
+@pytest.mark.slow
 def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
     """Some sentences are too long for one, and one returns no attention."""
     for name, base, flags in (

@@ -29,6 +29,7 @@ GROUPS = {
     "models": [
         ("average", "averaging.command", "average the weights of checkpoints"),
         ("score", "scoring.command", "compute BLEU of a translation"),
+        ("losses", "scoring.losses", "compute losses with intervals over sentences"),
         ("score-checkpoints", "curves.score_checkpoints", "score the checkpoints of a run"),
     ],
     "analysis": [

@@ -277,6 +277,20 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
     assert log.read_bytes() != before
 
 
+def test_losses_by_sentence_add_up_to_the_logs(reproduced):
+    """Of the 16 of 20 sentences that fairseq-train validates on."""
+    binary = reproduced / "out/corpora/full@text/toy/bin"
+    for row in ("plain", "taught"):
+        folder = run_folder(reproduced, row)
+        (model,) = folder.glob("checkpoints/checkpoint_*_60.pt")
+        command = ("fairseq-hybrid", "losses", binary, "--cpu", "--path", f"{row}={model}")
+        run(*command, "--json", reproduced / "losses.json", cwd=reproduced)
+        found = read(reproduced / "losses.json")
+        logged = read_log(folder / "logs/train.log").validation["valid"][60]["loss"]
+        assert len(found["sentences"]) == 16
+        assert found["systems"][0]["loss"] == pytest.approx(logged, abs=6e-4)  # its last digit
+
+
 def test_text_without_gold_is_refused(place):
     for name in ("train.de", "train.en", "valid.de", "valid.en", "test.de", "test.en"):
         write_lines(place / "bare" / name, read_lines(place / "text" / name)[:60])

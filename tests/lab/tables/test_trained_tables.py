@@ -3,11 +3,12 @@
 import csv
 import io
 import json
+import re
 import shutil
 
 import pytest
 import sacrebleu
-from cli import run
+from cli import USER_DIR, run
 from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
@@ -277,18 +278,19 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
     assert log.read_bytes() != before
 
 
-def test_losses_by_sentence_add_up_to_the_logs(reproduced):
-    """Of the 16 of 20 sentences that fairseq-train validates on."""
-    binary = reproduced / "out/corpora/full@text/toy/bin"
+def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
+    binary, out = reproduced / "out/corpora/full@text/toy/bin", reproduced / "losses.json"
+    validate = ("fairseq-validate", binary, "--user-dir", USER_DIR, "--valid-subset", "valid")
     for row in ("plain", "taught"):
-        folder = run_folder(reproduced, row)
-        (model,) = folder.glob("checkpoints/checkpoint_*_60.pt")
-        command = ("fairseq-hybrid", "losses", binary, "--cpu", "--path", f"{row}={model}")
-        run(*command, "--json", reproduced / "losses.json", cwd=reproduced)
-        found = read(reproduced / "losses.json")
-        logged = read_log(folder / "logs/train.log").validation["valid"][60]["loss"]
-        assert len(found["sentences"]) == 16
-        assert found["systems"][0]["loss"] == pytest.approx(logged, abs=6e-4)  # its last digit
+        (model,) = run_folder(reproduced, row).glob("checkpoints/checkpoint_*_60.pt")
+        how = ("--task", "translation_resumable", "--required-batch-size-multiple", 1, "--cpu")
+        said = run(*validate, "--path", model, *how, "--max-tokens", 300, cwd=reproduced)
+        (loss,) = re.findall(r"valid on .* loss ([0-9.]+) ", said.stdout + said.stderr)
+        command = ("fairseq-hybrid", "losses", binary, "--path", f"{row}={model}", "--cpu")
+        run(*command, "--json", out, cwd=reproduced)
+        (found,) = read(out)["systems"]
+        assert len(found["by_sentence"]) == 20
+        assert found["loss"] == pytest.approx(float(loss), abs=6e-4)  # its last digit
 
 
 def test_text_without_gold_is_refused(place):

@@ -5,10 +5,10 @@
 
 Models of one name, such as the seeds of a training, are one system; its loss is their mean.
 
-The loss of all models is that of the criterion that the first one was trained with, label smoothing
-included, in bits per token, in single precision.  Word alignments are not read, so supervised
-attention adds nothing.  It is of all sentences of the set, while fairseq-train's validation leaves
-out up to seven of the longest (--required-batch-size-multiple).
+All models are measured by the criterion that the first one was trained with, label smoothing
+included, in bits per token and single precision.  Word alignments are not read, so supervised
+attention adds nothing to the loss.  The whole set counts, while fairseq-train's validation leaves
+out up to seven of the longest sentences (--required-batch-size-multiple).
 
 ± is half the 95 % interval by resampling the sentences, the same draws for all systems.  It covers
 the choice of the sentences, not that of the training's seed.

@@ -88,10 +88,12 @@ def _legend(figure: Figure, sections: list[Section], colours: style.Theme) -> No
         Patch(color=colour, label=section.title.partition(" (")[0])
         for section, colour in zip(sections, colours.palette, strict=False)
     ]
+    kinds = {line.ours.over for section in sections for line in section.measured}
+    interval = f"95 % interval{' over seeds' if kinds == {'seeds'} else ''}"
     ink = {"color": colours.ink, "linestyle": "none"}
     handles += [
         Line2D([], [], marker="o", markersize=5, label="a seed", **ink),
-        Line2D([], [], color=colours.ink, linewidth=6, alpha=0.35, label="95 % interval"),
+        Line2D([], [], color=colours.ink, linewidth=6, alpha=0.35, label=interval),
         Line2D([], [], marker="D", markersize=9, mfc="none", mew=1.8, label="the paper", **ink),
     ]
     figure.legend(handles=handles, loc="outside upper left", ncols=2, fontsize=_POINTS)

@@ -93,7 +93,10 @@ def test_the_figure_has_levels_and_losses_of_what_was_measured(made):
     assert "- toy/table1: tok:13a\n" in top
 
     (kept,) = read_tables(made.folder / "results", made.configs)
-    levels, losses = headline.draw(kept).axes
+    figure = headline.draw(kept)
+    levels, losses = figure.axes
+    (legend,) = figure.legends
+    assert "95 % interval" in [text.get_text() for text in legend.get_texts()]  # of two seeds
     names = [label.get_text() for label in levels.get_yticklabels()]
     assert names == ["Plain\n| p", "ours", "third", "fourth"]  # the last two were not run
     by_seed = {

@@ -9,6 +9,7 @@ import pytest
 from rows import EVERY_TABLE
 
 from fairseq_hybrid_attn.lab.lengths.measure import LENGTH_RATIO
+from fairseq_hybrid_attn.lab.tables import headline
 from fairseq_hybrid_attn.lab.tables.claims import decided, terms_of
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.results_document import write_up
@@ -48,6 +49,12 @@ def test_verdicts_are_those_of_the_numbers():
     verdicts = [one for kept in read_tables(RESULTS, CONFIGS) for one in kept.numbers.verdicts]
     judged = [one for one in verdicts if one.by_seed]
     assert len(judged) > 20 and all(one.verdict == decided(one) for one in judged)
+
+
+def test_the_figure_says_what_its_intervals_are_over():
+    kept = headline.headline_table(read_tables(RESULTS, CONFIGS))
+    (legend,) = headline.draw(kept).legends
+    assert "95 % interval over seeds" in [text.get_text() for text in legend.get_texts()]
 
 
 def test_intervals_are_of_all_seeds_whose_translations_are_kept():

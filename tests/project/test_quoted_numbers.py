@@ -218,11 +218,13 @@ def test_main_scores_are_in_their_places():
         for row in has if table == "evidence/positions" else ():
             assert f"| {row} | {has[row].value:.2f} | {without[row].value:.2f} |" in study
         for column in (has, without) if table == "evidence/tiny" else ():
-            cells = [", ".join(f"{one:.2f}" for one in found.by_seed) for found in column.values()]
+            cells = [f"{one.value:.2f} ± {one.interval:.2f}" for one in column.values()]
             assert f" | {' | '.join(cells)} |" in study
+        widths = [one.resampled for one in (*has.values(), *without.values())]
+        assert f"± {min(widths):.2f} to {max(widths):.2f}" in readme
     first = ours("evidence/positions", "no_positions")
-    told = "{:.2f} (Transformer) and {:.2f} (e1)"
-    assert told.format(first["Transformer"].by_seed[0], first["e1"].by_seed[0]) in readme
+    told = rf"{first['Transformer'].by_seed[0]:.2f} ± [\d.]+ \(Transformer\) and "
+    assert re.search(rf"{told}{first['e1'].by_seed[0]:.2f} ± [\d.]+ \(e1; ", readme)
 
 
 def test_rank_correlations_are_those_of_their_rows():
@@ -232,13 +234,15 @@ def test_rank_correlations_are_those_of_their_rows():
     value = {
         (among, n): f"{x[among].value:.2f}" for among in has for n, x in enumerate((has, without))
     }
-    told = "is {} with positions, {} without; {} and {} if"
-    assert told.format(*(value[x, n] for x in (every, legible) for n in (0, 1))) in study
     whole = {
         (among, n): f"({x[among].low:.2f} to {x[among].high:.2f}"
         for among in has
         for n, x in enumerate((has, without))
     }
+    told = [f"{value[x, n]} {whole[x, n]})" for x in (every, legible) for n in (0, 1)]
+    told[0] = told[0].replace(" (", " with positions (")
+    told[1] = told[1].replace(" (", " without (")
+    assert "is {}, {}; {} and {} if".format(*told) in study
     assert f"is {value[every, 0]} {whole[every, 0]} over sentences)" in page
     assert f"without positions {value[every, 1]} {whole[every, 1]})" in page
     for x in (legible, more):

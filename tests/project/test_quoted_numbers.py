@@ -16,6 +16,7 @@ import gzip
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -208,6 +209,11 @@ def ours(table: str, column: str) -> dict[str, Measured]:
     return {words.get(line.row, line.row.capitalize()): line.ours for line in measured}
 
 
+def ends(numbers: Iterable[float]) -> str:
+    found = sorted(numbers)
+    return f"{found[0]:.2f} to {found[-1]:.2f}"
+
+
 def test_main_scores_are_in_their_places():
     readme, study = (" ".join(PAGES[one].read_text().split()) for one in ("README.md", STUDY))
     for table, seeds in (("evidence/positions", "three seeds"), ("evidence/tiny", "two seeds")):
@@ -220,11 +226,28 @@ def test_main_scores_are_in_their_places():
         for column in (has, without) if table == "evidence/tiny" else ():
             cells = [f"{one.value:.2f} ± {one.interval:.2f}" for one in column.values()]
             assert f" | {' | '.join(cells)} |" in study
-        widths = [one.resampled for one in (*has.values(), *without.values())]
-        assert f"± {min(widths):.2f} to {max(widths):.2f}" in readme
+        both = (*has.values(), *without.values())
+        assert f"± {ends(one.resampled for one in both)} over sentences" in readme
+        if table == "evidence/positions":
+            assert f"± {ends(one.interval for one in both)} over seeds" in readme
+            assert f"has {ends(one.resampled for one in both)} to each side" in study
     first = ours("evidence/positions", "no_positions")
-    told = rf"{first['Transformer'].by_seed[0]:.2f} ± [\d.]+ \(Transformer\) and "
-    assert re.search(rf"{told}{first['e1'].by_seed[0]:.2f} ± [\d.]+ \(e1; ", readme)
+    file = json.loads((ROOT / "results/processors.evidence.positions.json").read_text())
+    found = [file["published"][f"{row}/no_positions/seed1"] for row in ("transformer", "hysan_e1")]
+    told = "{:.2f} ± {:.2f} (Transformer) and {:.2f} ± {:.2f} (e1; over sentences)"
+    assert told.format(*(x for one in found for x in (one["value"], one["interval"]))) in readme
+    seeds = [first[name].by_seed[0] for name in ("Transformer", "e1")]
+    assert [f"{one:.2f}" for one in seeds] == [f"{one['value']:.2f}" for one in found]
+
+
+def test_ranges_of_intervals_are_those_of_their_table():
+    page = " ".join(PAGES["docs/papers/alignment.md"].read_text().split())
+    aer, average, bleu = (
+        [line.ours.interval for line in sections()["evidence/alignment", column].measured]
+        for column in ("aer", "average", "bleu")
+    )
+    told = f"Error rates have {ends(aer + average)} to each side, BLEU has {ends(bleu)} (RESULTS"
+    assert told in page
 
 
 def test_rank_correlations_are_those_of_their_rows():

@@ -11,6 +11,7 @@ from typing import get_args, get_origin, get_type_hints
 
 from scipy.stats import t as student
 
+from ..lengths.measure import LENGTH_RATIO
 from ..runs.run_scores import AER
 
 #: Marks what is not up to date.
@@ -122,9 +123,12 @@ class Section:
     def our_difference(self, line: Line) -> float | None:
         """Our number minus our baseline's, over the seeds that both have.
 
-        None if they are of other signatures, or of other points of a curve.
+        None if they are of other signatures, or of other points of a curve, or length ratios,
+        whose differences are not tested.
         """
         base = self.baseline
+        if self.score.startswith(LENGTH_RATIO):
+            return None
         if base is None or base == line or base.ours is None or line.ours is None:
             return None
         # That of an error rate names the head, which may differ.

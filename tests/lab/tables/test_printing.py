@@ -133,6 +133,8 @@ def test_differences_are_over_the_seeds_that_both_have():
     other = replace(line, ours=replace(line.ours, seeds=(4, 5)))
     assert SECTION.our_difference(other) is None
     assert SECTION.our_difference(replace(line, at=1000)) is None  # a point of a curve
+    ratios = replace(SECTION, score="length_ratio.news")
+    assert SECTION.our_difference(line) and ratios.our_difference(line) is None  # untested
 
 
 def test_scores_of_one_signature_are_reported_once_and_bars_are_escaped():

@@ -230,7 +230,7 @@ def test_main_scores_are_in_their_places():
         assert f"± {ends(one.resampled for one in both)} over sentences" in readme
         if table == "evidence/positions":
             assert f"± {ends(one.interval for one in both)} over seeds" in readme
-            assert f"has {ends(one.resampled for one in both)} to each side" in study
+            assert f"have {ends(one.resampled for one in both)} to each side" in study
     first = ours("evidence/positions", "no_positions")
     file = json.loads((ROOT / "results/processors.evidence.positions.json").read_text())
     found = [file["published"][f"{row}/no_positions/seed1"] for row in ("transformer", "hysan_e1")]

@@ -262,9 +262,8 @@ def test_rank_correlations_are_those_of_their_rows():
         for among in has
         for n, x in enumerate((has, without))
     }
-    told = [f"{value[x, n]} {whole[x, n]})" for x in (every, legible) for n in (0, 1)]
-    told[0] = told[0].replace(" (", " with positions (")
-    told[1] = told[1].replace(" (", " without (")
+    order = [(every, 0, " with positions"), (every, 1, " without"), (legible, 0, ""), (legible, 1, "")]
+    told = [f"{value[x, n]}{which} {whole[x, n]})" for x, n, which in order]
     assert "is {}, {}; {} and {} if".format(*told) in study
     assert f"is {value[every, 0]} {whole[every, 0]} over sentences)" in page
     assert f"without positions {value[every, 1]} {whole[every, 1]})" in page

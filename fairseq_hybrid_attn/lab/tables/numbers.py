@@ -126,9 +126,9 @@ class Section:
         None if they are of other signatures, or of other points of a curve, or length ratios,
         whose differences are not tested.
         """
-        base = self.baseline
         if self.score.startswith(LENGTH_RATIO):
             return None
+        base = self.baseline
         if base is None or base == line or base.ours is None or line.ours is None:
             return None
         # That of an error rate names the head, which may differ.

@@ -1,7 +1,8 @@
 """Attention-pattern Transformers for fairseq: HySAN, hybrid gate, mixed multi-head attention.
 
-Pass this folder to a fairseq command as ``--user-dir``, or import it in a program.  Either way, it
-registers the architectures, the tasks and the criterion, and makes fairseq's checkpoints loadable.
+Pass this folder to a fairseq command as ``--user-dir``, or import it in a program.  fairseq gets to
+know the architectures, tasks and criteria as soon as ``models`` is imported; this package imports
+it where fairseq is loaded already.  Patterns and attention need torch alone.
 
 To read the plugin, start at the top:
 
@@ -20,21 +21,21 @@ To read the plugin, start at the top:
 ``lab/`` is the laboratory, the command ``fairseq-hybrid``.  The plugin imports nothing from it.
 """
 
-from .fairseq_check import check_fairseq
+import sys
 
-check_fairseq()
-
-from . import criterions, cross_entropy, models, tasks  # noqa: E402, F401
-from .attention import record_attention  # noqa: E402
-from .attention.fusion import register_fusion  # noqa: E402
-from .checkpoints import allow_fairseq_checkpoints, guard_fairseq  # noqa: E402
-from .errors import UserError  # noqa: E402
-from .fairseq_numpy import mend_fairseq  # noqa: E402
-from .patterns import register_pattern  # noqa: E402
-
-allow_fairseq_checkpoints()
-guard_fairseq()
-mend_fairseq()
+from .attention import PatternedAttention, record_attention
+from .attention.fusion import register_fusion
+from .errors import UserError
+from .patterns import register_pattern
 
 __version__ = "0.1.0"
-__all__ = ["UserError", "record_attention", "register_fusion", "register_pattern"]
+__all__ = [
+    "PatternedAttention",
+    "UserError",
+    "record_attention",
+    "register_fusion",
+    "register_pattern",
+]
+
+if "fairseq" in sys.modules:
+    from . import models  # noqa: F401

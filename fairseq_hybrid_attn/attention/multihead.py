@@ -1,33 +1,33 @@
-"""The one attention module under all models of this package."""
+"""The one attention module under all models of this package: a plain ``nn.Module``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
-from fairseq.modules import MultiheadAttention
-from fairseq.modules.quant_noise import quant_noise
 from torch import Tensor, nn
 
 from ..patterns import PAST, causal, nearest_later_key
+from .autograd import watched
+from .compute import compute
 from .fusion import just_its_weights, mixes_positions
-from .paths import compute
 from .plan import AttentionPlan
 from .problem import AttentionProblem, Branch
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionRecord:
-    """The intermediate results of one call.  Shape letters as in ``problem.py``.
+    """The intermediate results of one call, time first.  Shape letters as in ``problem.py``.
 
     Attributes:
         weights: attention weights before dropout, ``[l, b, h, n, m]``; None if not needed.
         branches: branch outputs before fusion, heads concatenated, ``[l, n, b, d]``, or None.
         gates: gate values in the shape that the fusion documents; None without gates.
-        output: what the layer returned, ``[n, b, d]``.
+        output: the layer's output, ``[n, b, d]``.
     """
 
     weights: Tensor | None
@@ -36,25 +36,76 @@ class AttentionRecord:
     output: Tensor
 
 
-class PatternedSelfAttention(MultiheadAttention):
+@dataclass
+class KeyValueCache:
+    """The keys and values of earlier positions, for decoding step by step.
+
+    Attributes:
+        keys, values: ``[b, h, m, d_k]``; None before the first step.
+        padding: ``[b, m]``, True = padding; None = no padding.
+    """
+
+    keys: Tensor | None = None
+    values: Tensor | None = None
+    padding: Tensor | None = None
+
+    def extend(self, keys: Tensor, values: Tensor, padding: Tensor | None) -> None:
+        """Add new positions after the earlier ones."""
+        earlier = 0
+        if self.keys is not None:
+            earlier = self.keys.size(2)
+            keys = torch.cat([self.keys, keys], dim=2)
+            values = torch.cat([self.values, values], dim=2)
+        if padding is not None or self.padding is not None:
+            shape = (keys.size(0), keys.size(2))
+            joined = torch.zeros(shape, dtype=torch.bool, device=keys.device)
+            if self.padding is not None:
+                joined[:, :earlier] = self.padding
+            if padding is not None:
+                joined[:, earlier:] = padding
+            padding = joined
+        self.keys, self.values, self.padding = keys, values, padding
+
+
+class _NoFastPath:
+    """What the encoder layers of ``torch.nn`` find in place of a joint projection.
+
+    They would compute attention themselves, without patterns.  An object with
+    ``__torch_function__`` makes them call the module, however the layers were put together.
+    """
+
+    requires_grad = True
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        raise TypeError("a patterned attention has no joint projection")
+
+
+class PatternedAttention(nn.Module):
     """Multi-head self-attention over the patterns of an :class:`AttentionPlan`.
 
-    Parameters, their names and their initialisation are those of fairseq's
-    ``MultiheadAttention``, plus those of the fusion and the bias, if any.  Without these, the
-    weights of a stock Transformer load here, and vice versa.
+    Takes the place of ``nn.MultiheadAttention`` in self-attention, also as ``self_attn`` of the
+    layers of ``torch.nn``.  Queries, keys and values have a projection each, ``q_proj``,
+    ``k_proj`` and ``v_proj``.
 
     Args:
         embed_dim: d.
         num_heads: h, a divisor of d.
+        plan: patterns, fusion and bias.
         dropout: of the attention weights, drawn for each branch separately.
-        q_noise, qn_block_size: quantisation noise of the projections, as in fairseq.
+        batch_first: inputs and outputs are ``[b, n, d]``, not ``[n, b, d]``.
 
     Raises:
-        ValueError: if a branch has patterns for another number of heads.
+        ValueError: if the heads do not divide the width, or a branch has patterns for another
+            number of heads.
     """
 
-    #: Asked by the layers of ``torch.nn``.
-    batch_first = False
+    #: Asked by the encoder layers of ``torch.nn``.
+    in_proj_weight = in_proj_bias = _NoFastPath()
+    _qkv_same_embed_dim = False
+
+    #: Solves a problem.  ``reference`` in its place also has second derivatives.
+    compute = staticmethod(compute)
 
     def __init__(
         self,
@@ -63,34 +114,48 @@ class PatternedSelfAttention(MultiheadAttention):
         plan: AttentionPlan,
         *,
         dropout: float = 0.0,
-        q_noise: float = 0.0,
-        qn_block_size: int = 8,
+        batch_first: bool = False,
     ):
-        super().__init__(
-            embed_dim,
-            num_heads,
-            dropout=dropout,
-            self_attention=True,
-            q_noise=q_noise,
-            qn_block_size=qn_block_size,
-        )
+        super().__init__()
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(f"{num_heads} heads do not divide a width of {embed_dim}")
         for branch in plan.branches:
             if len(branch) not in (1, num_heads):
                 raise ValueError(f"a branch has {len(branch)} patterns, but {num_heads} heads")
+        self.embed_dim, self.num_heads = embed_dim, num_heads
+        self.head_dim = embed_dim // num_heads
+        self.scaling = self.head_dim**-0.5
+        self.dropout, self.batch_first = dropout, batch_first
+        # In the order in which fairseq's MultiheadAttention makes and initialises them: a seed
+        # gives the same numbers.
+        for name in ("k_proj", "v_proj", "q_proj", "out_proj"):
+            setattr(self, name, nn.Linear(embed_dim, embed_dim))
+        for layer in (self.k_proj, self.v_proj, self.q_proj):
+            nn.init.xavier_uniform_(layer.weight, gain=2**-0.5)
+        nn.init.xavier_uniform_(self.out_proj.weight)
+        nn.init.zeros_(self.out_proj.bias)
+
         self.branches = plan.branches
         self.fusion = plan.fusion(embed_dim, num_heads, len(plan.branches))
         self.bias = plan.bias(embed_dim) if plan.bias is not None else None
         if self.fusion.width != embed_dim:
-            projection = nn.Linear(self.fusion.width, embed_dim)
-            nn.init.xavier_uniform_(projection.weight)
-            nn.init.zeros_(projection.bias)
-            self.out_proj = quant_noise(projection, q_noise, qn_block_size)
-        #: Called with each call's record; see :func:`~.recording.record_attention`.
-        self.listeners: list[Callable[[AttentionRecord], None]] = []
+            self.out_proj = nn.Linear(self.fusion.width, embed_dim)
+            nn.init.xavier_uniform_(self.out_proj.weight)
+            nn.init.zeros_(self.out_proj.bias)
+        self._listeners: list[Callable[[AttentionRecord], None]] = []
 
     def __getstate__(self):
         # Listeners stay with the original; a copy has none.
-        return {**self.__dict__, "listeners": []}
+        return {**self.__dict__, "_listeners": []}
+
+    @contextmanager
+    def recorded_by(self, listener: Callable[[AttentionRecord], None]) -> Iterator[None]:
+        """Pass the record of each call to ``listener`` while the block runs."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
 
     def sees_future(self) -> str | None:
         """Say what lets a position see a later one without a causal mask; None: nothing does."""
@@ -106,87 +171,102 @@ class PatternedSelfAttention(MultiheadAttention):
     def forward(
         self,
         query: Tensor,
-        key: Tensor,
-        value: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
         key_padding_mask: Tensor | None = None,
-        incremental_state: dict | None = None,
         need_weights: bool = True,
-        static_kv: bool = False,
         attn_mask: Tensor | None = None,
-        before_softmax: bool = False,
-        need_head_weights: bool = False,
-        *,
-        is_causal: bool = False,
         average_attn_weights: bool = True,
+        is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend, with the arguments that the layers of fairseq and of ``torch.nn`` pass.
+        """Attend, with the arguments of ``nn.MultiheadAttention``.
 
         Args:
-            query: ``[n, b, d]``; ``key`` and ``value`` must be the same tensor.
+            query: ``[n, b, d]``, or ``[b, n, d]`` with ``batch_first``.
+            key, value: the same tensor, or None.
             key_padding_mask: ``[b, n]``, True or non-zero = padding; of floating point, 0 and -inf.
-            incremental_state: holds the keys and values of earlier steps.
-            need_weights: return the weights, averaged over the heads.
-            need_head_weights: return the weights of each head, heads first (fairseq).
-            average_attn_weights: if False, return those of each head, sentences first (torch).
+            need_weights: return the weights.
             attn_mask: ``[n, n]``, the causal mask, or one that forbids nothing: bool (True =
                 forbidden) or 0 and -inf.  It is looked at, which a GPU waits for, unless
                 ``is_causal`` is set.
+            average_attn_weights: return the mean over the heads, not the weights of each.
             is_causal: leave the keys after the query out of every pattern.
 
         Returns:
-            output ``[n, b, d]`` and, if requested, weights before dropout: ``[b, n, m]``,
-            ``[h, b, n, m]`` or ``[b, h, n, m]``; with several branches ``[l, ...]``.
+            output in the layout of ``query`` and, if requested, weights before dropout,
+            ``[b, n, m]`` or ``[b, h, n, m]``; with several branches ``[l, ...]``.
 
         Raises:
             ValueError: for an argument that this module cannot honour.
         """
-        if static_kv or before_softmax or key is not query or value is not query:
+        record = self._attended(
+            query, key, value, key_padding_mask, need_weights, attn_mask, is_causal
+        )
+        output = record.output.transpose(0, 1) if self.batch_first else record.output
+        if not need_weights:
+            return output, None
+        weights = record.weights.mean(dim=2) if average_attn_weights else record.weights
+        return output, weights if len(self.branches) > 1 else weights[0]
+
+    def _attended(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask,
+        need_weights,
+        attn_mask,
+        is_causal=False,
+        cache=None,
+    ) -> AttentionRecord:
+        """Check what :meth:`forward` is given, attend, and tell the listeners."""
+        if not all(other is query or other is None for other in (key, value)):
             raise ValueError(
-                "PatternedSelfAttention computes self-attention: query, key and value must "
-                "be the same tensor, static_kv and before_softmax False"
+                f"{type(self).__name__} computes self-attention: query, key and value must be the "
+                "same tensor"
             )
         if query.dim() != 3 or query.size(2) != self.embed_dim:
+            layout = "b, n" if self.batch_first else "n, b"
             raise ValueError(
-                f"query must have shape [n, b, {self.embed_dim}], not {list(query.shape)}"
+                f"query must have shape [{layout}, {self.embed_dim}], not {list(query.shape)}"
             )
-        n, b, _ = query.shape
+        hidden = query.transpose(0, 1) if self.batch_first else query
+        n, b, _ = hidden.shape
         if attn_mask is not None and not is_causal:
             is_causal = _forbids_the_future(attn_mask, n)
-        need_weights = need_weights or need_head_weights
         record = self.attend(
-            query,
+            hidden,
             None if key_padding_mask is None else _padding(key_padding_mask, b, n),
-            incremental_state,
-            need_weights=need_weights or bool(self.listeners),
-            need_branches=bool(self.listeners),
+            cache,
+            need_weights=need_weights or bool(self._listeners),
+            need_branches=bool(self._listeners),
             is_causal=is_causal,
         )
-        for listener in self.listeners:
+        for listener in self._listeners:
             listener(record)
-        if not need_weights:
-            return record.output, None
-        weights = record.weights  # [l, b, h, n, m]
-        if need_head_weights:
-            weights = weights.transpose(1, 2)
-        elif average_attn_weights:
-            weights = weights.mean(dim=2)
-        return record.output, weights if len(self.branches) > 1 else weights[0]
+        return record
 
     def attend(
         self,
         hidden: Tensor,
         key_padding: Tensor | None = None,
-        incremental_state: dict | None = None,
+        cache: KeyValueCache | None = None,
         *,
         need_weights: bool = True,
         need_branches: bool = True,
         is_causal: bool = False,
     ) -> AttentionRecord:
-        """Attend and return all intermediate results; arguments as for :meth:`forward`.
+        """Attend and return all intermediate results.
 
         With ``need_branches``, the record has branch outputs and gates.  Without,
         branches with known shares are added up before they are multiplied with the values, and
         their outputs are never computed.
+
+        Args:
+            hidden: ``[n, b, d]``, whatever ``batch_first`` says.
+            key_padding: ``[b, n]``, True = padding.
+            cache: the earlier positions; the new ones are added to it.
+            is_causal: as for :meth:`forward`.
         """
         if is_causal and self.bias is not None:
             raise ValueError(
@@ -196,17 +276,16 @@ class PatternedSelfAttention(MultiheadAttention):
         unscaled, keys, values = self._projected(hidden)
         queries = unscaled * self.scaling
         k, v = self._split_heads(keys), self._split_heads(values)
-        if incremental_state is not None:
-            k, v, key_padding = self._with_earlier_steps(k, v, key_padding, incremental_state)
         if key_padding is not None:
             key_padding = key_padding.bool()
-
-        active = self.training or self.dropout_module.apply_during_inference
+        if cache is not None:
+            cache.extend(k, v, key_padding)
+            k, v, key_padding = cache.keys, cache.values, cache.padding
         bias = None
         if self.bias is not None:
             bias = self.bias(unscaled.transpose(0, 1), key_padding)
         mix = None if need_branches else self.fusion.mixture(hidden, queries)
-        result = compute(
+        result = self.compute(
             AttentionProblem(
                 q=self._split_heads(queries),
                 k=k,
@@ -214,7 +293,7 @@ class PatternedSelfAttention(MultiheadAttention):
                 branches=_without_future(self.branches) if is_causal else self.branches,
                 key_padding=key_padding,
                 bias=bias,
-                dropout=self.dropout_module.p if active else 0.0,
+                dropout=self._dropout_rate(),
                 need_weights=need_weights,
                 mix=mix,
             )
@@ -229,6 +308,9 @@ class PatternedSelfAttention(MultiheadAttention):
         return AttentionRecord(
             weights=result.weights, branches=branches, gates=gates, output=output
         )
+
+    def _dropout_rate(self) -> float:
+        return self.dropout if self.training else 0.0
 
     def _projected(self, hidden: Tensor) -> Sequence[Tensor]:
         """Return queries, not scaled yet, keys and values, ``[n, b, d]``.
@@ -249,26 +331,6 @@ class PatternedSelfAttention(MultiheadAttention):
         n, b, _ = x.shape
         return x.view(n, b, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
 
-    def _with_earlier_steps(self, k, v, key_padding, incremental_state):
-        """Put the keys and values of earlier steps before the new ones, and save them all.
-
-        The buffer is fairseq's own, batch first, so its beam search reorders it.
-        """
-        saved = self._get_input_buffer(incremental_state)
-        if "prev_key" in saved:
-            k = torch.cat([saved["prev_key"], k], dim=2)
-            v = torch.cat([saved["prev_value"], v], dim=2)
-        key_padding = self._append_prev_key_padding_mask(
-            key_padding_mask=key_padding,
-            prev_key_padding_mask=saved.get("prev_key_padding_mask"),
-            batch_size=k.size(0),
-            src_len=k.size(2),
-            static_kv=False,
-        )
-        saved = {"prev_key": k, "prev_value": v, "prev_key_padding_mask": key_padding}
-        self._set_input_buffer(incremental_state, saved)
-        return k, v, key_padding
-
 
 @lru_cache(maxsize=256)
 def _without_future(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
@@ -287,7 +349,7 @@ def _padding(mask: Tensor, b: int, n: int) -> Tensor:
         )
     if not mask.is_floating_point():
         return mask
-    if not (mask.isneginf() | (mask == 0)).all():
+    if not watched() and not (mask.isneginf() | (mask == 0)).all():  # a compiler cannot look
         raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
     return mask.isneginf()
 

@@ -1,6 +1,6 @@
 """The definition of multi-branch attention, written to be read.
 
-Every faster path is tested against it.
+The faster ways are tested against it.
 """
 
 from __future__ import annotations

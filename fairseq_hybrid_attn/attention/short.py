@@ -1,6 +1,4 @@
-"""All branches in one tensor, for sentences of ordinary length (path ``short``).
-
-At 250 tokens, ``regions`` takes only 4 % off a training step by this path; at 512, 30 %.
+"""All branches in one tensor, for sentences of ordinary length on CPUs (way ``short``).
 
 The branches share their scores, and so their softmax.  With P the weights of an attention
 without patterns, and M_l the mask of a branch, 0 and 1, the branch has the weights
@@ -56,15 +54,6 @@ def short(problem: AttentionProblem) -> AttentionResult:
         outputs=outputs.permute(2, 0, 1, 3, 4),
         weights=None if weights is None else weights.permute(2, 0, 1, 3, 4),
     )
-
-
-def able(problem: AttentionProblem) -> bool:
-    """Whether there is anything to compute."""
-    return problem.q.numel() > 0
-
-
-#: The fastest path that can solve every problem.
-applies = able
 
 
 class _Short(torch.autograd.Function):

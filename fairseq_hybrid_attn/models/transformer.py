@@ -30,12 +30,14 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from torch import nn
 
-from ..attention import AttentionPlan, PatternedSelfAttention
-from ..attention.dropout import use_fast_dropout
+from ..attention import AttentionPlan
+from ..attention.sdpa import shared_masks
 from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
 from ..patterns import Vocabulary, words_for
 from .config import PatternedTransformerConfig, nested_config, with_defaults
+from .fast_dropout import use_fast_dropout
+from .self_attention import PatternedSelfAttention
 
 
 @dataclass(frozen=True)
@@ -202,11 +204,12 @@ class PatternedEncoder(TransformerEncoderBase):
             x = x.masked_fill(padding.unsqueeze(-1), 0)
         x = x.transpose(0, 1)  # [n, b, d]
         states, fc_results = [x], []
-        for layer in self.layers:
-            x = layer(x, encoder_padding_mask=padding if padded else None)
-            x, fc_result = x if isinstance(x, tuple) else (x, None)
-            states.append(x)
-            fc_results.append(fc_result)
+        with shared_masks():
+            for layer in self.layers:
+                x = layer(x, encoder_padding_mask=padding if padded else None)
+                x, fc_result = x if isinstance(x, tuple) else (x, None)
+                states.append(x)
+                fc_results.append(fc_result)
         if self.layer_norm is not None:
             x = self.layer_norm(x)
         return {
@@ -269,7 +272,8 @@ class PatternedDecoder(TransformerDecoderBase):
                 "full_context_alignment: the patterns of this decoder see no future token; "
                 "use an architecture whose decoder is fairseq's own"
             )
-        return super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
+        with shared_masks():
+            return super().extract_features(prev_output_tokens, encoder_out, *args, **kwargs)
 
 
 class PatternedDecoderLayer(TransformerDecoderLayerBase):

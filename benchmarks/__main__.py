@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: see README.md, or ``--help``."""
+"""``python -m benchmarks``: see docs/performance.md, or ``--help``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from fairseq_hybrid_attn.attention.paths import PATHS
-
-from . import launches, operator, systems, tables
-from .common import CHOSEN, DTYPES, Settings, heading, prepare
+from . import launches, systems, tables
+from .common import DTYPES, WAYS, Settings, heading, prepare
 
 BENCHMARKS = {
-    "operator": operator.run,
     "step": systems.run_training,
     "generation": systems.run_generation,
     "launches": launches.run,
@@ -64,12 +61,12 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "benchmarks",
         nargs="*",
-        metavar="{operator,step,generation,launches}",
+        metavar="{step,generation,launches}",
         help="which benchmarks (all but launches); or: table, to print the results in --json again",
     )
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--dtype", choices=list(DTYPES), default="fp32")
-    add("--threads", type=int, default=1, help="threads of an operator on CPU (%(default)s)")
+    add("--threads", type=int, default=1, help="threads on a CPU (%(default)s)")
     add(
         "--clock",
         choices=["cpu", "wall"],
@@ -86,27 +83,25 @@ def _parser() -> argparse.ArgumentParser:
         help="minimum duration of one timing (%(default)s)",
     )
     add(
-        "--paths",
+        "--ways",
         nargs="+",
-        choices=[CHOSEN, *PATHS],
-        default=list(Settings.paths),
-        help="what is timed: the package's choice, or paths by name (chosen reference)",
+        choices=list(WAYS),
+        default=list(Settings.ways),
+        help="what is timed: the package's choice of a way, or ways by name (chosen reference)",
     )
-    add("--lengths", nargs="+", type=int, metavar="N", help="sentence lengths (25 … 4096)")
+    add("--lengths", nargs="+", type=int, metavar="N", help="of the generation (25 100)")
     add(
         "--cases",
         nargs="+",
-        choices=[*operator.CASES, *systems.SYSTEMS],
-        metavar="CASE",
-        help=f"branch sets: {', '.join(operator.CASES)}; "
-        f"systems: {', '.join(systems.SYSTEMS)} (all)",
+        choices=list(systems.SYSTEMS),
+        metavar="SYSTEM",
+        help=f"{', '.join(systems.SYSTEMS)} (all)",
     )
-    add("--tokens", type=int, help="positions in a batch of the operator (1024; CUDA 16384)")
     add("--no-memory", action="store_true", help="do not measure peak memory")
-    add("--sentences", type=int, help="of whole systems (40; CUDA 160)")
+    add("--sentences", type=int, help="in a batch (40; CUDA 160)")
     for name in ("length", "vocabulary", "width", "ffn", "heads", "layers"):
         default = getattr(Settings, name)
-        add(f"--{name}", type=int, default=default, help=f"of whole systems ({default})")
+        add(f"--{name}", type=int, default=default, help=f"of the models and sentences ({default})")
     return parser
 
 
@@ -115,19 +110,16 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     known = {name: getattr(arguments, name, None) for name in Settings.__dataclass_fields__}
     if not arguments.clock:
         known["clock"] = "wall" if large or arguments.threads != 1 else "cpu"
-    known["paths"] = tuple(arguments.paths)
-    known["lengths"] = tuple(arguments.lengths or Settings.lengths)
+    known["ways"] = tuple(arguments.ways)
     known["cases"] = tuple(arguments.cases) if arguments.cases else None
-    known["tokens"] = arguments.tokens or (16384 if large else Settings.tokens)
     known["sentences"] = arguments.sentences or (160 if large else Settings.sentences)
     known["memory"] = not arguments.no_memory
     return Settings(**known)
 
 
 def _progress(result: dict) -> None:
-    at = result.get("keys", result["queries"])
     print(
-        f"{result['benchmark']} {result['case']}, {result['measure']}, length {at}, "
+        f"{result['benchmark']} {result['case']}, {result['measure']}, length {result['queries']}, "
         f"{result['candidate']}: {result['ratio']['median']:.3f}",
         file=sys.stderr,
         flush=True,

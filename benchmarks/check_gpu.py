@@ -19,7 +19,6 @@ from pathlib import Path
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
-from fairseq_hybrid_attn.attention import paths
 from fairseq_hybrid_attn.attention.problem import AttentionProblem
 from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.lab.files.tabular import Grid
@@ -27,7 +26,7 @@ from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
 
 from . import launches, systems, tables
-from .common import CHOSEN, DTYPES, Settings, forced, heading
+from .common import CHOSEN, DTYPES, WAYS, Settings, computed_by, heading
 
 SECONDS = 8 * 60
 
@@ -59,7 +58,7 @@ def main() -> None:
         raise SystemExit(f"--seconds {arguments.seconds}: use 1 to {SECONDS}")
     settings = Settings(
         memory=False,
-        device="cuda", dtype="bf16", clock="wall", rounds=5, shortest=0.2, paths=(CHOSEN,),
+        device="cuda", dtype="bf16", clock="wall", rounds=5, shortest=0.2, ways=(CHOSEN, "short"),
         cases=CASES, sentences=136, length=30,
     )  # fmt: skip
     if arguments.cpu:
@@ -155,7 +154,7 @@ def _with_dtype(results: Iterator[dict], settings: Settings) -> Iterator[dict]:
 
 
 def attention_errors(settings: Settings) -> Iterator[dict]:
-    """Compare the attention that the package chooses with the definition in double precision."""
+    """Compare the attention that the package chooses on a GPU with the definition in double."""
     lengths = (settings.length,) if settings.device == "cpu" else (30, 134)
     for title, (branches, d_k) in SHAPES.items():
         for n in lengths:
@@ -164,8 +163,8 @@ def attention_errors(settings: Settings) -> Iterator[dict]:
             upstream = torch.randn(len(branches), 2, 4, n, d_k, generator=generator)
             padding = torch.zeros(2, n, dtype=torch.bool, device=settings.device)
             padding[0, : n // 4] = True
-            results, before = [], paths.CALLS.copy()
-            for compute, dtype in ((reference, torch.float64), (paths.compute, q.dtype)):
+            results = []
+            for compute, dtype in ((reference, torch.float64), (WAYS["sdpa"], q.dtype)):
                 leaves = [x.to(dtype).requires_grad_() for x in (q * d_k**-0.5, k, v)]
                 problem = AttentionProblem(
                     **dict(zip("qkv", leaves, strict=True)), branches=branches, key_padding=padding
@@ -177,8 +176,7 @@ def attention_errors(settings: Settings) -> Iterator[dict]:
                 ((got - want).abs().max() / want.abs().max()).item()
                 for want, got in zip(*results, strict=True)
             )
-            taken = sorted(paths.CALLS - before)
-            yield _accuracy(f"attention: {title}", n, settings, taken, worst, ATTENTION)
+            yield _accuracy(f"attention: {title}", n, settings, worst, ATTENTION)
 
 
 def model_errors(settings: Settings) -> Iterator[dict]:
@@ -188,12 +186,10 @@ def model_errors(settings: Settings) -> Iterator[dict]:
     for system in filter(settings.wants, systems.SYSTEMS):
         if "dropout" in system:
             continue
-        found, before = [], paths.CALLS.copy()
-        for path in ("reference", CHOSEN):
-            if path == CHOSEN:
-                before = paths.CALLS.copy()
+        found = []
+        for way in ("reference", "sdpa"):
             model = systems.build(system, words, settings).eval()
-            with forced(path):
+            with computed_by(way):
                 logits = model(source, lengths, previous)
                 scores = model.get_normalized_probs(logits, log_probs=True)
                 loss, _ = label_smoothed_nll_loss(
@@ -203,23 +199,21 @@ def model_errors(settings: Settings) -> Iterator[dict]:
             found.append(torch.cat([p.grad.double().flatten() for p in model.parameters()]))
         want, got = found
         error = ((got - want).norm() / want.norm()).item()
-        taken = sorted(paths.CALLS - before)
         title = f"gradients: {systems.SYSTEMS[system][0]}"
-        yield _accuracy(title, settings.length, settings, taken, error, MODELS)
+        yield _accuracy(title, settings.length, settings, error, MODELS)
 
 
-def _accuracy(title, n, settings: Settings, taken, error: float, bounds: dict) -> dict:
+def _accuracy(title, n, settings: Settings, error: float, bounds: dict) -> dict:
     if not error < float("inf"):  # NaN is no JSON
         error = 1e30
     bound = bounds[settings.dtype]
     return {
-        "what": title, "length": n, "dtype": settings.dtype, "paths": taken, "error": error,
-        "bound": bound,
+        "what": title, "length": n, "dtype": settings.dtype, "error": error, "bound": bound,
     }  # fmt: skip
 
 
 class _OutOfTime(BaseException):
-    """Not an Exception, which self-tests take for a fault of their kernel."""
+    """Not an Exception, which a part's own handling could catch."""
 
 
 @contextmanager
@@ -260,13 +254,12 @@ def markdown(document: dict) -> str:
             one["what"],
             one["dtype"],
             one["length"],
-            ", ".join(one["paths"]),
             f"{one['error']:.1e}",
             f"{one['error'] / one['bound']:.2f}",
         ]
         for one in document["accuracy"]
     ]
-    headings = ["", "what", "type", "length", "path", "error", "of what is allowed"]
+    headings = ["", "what", "type", "length", "error", "of what is allowed"]
     if rows:
         lines += ["Against the definition:", Grid(headings, rows, left=len(headings)).markdown()]
     for dtype in DTYPES:

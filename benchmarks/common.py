@@ -1,4 +1,4 @@
-"""What all benchmarks share: settings, fair timing, ratios, and forcing a path."""
+"""What all benchmarks share: settings, fair timing, ratios, and the ways of computing."""
 
 from __future__ import annotations
 
@@ -8,27 +8,39 @@ import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from unittest.mock import patch
 
 import torch
 
-from fairseq_hybrid_attn.attention import paths
+from fairseq_hybrid_attn.attention import PatternedAttention
+from fairseq_hybrid_attn.attention.compute import compute
+from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
+from fairseq_hybrid_attn.attention.reference import reference
+from fairseq_hybrid_attn.attention.sdpa import able, sdpa
+from fairseq_hybrid_attn.attention.short import short
 from fairseq_hybrid_attn.lab.engine import provenance
 
 #: The layout of result files; raised when it changes.
-FORMAT = 1
+FORMAT = 2
 
 DTYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 
-#: The package's own choice of a path; other candidates are paths by their names.
+#: The package's own choice of a way; other candidates are ways by their names.
 CHOSEN = "chosen"
 #: What everything is compared with, and the same again, whose ratio should be 1.
 VANILLA, NULL = "vanilla", "null"
 #: On a CPU in bfloat16: vanilla in bfloat16, too.
 VANILLA_BF16 = "vanilla in bf16"
+
+
+def _sdpa(problem: AttentionProblem) -> AttentionResult:
+    return sdpa(problem) if able(problem) else short(problem)
+
+
+WAYS = {CHOSEN: compute, "short": short, "sdpa": _sdpa, "reference": reference}
 
 
 @dataclass(frozen=True)
@@ -41,10 +53,8 @@ class Settings:
     clock: str = "cpu"
     rounds: int = 7
     shortest: float = 0.05
-    paths: tuple[str, ...] = (CHOSEN, "reference")
-    lengths: tuple[int, ...] = (25, 64, 128, 512, 1024, 4096)
+    ways: tuple[str, ...] = (CHOSEN, "reference")
     cases: tuple[str, ...] | None = None
-    tokens: int = 1024
     memory: bool = True
     sentences: int = 40
     length: int = 25
@@ -81,7 +91,7 @@ def heading(settings: Settings) -> dict:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": asdict(settings),
         "machine": machine(settings),
-        "versions": versions(),
+        "versions": provenance.versions(),
         "code": provenance.code(),
     }
 
@@ -96,14 +106,6 @@ def machine(settings: Settings) -> dict:
         "cuda": torch.version.cuda if settings.device == "cuda" else None,
         "load_average": [round(load, 2) for load in os.getloadavg()],
     }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that the numbers depend on."""
-    found = provenance.versions()
-    with suppress(PackageNotFoundError):
-        found["triton"] = version("triton")
-    return found
 
 
 def compare(
@@ -155,21 +157,7 @@ def synchronise(device: str) -> None:
 
 
 @contextmanager
-def forced(path: str) -> Iterator[None]:
-    """Make every attention take ``path`` where it can; ``chosen`` and ``vanilla`` force nothing."""
-    before = os.environ.pop(paths.PATH_VARIABLE, None)
-    try:
-        if path not in (CHOSEN, VANILLA):
-            os.environ[paths.PATH_VARIABLE] = path
+def computed_by(way: str) -> Iterator[None]:
+    """Compute every attention in one of ``WAYS``; ``vanilla`` has none of ours."""
+    with patch.object(PatternedAttention, "compute", staticmethod(WAYS.get(way, compute))):
         yield
-    finally:
-        os.environ.pop(paths.PATH_VARIABLE, None)
-        if before is not None:
-            os.environ[paths.PATH_VARIABLE] = before
-
-
-def paths_taken(call: Callable[[], object]) -> list[str]:
-    """Return the names of the paths by which one call computes its attention."""
-    before = paths.CALLS.copy()
-    call()
-    return sorted((paths.CALLS - before).keys())

@@ -3,15 +3,13 @@
 At the lengths of sentences a GPU waits for launches, so their number decides the time of a step.
 
 Without a GPU, :func:`counted` runs a step on the CPU with the choices it would make on CUDA.  It
-counts the operations of torch below autograd, except views and allocations, and the launches of
-Triton, which do nothing there.  An operation of torch may launch more than one kernel; where the
-two sides of a comparison differ in such operations, :data:`MORE` corrects it.  On a GPU,
-:func:`profiled` counts what the driver is asked for.
+counts the operations of torch below autograd, except views and allocations.  An operation of torch
+may launch more than one kernel; where the two sides of a comparison differ in such operations,
+:data:`MORE` corrects it.  On a GPU, :func:`profiled` counts what the driver is asked for.
 """
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,10 +28,7 @@ from fairseq.optim.fp16_optimizer import FP16Optimizer
 from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_hybrid_attn.attention import fused_cuda, paths
-from fairseq_hybrid_attn.attention.dropout import Dropout
-from fairseq_hybrid_attn.attention.fused_cuda.philox import DropoutDraw
-from fairseq_hybrid_attn.attention.paths import Path
+from fairseq_hybrid_attn.models.fast_dropout import Dropout
 
 from .common import CHOSEN, Settings
 from .systems import SYSTEMS, batch, build, dictionary
@@ -54,18 +49,16 @@ class Launches:
 
     Attributes:
         operations: of torch, by name.
-        kernels: of Triton, by name.
         reads: operations that make the host wait, by name.
     """
 
     operations: Counter[str] = field(default_factory=Counter)
-    kernels: Counter[str] = field(default_factory=Counter)
     reads: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
         """Return the number of launches."""
-        return self.operations.total() + self.kernels.total()
+        return self.operations.total()
 
 
 class _Operations(TorchDispatchMode):
@@ -92,34 +85,25 @@ def _no_tensor(operation) -> bool:
 
 
 @contextmanager
-def as_on_cuda(found: Launches) -> Iterator[None]:
-    """Make calls on CPU tensors choose as on CUDA; Triton's launches do nothing but count.
+def as_on_cuda() -> Iterator[None]:
+    """Make calls on CPU tensors choose as on CUDA.
 
     Results are without meaning, so the test for overflow in half precision is left out.
     """
-    from triton.runtime.jit import JITFunction
-
-    def launch(kernel, *arguments, **options):
-        found.kernels[kernel.__name__] += 1
 
     def dropout(x, p=0.5, training=True, inplace=False):
         return torch.native_dropout(x, p, True)[0] if training and p else x
 
     attention = F.scaled_dot_product_attention
 
-    def attend(q, k, v, mask=None, dropout_p=0.0, *rest, **options):
-        if mask is not None and mask.size(-1) % 16:  # its rows must be aligned there
-            mask = F.pad(mask, (0, -mask.size(-1) % 16))[..., : mask.size(-1)]
-        return attention(q, k, v, mask, 0.0, *rest, **options)  # dropout is within the kernel
+    def attend(q, k, v, attn_mask=None, dropout_p=0.0, *rest, **options):
+        if attn_mask is not None and any(stride % 16 for stride in attn_mask.stride()[:-1]):
+            m = attn_mask.size(-1)  # its rows must be aligned there
+            attn_mask = F.pad(attn_mask, (0, -m % 16))[..., :m]
+        return attention(q, k, v, attn_mask, 0.0, *rest, **options)  # the kernel draws dropout
 
-    fused = Path(fused_cuda.fused_cuda, fused_cuda.launch.supports, fused_cuda.launch.supports)
-    on_cuda = paths.PATHS | {"fused-cuda": fused}
-    on_cuda = {name: on_cuda[name] for name in ("step", "fused-cuda", "short", "reference")}
     with (
-        patch.object(JITFunction, "run", launch),
-        patch.object(DropoutDraw, "drawn", lambda share: DropoutDraw(0, 0, 1.0)),  # by the host
         patch.object(torch.Tensor, "is_cuda", True),
-        patch.object(paths, "PATHS", on_cuda),
         patch.object(DynamicLossScaler, "check_overflow", lambda scaler, norm: float(norm)),
         patch.object(Dropout, "forward", FairseqDropout.forward),
         patch.object(F, "dropout", dropout),
@@ -131,9 +115,8 @@ def as_on_cuda(found: Launches) -> Iterator[None]:
 def counted(call: Callable[[], object]) -> Launches:
     """Count what ``call`` would launch on CUDA, after a call that fills caches."""
     found = Launches()
-    with as_on_cuda(found):
+    with as_on_cuda():
         call()
-        found.kernels.clear()
         with _Operations(found):
             call()
     return found
@@ -157,18 +140,15 @@ def profiled(call: Callable[[], object]) -> Launches:
 
 
 def run(settings: Settings) -> Iterator[dict]:
-    """Count the launches of a training step of every system; yield results, see README.md."""
+    """Count the launches of a training step of every system; yield results."""
     count = profiled if settings.device == "cuda" else counted
     if count is counted:
-        if importlib.util.find_spec("triton") is None:
-            raise SystemExit("launches: install triton; it is not used, but its launches count")
         # The sizes below change no number.
         small = {"width": 16 * settings.heads, "ffn": 64, "vocabulary": 100, "sentences": 16}
         settings = replace(settings, **small)
     words = dictionary(settings)
     for system in filter(settings.wants, SYSTEMS):
         stock = count(_step(system, words, settings, stock=True))
-        before = paths.CALLS.copy()
         ours = count(_step(system, words, settings))
         ratio = round(ours.total / stock.total, 4)
         yield {
@@ -178,7 +158,6 @@ def run(settings: Settings) -> Iterator[dict]:
             "sentences": settings.sentences,
             "queries": settings.length,
             "candidate": CHOSEN,
-            "paths": sorted(paths.CALLS - before),
             "ratio": dict.fromkeys(("median", "min", "max"), ratio),
             "launches": ours.total,
             "vanilla_launches": stock.total,

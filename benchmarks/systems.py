@@ -20,7 +20,7 @@ import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
 from fairseq_hybrid_attn.models.config import nested_config
 
-from .common import CHOSEN, NULL, VANILLA, VANILLA_BF16, Settings, compare, forced, paths_taken
+from .common import NULL, VANILLA, VANILLA_BF16, Settings, compare, computed_by
 from .memory import peaks
 
 #: From a system's name to its title in tables, its architecture and settings.
@@ -52,7 +52,7 @@ GENERATION_LENGTHS = (25, 100)
 
 
 def run_training(settings: Settings) -> Iterator[dict]:
-    """Time a training step of every system and measure its memory; yield results, see README.md."""
+    """Time a training step of every system and measure its memory; yield results."""
     for result, _, _ in _timed("step", "training step", _step, settings):
         yield result
     if settings.memory:
@@ -61,7 +61,7 @@ def run_training(settings: Settings) -> Iterator[dict]:
 
 
 def run_generation(settings: Settings, lengths=GENERATION_LENGTHS) -> Iterator[dict]:
-    """Time the beam search of every system at every length; yield results, see README.md.
+    """Time the beam search of every system at every length; yield results.
 
     The models are untrained, and every hypothesis has the same length, so that all systems take
     the same number of steps.
@@ -79,9 +79,9 @@ def run_generation(settings: Settings, lengths=GENERATION_LENGTHS) -> Iterator[d
 def _timed(
     benchmark: str, measure: str, make: Callable[..., Callable], settings: Settings
 ) -> Iterator[tuple[dict, list[float], list[float]]]:
-    """Time every wanted system by every path, in separate rounds.
+    """Time every wanted system in every way, in separate rounds.
 
-    ``make`` takes a system, a path (``VANILLA``: stock), a dictionary and settings.
+    ``make`` takes a system, a way (``VANILLA``: stock), a dictionary and settings.
 
     Yields:
         a result, the seconds of its rounds, and those of vanilla.
@@ -89,17 +89,11 @@ def _timed(
     words = dictionary(settings)
     for system in filter(settings.wants, SYSTEMS):
         calls = {name: make(system, VANILLA, words, settings) for name in (VANILLA, NULL)}
-        taken: dict[str, list[str]] = {NULL: []}
         if benchmark == "step" and (settings.device, settings.dtype) == ("cpu", "bf16"):
             calls[VANILLA_BF16] = make(system, VANILLA_BF16, words, settings)
-            taken[VANILLA_BF16] = [VANILLA_BF16]  # unlike any system's
-        for path in settings.paths:
-            call = make(system, path, words, settings)
-            paths = paths_taken(call)
-            if paths not in taken.values():  # else no attention could take the forced path
-                calls[path], taken[path] = call, paths
+        calls |= {way: make(system, way, words, settings) for way in settings.ways}
         seconds, results = compare(calls, settings)
-        for candidate, paths in taken.items():
+        for candidate in list(calls)[1:]:
             result = {
                 "benchmark": benchmark,
                 "case": system,
@@ -107,20 +101,19 @@ def _timed(
                 "sentences": settings.sentences,
                 "queries": settings.length,
                 "candidate": candidate,
-                "paths": paths,
                 **results[candidate],
             }
             yield result, seconds[candidate], seconds[VANILLA]
 
 
-def _step(system: str, path: str, words, settings: Settings) -> Callable[[], None]:
+def _step(system: str, way: str, words, settings: Settings) -> Callable[[], None]:
     """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
 
     Ours have the fused loss.  On a GPU, half precision halves the parameters too, for all systems
     alike.  On a CPU, bfloat16 is ``--cpu-bf16``, and vanilla stays in single precision.
     """
-    stock, on_cpu = path in (VANILLA, VANILLA_BF16), settings.device == "cpu"
-    bfloat16 = on_cpu and settings.dtype == "bf16" and path != VANILLA
+    stock, on_cpu = way in (VANILLA, VANILLA_BF16), settings.device == "cpu"
+    bfloat16 = on_cpu and settings.dtype == "bf16" and way != VANILLA
     size = replace(settings, dtype="fp32") if on_cpu else settings
     model = build(system, words, size, stock=stock).train()
     optimizer = torch.optim.Adam(
@@ -136,7 +129,7 @@ def _step(system: str, path: str, words, settings: Settings) -> Callable[[], Non
     sample = {"net_input": inputs, "target": target, "ntokens": target.ne(words.pad()).sum()}
 
     def step() -> None:
-        with forced(path), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16 and stock):
+        with computed_by(way), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16 and stock):
             loss, tokens, _ = criterion(model, sample)
         (loss / tokens).backward()
         optimizer.step()
@@ -148,7 +141,7 @@ def _step(system: str, path: str, words, settings: Settings) -> Callable[[], Non
 def _memory(system: str, settings: Settings) -> Iterator[dict]:
     """Peak memory of two training steps above the model: the second has Adam's moments, too."""
     own = replace(settings, cases=None)
-    makers = {path: partial(_two_steps, system, path, own) for path in (VANILLA, CHOSEN)}
+    makers = {way: partial(_two_steps, system, way, own) for way in (VANILLA, *settings.ways)}
     if (settings.device, settings.dtype) == ("cpu", "bf16"):
         makers[VANILLA_BF16] = partial(_two_steps, system, VANILLA_BF16, own)
     for candidate, peak in peaks(makers, settings.length, own).items():
@@ -160,19 +153,18 @@ def _memory(system: str, settings: Settings) -> Iterator[dict]:
                 "sentences": settings.sentences,
                 "queries": settings.length,
                 "candidate": candidate,
-                "paths": [],
                 **peak,
             }
 
 
-def _two_steps(system: str, path: str, settings: Settings, length: int) -> Callable[[], object]:
-    step = _step(system, path, dictionary(settings), replace(settings, length=length))
+def _two_steps(system: str, way: str, settings: Settings, length: int) -> Callable[[], object]:
+    step = _step(system, way, dictionary(settings), replace(settings, length=length))
     return lambda: (step(), step())
 
 
-def _translate(system: str, path: str, words, settings: Settings) -> Callable[[], object]:
+def _translate(system: str, way: str, words, settings: Settings) -> Callable[[], object]:
     """A batch through fairseq's beam search."""
-    model = build(system, words, settings, stock=path == VANILLA).eval()
+    model = build(system, words, settings, stock=way == VANILLA).eval()
     model.make_generation_fast_(beamable_mm_beam_size=BEAM, need_attn=False)
     length = settings.length
     generator = SequenceGenerator([model], words, BEAM, max_len_b=length, min_len=length)
@@ -181,7 +173,7 @@ def _translate(system: str, path: str, words, settings: Settings) -> Callable[[]
     sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
 
     def translate() -> object:
-        with forced(path), torch.no_grad():
+        with computed_by(way), torch.no_grad():
             return generator.generate([model], sample)
 
     return translate

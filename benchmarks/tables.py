@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 
-from .common import CHOSEN, NULL, VANILLA_BF16
-from .operator import CASES
+from .common import NULL, VANILLA_BF16
 from .systems import SYSTEMS
 
 STOCK = {NULL: "*stock again*", VANILLA_BF16: "*stock in bfloat16*"}
@@ -14,13 +13,7 @@ CLOCKS = {"cpu": "processor time", "wall": "wall-clock time"}
 
 def markdown(document: dict) -> str:
     """Write all tables of a result file, below a description of what was measured."""
-    parts = [_heading(document)]
-    operators = [r for r in document["results"] if r["benchmark"] == "operator"]
-    for measure in ("forward", "forward + backward", "peak memory"):
-        rows = [r for r in operators if r["measure"] == measure]
-        if rows:
-            parts += _operator(measure, rows)
-    return "\n\n".join(parts + of_systems(document["results"])) + "\n"
+    return "\n\n".join([_heading(document), *of_systems(document["results"])]) + "\n"
 
 
 def of_systems(results: list[dict]) -> list[str]:
@@ -30,7 +23,7 @@ def of_systems(results: list[dict]) -> list[str]:
         rows = [r for r in results if r["measure"] == measure]
         if rows:
             parts += _systems(title, rows)
-    rows = [r for r in results if r["benchmark"] == "step" and r["measure"] == "peak memory"]
+    rows = [r for r in results if r["measure"] == "peak memory"]
     if rows:
         parts += _memory(rows)
     rows = [r for r in results if r["benchmark"] == "launches"]
@@ -48,40 +41,12 @@ def _heading(document: dict) -> str:
     )
 
 
-def _operator(measure: str, results: list[dict]) -> list[str]:
-    lengths = sorted({one["keys"] for one in results})
-    rows: dict[tuple[str, str], dict[int, str]] = {}
-    for one in results:
-        if measure == "peak memory":
-            cell = f"{one['megabytes']:.0f} MB, {one['ratio']['median']:.2f}"
-        else:
-            cell = _spread(one["ratio"])
-        if one["candidate"] == CHOSEN:
-            cell += f" {', '.join(one['paths'])}"
-        rows.setdefault((one["case"], one["candidate"]), {})[one["keys"]] = cell
-    cells = [
-        [
-            CASES[case].title if case in CASES else case,
-            "*vanilla again*" if candidate == NULL else candidate,
-            *(row.get(n, "–") for n in lengths),
-        ]
-        for (case, candidate), row in rows.items()
-    ]
-    headings = ["branches", "path", *(f"n = {n}" for n in lengths)]
-    title = f"Operator, {measure}: ratio to `scaled_dot_product_attention`, median (least–most)"
-    return [title, Grid(headings, cells, left=len(headings)).markdown()]
-
-
 def _systems(title: str, results: list[dict]) -> list[str]:
     speeds = any("sentences_a_second" in one for one in results)
     rows = []
     for one in results:
-        path = one["candidate"]
-        if path in STOCK:
-            path = ""
-        elif path == CHOSEN:
-            path += f": {', '.join(one['paths'])}"
-        row = [_system(one), path, one["queries"], _spread(one["ratio"])]
+        way = "" if one["candidate"] in STOCK else one["candidate"]
+        row = [_system(one), way, one["queries"], _spread(one["ratio"])]
         if speeds:
             ours, stock = one["sentences_a_second"], one["vanilla_sentences_a_second"]
             row.append(f"{ours:.1f} (stock {stock:.1f})")
@@ -89,7 +54,7 @@ def _systems(title: str, results: list[dict]) -> list[str]:
     extra = ["sentences a second"] if speeds else []
     unit = ", sentences a second" if speeds else ""
     text = f"{title}: time over that of fairseq's stock transformer, median (least–most){unit}"
-    headings = ["system", "path", "length", "ratio", *extra]
+    headings = ["system", "way", "length", "ratio", *extra]
     return [text, Grid(headings, rows, left=len(headings)).markdown()]
 
 
@@ -97,6 +62,7 @@ def _memory(results: list[dict]) -> list[str]:
     rows = [
         [
             _system(one),
+            "" if one["candidate"] in STOCK else one["candidate"],
             one["queries"],
             f"{one['ratio']['median']:.2f}",
             f"{one['megabytes']:,.0f} MB (stock {one['vanilla_megabytes']:,.0f} MB)",
@@ -104,7 +70,7 @@ def _memory(results: list[dict]) -> list[str]:
         for one in results
     ]
     text = "Training step: peak memory above the model, over that of fairseq's stock transformer"
-    return [text, Grid(["system", "length", "ratio", "peak"], rows, left=4).markdown()]
+    return [text, Grid(["system", "way", "length", "ratio", "peak"], rows, left=5).markdown()]
 
 
 def _system(result: dict) -> str:
@@ -115,7 +81,6 @@ def _launches(results: list[dict]) -> list[str]:
     rows = [
         [
             SYSTEMS[one["case"]][0],
-            ", ".join(one["paths"]),
             one["queries"],
             f"{one['ratio']['median']:.3f}",
             f"{one['launches']} (stock {one['vanilla_launches']})",
@@ -123,7 +88,7 @@ def _launches(results: list[dict]) -> list[str]:
         ]
         for one in results
     ]
-    headings = ["system", "path", "length", "ratio", "launches", "the host waits"]
+    headings = ["system", "length", "ratio", "launches", "the host waits"]
     text = "Training step: launches on a GPU over those of fairseq's stock transformer"
     return [text, Grid(headings, rows, left=len(headings)).markdown()]
 

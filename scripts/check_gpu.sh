@@ -11,7 +11,7 @@ scripts/check_gpu.sh: the first minutes on an NVIDIA GPU, in at most eight minut
   scripts/check_gpu.sh               check the first GPU
   scripts/check_gpu.sh --cpu         try the check itself on a CPU, at a tiny size
 
-It compares the fused kernels, and the gradients of whole models, with the definition of attention;
+It compares attention by PyTorch's kernels, and the gradients of whole models, with the definition;
 times training steps and translation against fairseq's stock transformer, and that against itself;
 and counts launches and how often the host waits. What the time does not suffice for is named.
 It writes gpu-check.md and gpu-check.json; an earlier check is replaced. The exit status is 1 if

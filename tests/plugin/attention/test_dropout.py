@@ -6,7 +6,7 @@ import torch
 from fairseq.modules import FairseqDropout
 from models import build_stock, build_tiny
 
-from fairseq_hybrid_attn.attention.dropout import Dropout
+from fairseq_hybrid_attn.models.fast_dropout import Dropout
 
 
 def test_elements_are_dropped_independently_and_the_others_scaled():

@@ -1,19 +1,16 @@
-"""What only one path can get wrong; test_paths.py holds all of them against the reference."""
+"""What only one way can get wrong; test_ways.py holds all of them against the reference."""
 
 import dataclasses
-from itertools import product
 
 import numpy
-import pytest
 import torch
-from attention_problems import WAYS, make, solve, tensors
+from attention_problems import WAYS, check, make, solve
 from brute_force import KINDS
 from scipy.special import softmax
 
-from fairseq_hybrid_attn.attention import flash, regions, short
+from fairseq_hybrid_attn.attention import sdpa, short
 from fairseq_hybrid_attn.attention.reference import masked_softmax, reference
-from fairseq_hybrid_attn.attention.region_layout import Layout
-from fairseq_hybrid_attn.patterns import FUTURE, GLOBAL, PAST, local
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -119,94 +116,41 @@ class TestShort:
             assert {x.size(2) for x in weights} == {branches}
 
 
-class TestRegions:
-    """The kernel under the path, and when it is not used."""
+class TestSdpa:
+    def test_rows_of_masks_are_aligned(self):
+        """PyTorch's kernels on GPUs copy a mask whose rows begin anywhere, at each call."""
+        for name, lengths, padded in (("hysan", 30, "none"), ("heads", (3, 50), "left")):
+            mask, _ = sdpa._mask(make(name, lengths, padded=padded))
+            assert all(stride % 16 == 0 for stride in mask.stride()[:-1]) and mask.stride(-1) == 1
 
-    @pytest.fixture(autouse=True)
-    def untested(self):
-        flash._passes_its_test.cache_clear()
-        yield
-        flash._passes_its_test.cache_clear()
+    def test_nothing_is_added_where_nothing_is_forbidden(self):
+        assert sdpa._mask(make("global", 9)) == (None, None)
+        assert sdpa._mask(make("twice", (1, 9))) == (None, None)  # the last position's past
+        mask, sees = sdpa._mask(make("heads", 9))
+        assert mask is not None and sees is None  # each position sees itself
+        _, sees = sdpa._mask(make("beside", 9))
+        assert not sees[..., 0, :].any() and sees[..., 1:, :].all()  # the first sees no past
 
-    def test_the_kernel_passes_its_test_and_can_be_switched_off(self, monkeypatch):
-        torch.manual_seed(0)
-        expected = torch.rand(3)
-        torch.manual_seed(0)
-        for dtype in (torch.float32, torch.float64):
-            assert flash.available(torch.zeros(1, dtype=dtype))
-        assert torch.rand(3).equal(expected)  # random numbers are left alone
-        assert not flash.available(torch.zeros(1, dtype=torch.float16))
-        assert not flash.available(torch.zeros(1, device="meta"))
-        monkeypatch.setattr(flash, "ENABLED", False)
-        assert not regions.able(make("hysan", 1050, batch=(1, 1)))
+    def test_layers_of_a_forward_pass_share_masks_but_only_of_the_same_padding(self, monkeypatch):
+        made, add = [], sdpa._added
+        monkeypatch.setattr(sdpa, "_added", lambda *given: (made.append(1), add(*given))[1])
+        first, other = make("hysan", 9, padded="left"), make("hysan", 9, padded="right")
+        decoder = dataclasses.replace(first, branches=((PAST,),))
+        with sdpa.shared_masks():
+            for problem in (first, other, decoder) * 2:
+                check(problem, ways={"sdpa": WAYS["sdpa"]})
+            assert len(made) == 3
+        first.key_padding.logical_not_()  # the same tensor, in the next pass
+        for _ in range(2):
+            with sdpa.shared_masks():
+                check(first, ways={"sdpa": WAYS["sdpa"]})
+        assert len(made) == 5
 
-    def test_a_kernel_that_fails_is_not_used(self, monkeypatch, caplog):
-        forward, backward = flash.forward, flash.backward
-        problem = make("hysan", 1050, batch=(1, 2))
-        errors = AttributeError("no operator"), TypeError("x")
-        for fault in ("lse", "nan", "causal", 0, 1, 2, *errors):
-
-            def faulty_forward(*args, causal=False, fault=fault, **kwargs):
-                if isinstance(fault, Exception):
-                    raise fault
-                output, lse = forward(*args, causal=causal and fault != "causal", **kwargs)
-                if fault == "lse":  # as if rows without keys had another one
-                    lse = lse.masked_fill(lse == 0, -torch.inf)
-                if fault == "nan":
-                    output = output.where(output != output.max(), torch.nan)
-                return output, lse
-
-            def faulty_backward(*args, fault=fault, **kwargs):
-                found = enumerate(backward(*args, **kwargs))
-                return [x * (1.001 if fault == i else 1) for i, x in found]
-
-            monkeypatch.setattr(flash, "forward", faulty_forward)
-            monkeypatch.setattr(flash, "backward", faulty_backward)
-            flash._passes_its_test.cache_clear()
-            caplog.clear()
-            assert not any(regions.applies(problem) for _ in range(2)), fault
-            assert len(caplog.records) == 1 and "slower" in caplog.text, fault
-
-    def test_a_region_that_no_other_branch_needs_a_part_of_is_one_call(self):
-        half = 4 + 3  # squares and rectangles of 1,024 positions
-        for branches, calls in (
-            ((GLOBAL,), 1),
-            ((PAST,), 1),
-            ((FUTURE,), 1),
-            ((GLOBAL, local(1)), 2),
-            ((GLOBAL, PAST), 2 * half),
-            ((GLOBAL, FUTURE), 2 * half + 1),
-            ((PAST, FUTURE), 2 * half + 1),
-        ):
-            assert sum(map(len, Layout.of(branches, 1024).layers)) == calls, branches
-
-    def test_stand_in(self):
-        """Its product with the gradient is delta, and the gradient hardly changes."""
-        dtypes, sizes = (torch.float32, torch.float64), (0.0, 1e-30, 1e-14, 1e-5, 1.0, 1e10)
-        for dtype, size, delta in product(dtypes, sizes, (0.0, 1e-20, -3.0, 1e8)):
-            torch.manual_seed(0)
-            grad = torch.randn(2, 3, 5, 8, dtype=dtype) * size
-            before, deltas = grad.clone(), torch.full((2, 3, 5), delta, dtype=dtype)
-            stand_in = flash.stand_in(grad, deltas)
-            assert stand_in.isfinite().all()
-            off = (grad.double() * stand_in.double()).sum(-1) - deltas.double()
-            # Numbers of 1e-15 are added where there is next to nothing.
-            assert off.abs().max() <= 1e-6 * abs(delta) + 1e-14, (dtype, size, delta)
-            changed = (grad - before).abs().max()
-            assert changed <= max(1e-15, 2e-12 * abs(delta)), (dtype, size, delta)
-
-    def test_branches_whose_gradients_cancel(self):
-        """The shares of grad vanish in a region; what must be subtracted does not."""
-        settings = {"batch": (1, 1), "width": 2, "dtype": torch.float64}
-        upstream = torch.randn(2, 1, 1, 20, 2, dtype=torch.float64)
-        # In row i the past has the share w in global and 1 in past: grad_past = -w grad_global.
-        ours, theirs = (make(((GLOBAL,), (PAST,)), 20, **settings) for _ in range(2))
-        scores = (ours.q @ ours.k.mT).detach()[0, 0]
-        past = scores.masked_fill(torch.ones(20, 20).triu(1).bool(), -torch.inf)
-        upstream[1] = -(past.logsumexp(-1) - scores.logsumexp(-1)).exp()[:, None] * upstream[0]
-        results = [
-            torch.autograd.grad((path(given).outputs * upstream).sum(), [*tensors(given).values()])
-            for path, given in ((regions.regions, ours), (reference, theirs))
-        ]
-        for got, want in zip(*results, strict=True):
-            torch.testing.assert_close(got, want, rtol=0, atol=1e-9)
+    def test_masks_are_remembered_within_bounds(self):
+        for cached, padded in ((sdpa._unpadded, "none"), (sdpa._allowed, "left")):
+            cached.cache_clear()
+            sdpa.sdpa(make("six", 600, batch=(1, 1), width=2, padded=padded))
+            assert cached.cache_info().misses == 0
+            sdpa.sdpa(make("hysan", 60, batch=(1, 1), width=2, padded=padded))
+            assert cached.cache_info().misses == 1
+            assert cached.cache_info().maxsize * sdpa.LARGEST_CACHED_MASK * 2 <= 64 * 2**20

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 from fairseq_hybrid_attn.attention import paths
-from fairseq_hybrid_attn.lab.engine import provenance
+from fairseq_hybrid_attn.lab.files import provenance
 
 #: The layout of result files; raised when it changes.
 FORMAT = 1

@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionRes
 from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.attention.sdpa import able, sdpa
 from fairseq_hybrid_attn.attention.short import short
-from fairseq_hybrid_attn.lab.engine import provenance
+from fairseq_hybrid_attn.lab.files import provenance
 
 #: The layout of result files; raised when it changes.
 FORMAT = 2

@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 import fairseq_hybrid_attn
-from fairseq_hybrid_attn.lab.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
 
 USER_DIR = str(Path(fairseq_hybrid_attn.__file__).parent)
 MODULES = {

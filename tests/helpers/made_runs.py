@@ -15,11 +15,11 @@ from sacrebleu.metrics import BLEU
 from workspaces import SETTINGS, write_configs
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
-from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
-from fairseq_hybrid_attn.lab.configuration.settings import load_profile
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table
+from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.planning.plan import Plan
+from fairseq_hybrid_attn.lab.runs.plan import Plan
 from fairseq_hybrid_attn.lab.runs.results import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
 

@@ -14,8 +14,8 @@ from models import task_of
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table, table_names
-from fairseq_hybrid_attn.lab.configuration.settings import Settings, load_profile
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table, table_names
+from fairseq_hybrid_attn.lab.config.settings import Settings, load_profile
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import flags as flags_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"

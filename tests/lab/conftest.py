@@ -1,10 +1,10 @@
-"""Fixtures that the tests of several subpackages share."""
+"""Fixtures that the tests of several rooms share."""
 
 import pytest
 from analysed import make_data
 from refusals import check_refusals, files
 
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli import run_forked
 
-from fairseq_hybrid_attn.lab.engine.provenance import code_digest
+from fairseq_hybrid_attn.lab.files.provenance import code_digest
 
 ROOT = Path(__file__).parents[2]
 TINY = """--rounds 3 --shortest 0.01 --lengths 6 9 --sentences 2 --length 6

@@ -16,8 +16,8 @@ from make_corpus import clean_all, make_corpus
 from report import report
 from splitting import deduplicate, sentences, split
 
-from fairseq_hybrid_attn.lab.configuration.paper_tables import Cell, load_table
-from fairseq_hybrid_attn.lab.configuration.settings import load_profile
+from fairseq_hybrid_attn.lab.config.paper_tables import Cell, load_table
+from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora import load_corpus
 
 DEMO = Path(__file__).parents[2] / "scripts" / "demo"

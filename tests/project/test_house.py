@@ -1,4 +1,4 @@
-"""The structure of the package: two parts, layers without cycles, unique class names."""
+"""The structure of the package: two parts, rooms on floors without cycles, unique class names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def imported(module: tuple[str, ...], tree: ast.Module) -> list[tuple[str, ...]]
 
 
 def room(module: tuple[str, ...]) -> str:
-    """``plugin``, or the subpackage of the laboratory."""
+    """``plugin``, or the room of the laboratory."""
     return "/".join(module[:2]) if module[0] == "lab" else "plugin"
 
 
@@ -68,7 +68,7 @@ def test_plugin_needs_nothing_but_fairseq():
     assert set(done.stdout.split()) - set(sys.stdlib_module_names) == {PACKAGE.name}
 
 
-def test_subpackages_form_layers_without_cycles():
+def test_rooms_form_floors_without_cycles():
     below = defaultdict(set)
     for module, tree in sources().items():
         for name in imported(module, tree):

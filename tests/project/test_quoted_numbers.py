@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from benchmarks.tables import markdown
-from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.numbers import Measured, Section
 from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_markdown

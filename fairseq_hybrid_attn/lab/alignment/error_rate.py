@@ -14,7 +14,7 @@ whatever its possible links; such sentences are listed.
 All rates are in per cent, as papers print them.
 
 Bootstrap resampling of sentences shows whether a difference may be due to chance, as for BLEU (see
-:mod:`..scoring.significance`).  All systems share the draws.  Two details differ from sacrebleu,
+:mod:`..scores.significance`).  All systems share the draws.  Two details differ from sacrebleu,
 since this rate is coarser: a draw that differs exactly as much counts as chance, and quantiles are
 interpolated.
 """
@@ -28,8 +28,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..scoring.significance import SAMPLES, draw, ends
-from .link_files import GoldSentence, Links
+from ..corpora.link_files import GoldSentence, Links
+from ..scores.significance import SAMPLES, draw, ends
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..inference.attentions import CROSS, Attentions
-from ..inference.sentences import Sentences, in_batches
-from ..text.words import text_of, word_attention, words_of
-from .link_files import Links
+from ..corpora.link_files import Links
+from ..corpora.words import text_of, word_attention, words_of
+from ..look.attentions import CROSS, Attentions
+from ..look.sentences import Sentences, in_batches
 
 #: Smaller differences of attention count as equal, since rounding depends on the batch.
 _TIE = 1e-5

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ..alignment.training_links import load_eflomal
-from ..engine.processes import run_program
 from ..files.deleting import delete
+from ..files.processes import run_program
 from ..files.text import count_lines
 from .definition import PARTS, Corpus
+from .training_links import load_eflomal
 
 TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 

@@ -25,7 +25,7 @@ Character = Annotated[str, matching("(?s).", "use a single character")]
 
 
 def fault_of_tokeniser(kind: str) -> str | None:
-    from ..text.tokenisers import KINDS
+    from .tokenisers import KINDS
 
     return None if kind in KINDS else f"use {', '.join(KINDS)}"
 
@@ -164,7 +164,7 @@ class Corpus:
 
     @property
     def has_named_tests(self) -> bool:
-        """Whether its test text consists of named sets (see ``text/test_sets.py``)."""
+        """Whether its test text consists of named sets (see ``corpora/test_sets.py``)."""
         return any(part.startswith(NAMED_TEST) for part in self.options.get("files", ()))
 
     @property
@@ -259,7 +259,7 @@ def check(corpus: Corpus) -> list[str]:
 
 def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
     """Return what is wrong with a gold set, whose files must be among the archives."""
-    from ..alignment.link_files import GOLD_FORMATS
+    from .link_files import GOLD_FORMATS
 
     faults = []
     if set(gold.text) != set(languages):

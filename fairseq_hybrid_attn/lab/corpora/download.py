@@ -22,11 +22,11 @@ from typing import BinaryIO
 
 from ... import __version__
 from ...errors import UserError
-from ..engine.lock import locked
-from ..engine.stages import Say
 from ..files.checksums import sha256
 from ..files.deleting import delete
 from ..files.json_files import read_json, write_json
+from ..files.lock import locked
+from ..files.stages import Say
 from ..files.writing import atomic_write
 from .definition import Archive
 

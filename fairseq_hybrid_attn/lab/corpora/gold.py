@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import UserError
-from ..alignment.link_files import Gold, GoldSentence, read_gold
 from ..files.deleting import delete
 from ..files.text import lines, pairs, write_lines
-from ..text.tokenisers import spelling
-from ..text.words import split_words, words_of
 from .definition import Corpus, GoldSet
+from .link_files import Gold, GoldSentence, read_gold
 from .subwords import model_name, split
+from .tokenisers import spelling
+from .words import split_words, words_of
 
 BASE = 0  # the number of the first word in the files that are written
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ... import __version__
 from ...errors import UserError
-from ..engine import provenance
+from ..files import provenance
 from ..files.checksums import digest
 from ..files.json_files import read_json, write_json
 from .definition import Corpus

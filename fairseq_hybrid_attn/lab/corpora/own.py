@@ -11,8 +11,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.typed import read
 from ..files.yaml_files import read_mapping
-from ..text.words import base_language
 from .definition import PARTS, Archive, Corpus, GoldSet, check_gold, is_test
+from .words import base_language
 
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # by language, if not Moses
 _WORDS = {"zh": ("word_bleu",), "ja": (), "ko": ()}  # scores of words, if not of Moses'

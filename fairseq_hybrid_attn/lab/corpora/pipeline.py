@@ -22,15 +22,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...errors import UserError
-from ..alignment.training_links import load_eflomal
-from ..engine.lock import locked
-from ..engine.processes import default_workers
-from ..engine.stages import Stage, Workshop
 from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
+from ..files.lock import locked
+from ..files.processes import default_workers
+from ..files.stages import Stage, Workshop
 from ..files.text import count_lines, lines, write_lines
-from ..text.test_sets import TEST_SETS
-from ..text.tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
 from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
@@ -41,6 +38,9 @@ from .manifest import Manifest
 from .readers import READERS
 from .readers import read as read_archives
 from .subwords import split_into_subwords
+from .test_sets import TEST_SETS
+from .tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
+from .training_links import load_eflomal
 
 #: Part of every key; raise it when the same recipe gives another result.
 FORMAT = 2

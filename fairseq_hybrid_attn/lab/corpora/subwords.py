@@ -17,11 +17,11 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...errors import UserError
-from ..engine.processes import in_child
+from ..files.processes import in_child
 from ..files.text import count_lines, lines, writing
-from ..text.rewriting import rewrite
-from ..text.words import has_spaces
 from .definition import PARTS, Corpus, Subwords
+from .rewriting import rewrite
+from .words import has_spaces
 
 
 def split_into_subwords(

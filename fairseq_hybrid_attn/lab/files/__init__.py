@@ -1,1 +1,1 @@
-"""Files: text line by line, YAML, and results that are written atomically."""
+"""Files, and making them: text, YAML, atomic results; steps, locks, processes, provenance."""

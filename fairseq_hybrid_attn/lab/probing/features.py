@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...models.lstm_on_top import EncoderUnderLSTM
-from ..inference.sentences import Sentences, in_batches
+from ..look.sentences import Sentences, in_batches
 
 LAST = -1
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..inference.sentences import Sentences
+from ..look.sentences import Sentences
 from .classifier import Examples, Fit, ProbeSettings, train_classifier
 from .features import LAST, sentence_vectors
 from .tasks import GROUPS, PARTS, TASKS, TaskFile

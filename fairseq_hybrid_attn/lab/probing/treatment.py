@@ -17,9 +17,9 @@ from ...errors import UserError
 from ..corpora.definition import Subwords
 from ..corpora.manifest import NAME, read_manifest
 from ..corpora.subwords import model_name, split
+from ..corpora.tokenisers import detokeniser, tokenise_file
 from ..files.checksums import sha256
 from ..files.text import read_lines, write_lines
-from ..text.tokenisers import detokeniser, tokenise_file
 
 #: The sentences have the tokens of the training text.
 AS_TRAINED = "as-trained"

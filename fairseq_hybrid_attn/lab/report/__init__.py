@@ -1,1 +1,1 @@
-"""The report: one HTML page about one or several models."""
+"""The report, one HTML page about one or several models; and learning curves."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from ..curves.measure import Curve
-from ..gates.measure import ModelGates
-from ..heads.measure import ModelHeads
-from ..lengths.measure import ScoresByLength, SystemScore
-from ..maps.measure import ModelMaps
-from ..scoring.significance import SAMPLES, SEED
+from ..look.gates_measure import ModelGates
+from ..look.heads_measure import ModelHeads
+from ..look.maps_measure import ModelMaps
+from ..scores.lengths_measure import ScoresByLength, SystemScore
+from ..scores.significance import SAMPLES, SEED
+from .curves_measure import Curve
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ..gates.measure import Gates
-from ..heads.measure import Heads
-from ..inference import arguments as model_args
-from ..inference.attentions import KINDS, Layer, Observed
-from ..maps import command as maps
-from ..maps.measure import ModelMaps, SentenceMaps, maps_of
+from ..look import maps_command as maps
+from ..look import model_arguments as model_args
+from ..look.attentions import KINDS, Layer, Observed
+from ..look.gates_measure import Gates
+from ..look.heads_measure import Heads
+from ..look.maps_measure import ModelMaps, SentenceMaps, maps_of
 from .findings import ModelFindings
 
 #: Subwords of sentences that are shown unless others are asked for.

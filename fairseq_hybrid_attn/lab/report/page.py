@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from ..figures import style as figure_style
 from ..files.tabular import Grid
-from ..maps import page as maps_page
-from ..maps.measure import ModelMaps
+from ..look import maps_page
+from ..look import style as figure_style
+from ..look.maps_measure import ModelMaps
 from .findings import SentenceScores
 from .patterns import SmallMaps
 

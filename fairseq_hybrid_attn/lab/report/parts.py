@@ -6,18 +6,18 @@ import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ..curves import command as curves
-from ..curves import figure as curve_figure
 from ..files.tabular import Grid
-from ..gates import command as gates
-from ..gates import figure as gate_figure
-from ..heads import command as heads
-from ..heads import figure as head_figure
-from ..lengths import command as lengths
-from ..lengths import figure as length_figure
-from ..probing import figure as probing_figure
+from ..look import gates_command as gates
+from ..look import gates_figure as gate_figure
+from ..look import heads_command as heads
+from ..look import heads_figure as head_figure
+from ..probing import probing_figure
 from ..probing import results as probing
-from ..scoring.significance import SAMPLES, SEED
+from ..scores import lengths_command as lengths
+from ..scores import lengths_figure as length_figure
+from ..scores.significance import SAMPLES, SEED
+from . import curves_command as curves
+from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
 from .page import Card, Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
 from .patterns import small_maps

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..figures import style
-from ..inference.attentions import CROSS, DECODER, ENCODER
-from ..maps.figure import MapPanel, branches_of_layers, heads_of_layers
-from ..maps.measure import Map, ModelMaps
+from ..look import style
+from ..look.attentions import CROSS, DECODER, ENCODER
+from ..look.maps_figure import MapPanel, branches_of_layers, heads_of_layers
+from ..look.maps_measure import Map, ModelMaps
 
 LABELS = {
     ENCODER: "encoder self-attention",

@@ -17,19 +17,19 @@ from pathlib import Path
 from fairseq.data.data_utils import infer_language_pair
 
 from ...errors import UserError
-from ..configuration.paper_tables import load_table
+from ..config.paper_tables import load_table
 from ..corpora import read_manifest
+from ..corpora.test_sets import TEST_SETS
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
 from ..files.json_files import read_json
 from ..files.text import lines
-from ..inference import arguments as model_args
-from ..inference.arguments import note
+from ..look import model_arguments as model_args
+from ..look.model_arguments import note
 from ..runs.fairseq_commands import PreparedCorpus, RunFolder
 from ..runs.finished_run import finished_run
 from ..runs.results import read_begun, read_result
-from ..text.test_sets import TEST_SETS
-from ..text.training_log import read_log
+from ..runs.training_log import read_log
 
 #: The model in a folder, best first: of a run, averaged, and fairseq's own.
 MODELS = ("model.pt", "average.pt", "checkpoint_best.pt", "checkpoint_last.pt")

@@ -23,11 +23,11 @@ from fairseq_cli import generate
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..engine.lock import locked
-from ..engine.stages import Stage, Workshop
 from ..files.checksums import digest, sha256
+from ..files.lock import locked
+from ..files.stages import Stage, Workshop
 from ..files.writing import atomic_write
-from ..inference.arguments import note
+from ..look.model_arguments import note
 from ..runs.fairseq_commands import USER_DIR, WHOLE_SET, flags
 from .subjects import Subject
 

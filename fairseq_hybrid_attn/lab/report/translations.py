@@ -12,15 +12,15 @@ from sacrebleu.metrics import CHRF
 from tqdm import tqdm
 
 from ...errors import UserError
+from ..corpora.test_sets import read_test_sets, slices
+from ..corpora.tokenisers import KINDS, detokeniser
+from ..corpora.words import base_language
 from ..files.text import read_lines, require_equal
-from ..inference.sentences import Sentences
-from ..lengths import systems as lengths
-from ..lengths.measure import ScoresByLength, compare_systems, score_by_length
-from ..scoring.generate_output import join_subwords, read_finished, read_generated
-from ..scoring.metrics import build_metric, default_scores, language
-from ..text.test_sets import read_test_sets, slices
-from ..text.tokenisers import KINDS, detokeniser
-from ..text.words import base_language
+from ..look.sentences import Sentences
+from ..scores import systems as lengths
+from ..scores.generate_output import join_subwords, read_finished, read_generated
+from ..scores.lengths_measure import ScoresByLength, compare_systems, score_by_length
+from ..scores.metrics import build_metric, default_scores, language
 from .findings import SentenceScores, SetScore
 from .subjects import Subject
 from .translating import generated

@@ -1,1 +1,1 @@
-"""Runs: from the settings of a row to command lines, a trained model and a result file."""
+"""Runs: plans and states; from the settings of a row to commands, a model and a result file."""

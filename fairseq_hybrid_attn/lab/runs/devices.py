@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import UserError
-from ..configuration.settings import Batch
-from ..engine.processes import default_workers
+from ..config.settings import Batch
+from ..files.processes import default_workers
 
 #: Keep memory in a CPU process between updates: returning it to the system costs up to a third
 #: of the time.  Let waiting threads sleep soon, since other processes need the cores.

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
-from ..configuration.settings import Settings
+from ..config.settings import Settings
 from ..corpora.gold import BASE as GOLD_BASE
-from ..gates.tags import TAGGERS
-from ..text.test_sets import TEST_SETS
-from ..text.words import base_language
+from ..corpora.test_sets import TEST_SETS
+from ..corpora.words import base_language
+from ..look.tags import TAGGERS
 from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.manifest import NAME as MANIFEST
+from ..corpora.test_sets import TEST_SETS
 from ..files.json_files import read_json
-from ..text.test_sets import TEST_SETS
 from .fairseq_commands import PreparedCorpus, RunFolder
 from .results import read_result
 from .workspace import corpus_folder

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora import read_manifest
-from ..engine import provenance
+from ..files import provenance
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import read_json, write_json
 from ..files.typed import read
-from ..text.training_log import parameters
 from .devices import Devices
 from .fairseq_commands import RunFolder
 from .run_scores import StoredScore, scores_of
+from .training_log import parameters
 from .used_code import digest_of
 from .workspace import Run
 

@@ -10,9 +10,9 @@ from zipfile import is_zipfile
 
 from ...cross_entropy import has_bfloat16
 from ...errors import UserError
-from ..engine.lock import locked
 from ..files.deleting import check_inside, delete
 from ..files.json_files import write_json
+from ..files.lock import locked
 from ..files.writing import atomic_write
 from .devices import GPU_PRECISIONS, Devices
 from .results import changes, identity, products, read_begun

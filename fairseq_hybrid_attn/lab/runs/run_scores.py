@@ -27,8 +27,8 @@ from ...errors import UserError
 from ..alignment.error_rate import Counts
 from ..files.json_files import read_json
 from ..files.typed import read
-from ..text.training_log import read_log
 from .fairseq_commands import RunFolder
+from .training_log import read_log
 
 AER = "aer"
 GATE = "gate"

@@ -11,20 +11,20 @@ from zipfile import is_zipfile
 
 from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
-from ..engine import provenance
-from ..engine.console import Console, progress_line
-from ..engine.lock import locked
-from ..engine.processes import ProgramFailed, run_program
-from ..engine.stages import Stage, Workshop
+from ..files import provenance
 from ..files.checksums import digest
+from ..files.console import Console, progress_line
 from ..files.deleting import delete
 from ..files.json_files import write_json
-from ..text.training_log import last_record
+from ..files.lock import locked
+from ..files.processes import ProgramFailed, run_program
+from ..files.stages import Stage, Workshop
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result, training_summary
 from .run_folders import begin, devices_of, repair
 from .run_scores import VALID_LOSS, scores_of, valid_losses
+from .training_log import last_record
 from .workspace import Run
 
 SECONDS_BETWEEN_LINES = 30

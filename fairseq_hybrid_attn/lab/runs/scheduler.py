@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 
 from ...errors import UserError
-from ..engine.console import Console
+from ..files.console import Console
 from .devices import Devices
 from .running import RunInProgress, Stopped
 from .workspace import Run

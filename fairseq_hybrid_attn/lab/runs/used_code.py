@@ -10,8 +10,8 @@ from fairseq.tasks import TASK_REGISTRY
 
 from ... import patterns
 from ...attention import fusion
-from ..configuration.settings import Settings
-from ..engine.provenance import PACKAGE, used_digest
+from ..config.settings import Settings
+from ..files.provenance import PACKAGE, used_digest
 
 LAB = f"{PACKAGE.name}.lab"
 
@@ -29,12 +29,12 @@ def modules_of(settings: Settings) -> list[str]:
         TASK_REGISTRY["translation_gnmt"] if "gnmt-lenpen" in settings.generate else None,
     ]
     ours = {one.__module__ for one in registered if one} | _of_words(train)
-    commands = ["averaging.command", "scoring.command"]
+    commands = ["cli.average_command", "scores.score_command"]
     if settings.aligner:
         ours = set()
-        commands = ["alignment.commands.align_training", "alignment.commands.aer"]
-    commands += ["alignment.commands.align"] * bool(settings.align)
-    commands += ["gates.command"] * bool(settings.gates)
+        commands = ["alignment.align_training_command", "alignment.aer_command"]
+    commands += ["alignment.align_command"] * bool(settings.align)
+    commands += ["look.gates_command"] * bool(settings.gates)
     # What fairseq itself registers is not ours; its version is in the result.
     return [
         f"{PACKAGE.name}.fairseq_numpy",

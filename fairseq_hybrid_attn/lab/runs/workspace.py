@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from ..configuration.paper_tables import Cell
-from ..configuration.settings import Profile, Settings, load_profile
+from ..config.paper_tables import Cell
+from ..config.settings import Profile, Settings, load_profile
 from ..corpora import Corpus, Manifest, load_corpus, own_corpus, read_manifest
 from ..corpora.definition import with_options
 from ..files.checksums import digest, sha256

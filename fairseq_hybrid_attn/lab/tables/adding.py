@@ -16,9 +16,9 @@ from pathlib import Path
 from statistics import fmean
 
 from ...errors import UserError
-from ..configuration.paper_tables import Table
+from ..config.paper_tables import Table
 from ..files.json_files import read_json
-from ..planning.plan import Plan
+from ..runs.plan import Plan
 from .claims import decided
 from .drawing import is_drawable
 from .numbers import Line, Measured, RankAgreement, Section, TableNumbers, Verdict, over_seeds

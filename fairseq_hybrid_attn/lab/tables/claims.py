@@ -18,12 +18,12 @@ from statistics import fmean
 import numpy as np
 
 from ...errors import UserError
-from ..configuration.paper_tables import Cell, Claim, Table
-from ..lengths.measure import Group
-from ..planning.status import State
+from ..config.paper_tables import Cell, Claim, Table
 from ..runs.run_scores import AER
-from ..scoring.metrics import METRICS
-from ..scoring.significance import SAMPLES, SEED, ends
+from ..runs.status import State
+from ..scores.lengths_measure import Group
+from ..scores.metrics import METRICS
+from ..scores.significance import SAMPLES, SEED, ends
 from .numbers import STALE, Verdict
 from .run_results import RunResults
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ..curves import figure as curves
-from ..curves.measure import CHECKPOINTS, LABELS, Curve
-from ..lengths import figure as lengths
-from ..lengths.measure import GroupScores, SystemScore
-from ..planning.plan import Plan
+from ..report import curves_figure as curves
+from ..report.curves_measure import CHECKPOINTS, LABELS, Curve
+from ..runs.plan import Plan
+from ..scores import lengths_figure as lengths
+from ..scores.lengths_measure import GroupScores, SystemScore
 from .numbers import Section
 from .run_results import sentence_numbers, source_lengths
 

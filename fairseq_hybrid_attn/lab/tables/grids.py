@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..files.tabular import Grid
-from ..lengths.measure import LENGTH_RATIO
+from ..scores.lengths_measure import LENGTH_RATIO
 from .numbers import ACCEPTED, STALE, Line, Section, Verdict
 
 #: Columns that fit on a page side by side.

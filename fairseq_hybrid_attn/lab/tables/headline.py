@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ..figures import style
+from ..look import style
 from .grids import name_of
 from .kept_tables import KeptTable
 from .numbers import Section, differences, over_seeds

@@ -14,15 +14,15 @@ from itertools import pairwise
 from pathlib import Path
 
 from ...errors import UserError
-from ..arguments.outputs import make_folder
-from ..engine.lock import locked
 from ..files.deleting import delete
 from ..files.json_files import read_json, write_json
+from ..files.lock import locked
 from ..files.text import lines
 from ..files.writing import atomic_write
-from ..planning.status import State, status
+from ..look.outputs import make_folder
 from ..runs.fairseq_commands import USER_DIR
 from ..runs.results import products, read_result
+from ..runs.status import State, status
 from ..runs.workspace import Run, Workspace
 
 

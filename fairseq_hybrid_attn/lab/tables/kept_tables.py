@@ -15,14 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ...errors import UserError
-from ..configuration.paper_tables import Column, Table, load_table
-from ..configuration.settings import Profile
+from ..config.paper_tables import Column, Table, load_table
+from ..config.settings import Profile
 from ..files.checksums import digest
 from ..files.json_files import read_json
-from ..planning.plan import Plan, make_plan
-from ..planning.status import State, Status
 from ..runs.fairseq_commands import USER_DIR
+from ..runs.plan import Plan, make_plan
 from ..runs.results import read_result
+from ..runs.status import State, Status
 from ..runs.workspace import OwnText, Run, Workspace
 from .kept_runs import checkout, result_name, result_path
 from .measuring import measure

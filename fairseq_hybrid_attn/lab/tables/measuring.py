@@ -7,12 +7,12 @@ import statistics
 from dataclasses import replace
 
 from ...errors import UserError
-from ..configuration.paper_tables import Cell, Column
-from ..lengths.measure import LENGTH_RATIO
-from ..planning.status import State
+from ..config.paper_tables import Cell, Column
 from ..runs.run_scores import AER
+from ..runs.status import State
 from ..runs.workspace import Run
-from ..scoring.metrics import METRICS, Score
+from ..scores.lengths_measure import LENGTH_RATIO
+from ..scores.metrics import METRICS, Score
 from .claims import judge
 from .numbers import Line, Measured, Section, TableNumbers, over_seeds
 from .ranks import rank_agreement

@@ -11,8 +11,8 @@ from typing import get_args, get_origin, get_type_hints
 
 from scipy.stats import t as student
 
-from ..lengths.measure import LENGTH_RATIO
 from ..runs.run_scores import AER
+from ..scores.lengths_measure import LENGTH_RATIO
 
 #: Marks what is not up to date.
 STALE = "†"

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from ..files.tabular import Grid
 from ..runs.run_scores import AER
-from ..scoring.significance import SAMPLES
+from ..scores.significance import SAMPLES
 from .claims import how_judged, in_words
 from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
 from .numbers import ACCEPTED, STALE, Line, RankAgreement, Section, TableNumbers

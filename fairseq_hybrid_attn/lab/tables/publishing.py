@@ -7,20 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ..arguments.outputs import make_folder
-from ..figures import style
 from ..files.json_files import read_json, write_json
-from ..planning.plan import Plan
-from ..planning.status import State, status
+from ..look import style
+from ..look.outputs import make_folder
 from ..runs.fairseq_commands import RunFolder
+from ..runs.plan import Plan
 from ..runs.results import read_result
+from ..runs.status import State, status
 from ..runs.workspace import Run
-from .adding import (
-    check_can_be_added,
-    check_is_the_same,
-    with_more_seeds,
-    with_more_seeds_asked,
-)
+from .adding import check_can_be_added, check_is_the_same, with_more_seeds, with_more_seeds_asked
 from .drawing import draw, is_drawable
 from .kept_runs import (
     are_of_one_training,

@@ -7,8 +7,8 @@ from statistics import fmean
 import numpy as np
 from scipy.stats import rankdata
 
-from ..configuration.paper_tables import Cell
-from ..scoring.significance import ends
+from ..config.paper_tables import Cell
+from ..scores.significance import ends
 from .numbers import Line, RankAgreement
 from .run_results import RunResults
 

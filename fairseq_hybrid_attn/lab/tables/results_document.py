@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..configuration.paper_tables import Claim, table_names
-from ..planning.plan import make_plan
-from ..planning.status import State
+from ..config.paper_tables import Claim, table_names
+from ..runs.plan import make_plan
 from ..runs.run_folders import BF16_CRITERIA
+from ..runs.status import State
 from .claims import HOW_JUDGED, how_judged, terms_of
 from .grids import claims_grid
 from .headline import headline_table

@@ -14,25 +14,25 @@ import numpy as np
 from ...errors import UserError
 from ..alignment import error_rate
 from ..alignment.error_rate import Counts
-from ..configuration.paper_tables import Cell, Column
+from ..config.paper_tables import Cell, Column
 from ..corpora import read_manifest
+from ..corpora.test_sets import read_test_sets, slices
+from ..corpora.words import has_spaces
 from ..files.text import read_lines, require_equal
-from ..lengths.measure import Group, cut_to, length_ratio, word_counts
-from ..planning.plan import Plan
-from ..planning.status import Status, status
+from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.run_scores import read_rates, scores_of
+from ..runs.status import Status, status
 from ..runs.workspace import Run
-from ..scoring.metrics import METRICS, Metric, Score, build_metric
-from ..scoring.significance import (
+from ..scores.lengths_measure import Group, cut_to, length_ratio, word_counts
+from ..scores.metrics import METRICS, Metric, Score, build_metric
+from ..scores.significance import (
     confidence_interval,
     drawn_counts,
     ends,
     over_draws,
     paired_bootstrap,
 )
-from ..text.test_sets import read_test_sets, slices
-from ..text.words import has_spaces
 
 #: Half of the last digit that tables print; files that differ by less are of the same run.
 VISIBLE = 0.005

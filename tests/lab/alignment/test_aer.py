@@ -6,14 +6,14 @@ import pytest
 from refusals import check_command_refusals, check_refusals
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import score
-from fairseq_hybrid_attn.lab.alignment.link_files import (
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.corpora.link_files import (
     GoldSentence,
     read_gold,
     read_lengths,
     read_pharaoh,
     write_pharaoh,
 )
-from fairseq_hybrid_attn.lab.command_line import main
 
 
 def gold(sure, possible=()):

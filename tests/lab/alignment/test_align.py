@@ -14,8 +14,8 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.forced import strongest
-from fairseq_hybrid_attn.lab.alignment.link_files import read_pharaoh
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.corpora.link_files import read_pharaoh
 
 DOCS = Path(__file__).parents[3] / "docs"
 LETTERS = "abcdefghij"

@@ -11,17 +11,17 @@ from fairseq.tasks.translation import load_langpair_dataset
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.alignment import training_links
 from fairseq_hybrid_attn.lab.alignment.error_rate import score
-from fairseq_hybrid_attn.lab.alignment.link_files import GoldSentence, read_pharaoh
-from fairseq_hybrid_attn.lab.alignment.training_links import (
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.corpora import training_links
+from fairseq_hybrid_attn.lab.corpora.link_files import GoldSentence, read_pharaoh
+from fairseq_hybrid_attn.lab.corpora.training_links import (
     SYMMETRISATIONS,
     Sentence,
     align_words,
     read_bitext,
     symmetrise,
 )
-from fairseq_hybrid_attn.lab.command_line import main
 
 
 def links(text):

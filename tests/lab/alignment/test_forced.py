@@ -17,12 +17,8 @@ from fairseq_hybrid_attn.lab.alignment.forced import (
     cross_attention,
     strongest,
 )
-from fairseq_hybrid_attn.lab.inference.sentences import Sentences
-from fairseq_hybrid_attn.lab.text.words import (
-    check_kind,
-    text_of,
-    words_of,
-)
+from fairseq_hybrid_attn.lab.corpora.words import check_kind, text_of, words_of
+from fairseq_hybrid_attn.lab.look.sentences import Sentences
 
 #: A batch of one sentence: source and target.
 ONE = [[5, 6, 7, 8, 9, 2]], [[4, 5, 6, 7, 2]]
@@ -60,7 +56,7 @@ def test_sentences_come_in_order_from_small_batches(monkeypatch):
     for one, *sides in zip(at_once, source, target, strict=True):
         assert [" ".join(one.source), " ".join(one.target)] == sides
         assert one.attention.shape == (2, 4, len(one.target), len(one.source) + 1)
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.inference.sentences._WINDOW", 7)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.look.sentences._WINDOW", 7)
     monkeypatch.setattr("fairseq_hybrid_attn.lab.alignment.forced.cross_attention", watched)
     text = Sentences.of_text(task_of(), source, target)
     settings = {"use": lambda s: s.links(-1, 1), "skip": skip, "progress": told.append}

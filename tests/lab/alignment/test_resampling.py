@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, interval, p_value
-from fairseq_hybrid_attn.lab.scoring.significance import draw
+from fairseq_hybrid_attn.lab.scores.significance import draw
 from fairseq_hybrid_attn.lab.tables.run_results import ScoredAlignments
 
 

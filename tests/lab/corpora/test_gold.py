@@ -12,12 +12,12 @@ from corpora_made import CONFIGS, lines, parts, recipe, remade, skip_preprocess
 from fairseq.data import data_utils
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.alignment.link_files import read_gold
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
-from fairseq_hybrid_attn.lab.engine.processes import ProgramFailed
-from fairseq_hybrid_attn.lab.text.words import words_of
+from fairseq_hybrid_attn.lab.corpora.link_files import read_gold
+from fairseq_hybrid_attn.lab.corpora.words import words_of
+from fairseq_hybrid_attn.lab.files.processes import ProgramFailed
 
 #: German, English, and links English-German from 1: one is beyond its sentence.
 GOLD = [

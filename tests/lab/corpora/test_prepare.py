@@ -13,15 +13,20 @@ from corpora_made import CONFIGS, lines, pairs_of, parts, recipe, sentences, sta
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.command_line import main
-from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.corpora import (
+    load_corpus,
+    own_corpus,
+    prepare,
+    read_manifest,
+    tokenisers,
+)
 from fairseq_hybrid_attn.lab.corpora.binarise import binarise
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.readers import READERS
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
-from fairseq_hybrid_attn.lab.scoring.generate_output import join_subwords
-from fairseq_hybrid_attn.lab.text import tokenisers
+from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
 
 PAIRS = sentences(300)  # the text of the fixtures
 ORDER = {pair: number for number, pair in enumerate(PAIRS)}

@@ -18,7 +18,7 @@ from corpora_made import CONFIGS, pairs_of, recipe, remade, sentences, state, wr
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, prepare, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
-from fairseq_hybrid_attn.lab.engine.stages import Stage, Workshop
+from fairseq_hybrid_attn.lab.files.stages import Stage, Workshop
 
 EVERYTHING = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
 

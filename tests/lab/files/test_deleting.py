@@ -7,8 +7,8 @@ import pytest
 
 import fairseq_hybrid_attn.lab
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.engine.stages import Stage, Workshop
 from fairseq_hybrid_attn.lab.files.deleting import delete
+from fairseq_hybrid_attn.lab.files.stages import Stage, Workshop
 
 
 @pytest.fixture

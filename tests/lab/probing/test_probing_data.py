@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from refusals import check_command_refusals
 
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.probing.generate import LENGTHS, Wanted, bigram_shift, usable
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
 

@@ -19,11 +19,11 @@ from models import build_tiny, task_of
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
-from fairseq_hybrid_attn.lab.inference.sentences import Sentences
-from fairseq_hybrid_attn.lab.probing import command
+from fairseq_hybrid_attn.lab.look.sentences import Sentences
+from fairseq_hybrid_attn.lab.probing import probe_command
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import SentenceEncoder
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
@@ -340,4 +340,4 @@ def test_a_model_that_translates_nothing_has_no_encoder(tmp_path):
     """A language model's task has no source language."""
     task = SimpleNamespace(cfg=SimpleNamespace(data="bin"))
     with pytest.raises(UserError, match="lm.pt: its task is not a translation"):
-        command.treatment(SimpleNamespace(path=tmp_path / "lm.pt", prepared=None), task)
+        probe_command.treatment(SimpleNamespace(path=tmp_path / "lm.pt", prepared=None), task)

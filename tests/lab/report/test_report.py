@@ -19,11 +19,11 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.files.tabular import Grid
-from fairseq_hybrid_attn.lab.inference.attentions import DECODER, ENCODER, Attentions, Layer
-from fairseq_hybrid_attn.lab.maps.measure import Map, ModelMaps, SentenceMaps
+from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions, Layer
+from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import models, translating
 from fairseq_hybrid_attn.lab.report.findings import SentenceScores
 from fairseq_hybrid_attn.lab.report.models import patterns_of

@@ -3,7 +3,7 @@
 from fairseq import options
 from refusals import check_refusals
 
-from fairseq_hybrid_attn.lab.configuration.settings import Batch
+from fairseq_hybrid_attn.lab.config.settings import Batch
 from fairseq_hybrid_attn.lab.runs import devices
 from fairseq_hybrid_attn.lab.runs.devices import (
     GPU_PRECISIONS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.configuration.settings import resolve
+from fairseq_hybrid_attn.lab.config.settings import resolve
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import (
     USER_DIR,

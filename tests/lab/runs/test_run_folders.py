@@ -11,14 +11,14 @@ from refusals import files
 from rows import CONFIGS, FULL, TABLES
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.configuration.settings import Checkpoints
-from fairseq_hybrid_attn.lab.engine.console import Console
-from fairseq_hybrid_attn.lab.planning.status import State, status
+from fairseq_hybrid_attn.lab.config.settings import Checkpoints
+from fairseq_hybrid_attn.lab.files.console import Console
 from fairseq_hybrid_attn.lab.runs import results, run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.results import training_summary
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
+from fairseq_hybrid_attn.lab.runs.status import State, status
 from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
 
 CPU = Devices("cpu")

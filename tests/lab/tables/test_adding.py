@@ -13,7 +13,7 @@ from refusals import check_refusals, files
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.scoring.metrics import build_metric
+from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.run_results import RunResults

@@ -9,8 +9,8 @@ from refusals import files
 from workspaces import TABLE, with_rows
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.planning.checking import check_runs
-from fairseq_hybrid_attn.lab.planning.plan import make_plan
+from fairseq_hybrid_attn.lab.runs.checking import check_runs
+from fairseq_hybrid_attn.lab.runs.plan import make_plan
 
 BAD = {
     "typo": ({"train": {"encoder-layrs": 2}}, "train: .*unrecognized arguments: --encoder-layrs"),

@@ -13,9 +13,9 @@ from workspaces import write_yaml
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
-from fairseq_hybrid_attn.lab.configuration.paper_tables import Claim, load_table
+from fairseq_hybrid_attn.lab.config.paper_tables import Claim, load_table
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.scoring.significance import SEED, over_draws
+from fairseq_hybrid_attn.lab.scores.significance import SEED, over_draws
 from fairseq_hybrid_attn.lab.tables.claims import (
     FAILED,
     HELD,

@@ -4,8 +4,8 @@ import pytest
 from workspaces import with_rows, write_configs
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
-from fairseq_hybrid_attn.lab.configuration.settings import load_profile
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table
+from fairseq_hybrid_attn.lab.config.settings import load_profile
 
 WIDE = {"run": "bleu", "score": "bleu"}
 TABLE1 = {"title": "x", "extends": "toy", "columns": {"bleu": {}}, "rows": {"plain": {}}}

@@ -10,8 +10,8 @@ from refusals import check_refusals
 from scipy.stats import spearmanr
 from workspaces import write_yaml
 
-from fairseq_hybrid_attn.lab.configuration.paper_tables import load_table
-from fairseq_hybrid_attn.lab.scoring.significance import SEED, over_draws
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table
+from fairseq_hybrid_attn.lab.scores.significance import SEED, over_draws
 from fairseq_hybrid_attn.lab.tables import headline, ranks, run_results
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.measuring import measure

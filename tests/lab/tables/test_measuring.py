@@ -13,7 +13,7 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts, p_value
 from fairseq_hybrid_attn.lab.files.json_files import read_json, write_json
-from fairseq_hybrid_attn.lab.scoring.significance import draw
+from fairseq_hybrid_attn.lab.scores.significance import draw
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.numbers import over_seeds
 from fairseq_hybrid_attn.lab.tables.run_results import (

@@ -3,7 +3,7 @@
 from rows import CELLS, EVERY_TABLE, FULL, build, flags
 
 from fairseq_hybrid_attn.errors import Faults
-from fairseq_hybrid_attn.lab.configuration.settings import Settings
+from fairseq_hybrid_attn.lab.config.settings import Settings
 from fairseq_hybrid_attn.patterns import GLOBAL, HYSAN_DECODER, HYSAN_ENCODER, PAST, parse_patterns
 
 POSITIONS = EVERY_TABLE["evidence/positions"]

@@ -8,7 +8,7 @@ from statistics import fmean
 import pytest
 from rows import EVERY_TABLE
 
-from fairseq_hybrid_attn.lab.lengths.measure import LENGTH_RATIO
+from fairseq_hybrid_attn.lab.scores.lengths_measure import LENGTH_RATIO
 from fairseq_hybrid_attn.lab.tables import headline
 from fairseq_hybrid_attn.lab.tables.claims import decided, terms_of
 from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables

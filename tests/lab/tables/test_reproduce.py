@@ -18,7 +18,7 @@ from sacrebleu_command import sacrebleu_command
 from workspaces import SETTINGS, UPDATES, write_configs, write_text
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.command_line import main
+from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder

@@ -12,8 +12,8 @@ from cli import USER_DIR, run
 from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
-from fairseq_hybrid_attn.lab.scoring.significance import confidence_interval
-from fairseq_hybrid_attn.lab.text.training_log import read_log
+from fairseq_hybrid_attn.lab.runs.training_log import read_log
+from fairseq_hybrid_attn.lab.scores.significance import confidence_interval
 
 pytestmark = pytest.mark.slow
 

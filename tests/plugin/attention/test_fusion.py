@@ -6,7 +6,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from fairseq_hybrid_attn.attention import AttentionPlan, PatternedSelfAttention
+from fairseq_hybrid_attn.attention import AttentionPlan, PatternedAttention
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum
 from fairseq_hybrid_attn.patterns import PAST
 
@@ -58,7 +58,7 @@ def test_fusions_are_their_equations():
 
 def test_a_single_branch_is_not_fused():
     assert Sum(D, H, 1).mixture(random(N, B, D), random(N, B, D)) is None
-    module = PatternedSelfAttention(D, H, AttentionPlan.of_branches((PAST,), SG))
+    module = PatternedAttention(D, H, AttentionPlan.of_branches((PAST,), SG))
     assert not list(module.fusion.parameters())
 
 

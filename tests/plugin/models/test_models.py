@@ -27,7 +27,7 @@ from models import (
 )
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.attention import PatternedSelfAttention, record_attention
+from fairseq_hybrid_attn.attention import PatternedAttention, record_attention
 from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 
@@ -338,7 +338,7 @@ def test_records_of_a_model_name_every_planned_layer():
     assert records["encoder.layers.2.self_attn"][0].weights.shape == (4, 4, 4, 8, 8)
     assert records["decoder.layers.0.self_attn"][0].gates.shape == (2, 6, 4, 16)
     gate = build_tiny("gate-hidden")
-    assert not any(isinstance(m, PatternedSelfAttention) for m in gate.decoder.modules())
+    assert not any(isinstance(m, PatternedAttention) for m in gate.decoder.modules())
 
 
 def test_full_context_alignment_is_refused_by_a_patterned_decoder():

@@ -18,9 +18,9 @@ import numpy as np
 from ....errors import UserError
 from ...files.deleting import delete
 from ...files.text import pairs
-from ...text.tokenisers import detokeniser
 from .. import formats
 from ..definition import Corpus
+from ..tokenisers import detokeniser
 
 LANGUAGES = ("zh", "en")
 

@@ -1,0 +1,159 @@
+"""Compute the error rate of word alignments against sure and possible gold links.
+
+  fairseq-hybrid aer --gold test.gold --gold-base 1 --source test.zh --target test.en test.align
+
+The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has a row
+in the table.  In a gold file, 1-2 is a sure link, and 1p2, 1?2, 1-2P, 1:2/0 are possible ones.
+With --gold-format naacl, each link is a line "sentence i j [S|P]".  No file says whether its words
+count from 0 or 1, so --gold-base is required.
+
+AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
+the counts of all sentences; P contains S.  Sentences without links in A and in S have no AER; they
+are reported and change nothing.  --source and --target find links outside a sentence: in an
+alignment they are an error, in the gold they are reported and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ...errors import UserError
+from ..corpora.link_files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
+from ..files.json_files import write_json
+from ..files.tabular import Grid
+from ..files.writing import check_outputs
+from .error_rate import AlignmentScore, score
+
+_SHOWN = 10  # sentences that a message names
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "alignments", nargs="+", type=Path, metavar="ALIGNMENT", help="in Pharaoh format"
+    )
+    add_gold_arguments(parser, required=True)
+    parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, in words")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="target sentences, in words")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rates to FILE")
+
+
+def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
+    parser.add_argument("--gold", required=required, type=Path, metavar="FILE", help="gold links")
+    parser.add_argument(
+        "--gold-base",
+        required=required,
+        type=int,
+        choices=(0, 1),
+        help="the number of the first word in FILE",
+    )
+    parser.add_argument(
+        "--gold-format",
+        choices=GOLD_FORMATS,
+        default="lines",
+        help="one line per sentence (default) or per link",
+    )
+    parser.add_argument(
+        "--gold-reversed",
+        action="store_true",
+        help="FILE has the target word before the source word",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    if (args.source is None) != (args.target is None):
+        raise UserError("give both --source and --target, or neither")
+    inputs = [*args.alignments, args.gold, args.source, args.target]
+    check_outputs({"--json": args.json}, inputs)
+    lengths = read_lengths(args.source, args.target) if args.source else None
+    alignments = {path: read_pharaoh(path, lengths) for path in args.alignments}
+    sentences = len(next(iter(alignments.values())))
+    for path, links in alignments.items():
+        if len(links) != sentences:
+            raise UserError(
+                f"{path} has {len(links):,} lines, but {args.alignments[0]} has {sentences:,}"
+            )
+    gold = gold_of(args, lengths, sentences)
+    scores = {str(path): score(links, gold.sentences) for path, links in alignments.items()}
+    if lengths is None:
+        print("links are not checked against the text: that needs --source and --target")
+    print_scores(gold, scores)
+    if args.json:
+        write_json(
+            args.json,
+            {
+                **gold_as_dict(args, gold),
+                "alignments": {
+                    name: {
+                        **found.total.as_dict(),
+                        "undefined_sentences": [number + 1 for number in found.undefined],
+                        "sentences": [counts.as_dict() for counts in found.sentences],
+                    }
+                    for name, found in scores.items()
+                },
+            },
+        )
+
+
+def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -> Gold:
+    """Read the gold file and print its remarks to standard error."""
+    gold = read_gold(
+        args.gold,
+        base=args.gold_base,
+        kind=args.gold_format,
+        reverse=args.gold_reversed,
+        lengths=lengths,
+        sentences=sentences,
+    )
+    warnings = gold.remarks[:_SHOWN]
+    if len(gold.remarks) > _SHOWN:
+        warnings.append(f"and {len(gold.remarks) - _SHOWN} more such links")
+    if gold.left_out > _SHOWN:
+        warnings.append(
+            f"{gold.left_out:,} gold links are beyond their sentences; are --gold-base, "
+            "--gold-reversed and the words right?"
+        )
+    for warning in warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    return gold
+
+
+def print_scores(gold: Gold, scores: dict[str, AlignmentScore]) -> None:
+    """Print the scores of alignments by their names, and what they are compared with."""
+    counts = next(iter(scores.values())).total
+    extra = counts.possible - counts.sure
+    links = f"{counts.sure:,} sure, {extra:,} only possible"
+    print(f"sentences: {len(gold.sentences):,}; gold links: {links}")
+    if gold.left_out:
+        print(f"gold links beyond their sentence, left out: {gold.left_out:,}")
+    columns = ("AER", "precision", "recall", "links", "sure found", "possible found")
+    rows = [
+        [
+            name,
+            *map(per_cent, (one.aer, one.precision, one.recall)),
+            *(f"{number:,}" for number in (one.links, one.sure_found, one.possible_found)),
+        ]
+        for name, one in ((name, found.total) for name, found in scores.items())
+    ]
+    print(Grid(["", *columns], rows, left=1).terminal())
+    for name, found in scores.items():
+        if numbers := [str(number + 1) for number in found.undefined]:
+            shown = ", ".join(numbers[:_SHOWN]) + (", …" if len(numbers) > _SHOWN else "")
+            what = "no links, no sure gold links; counted from 1"
+            print(f"{name}: no AER in {len(numbers):,} sentences ({what}): {shown}")
+
+
+def per_cent(rate: float | None) -> str:
+    return "undefined" if rate is None else f"{rate:.2f}"
+
+
+def gold_as_dict(args: argparse.Namespace, gold: Gold) -> dict:
+    """The gold file, for JSON."""
+    return {
+        "gold": str(args.gold),
+        "gold_base": args.gold_base,
+        "gold_reversed": args.gold_reversed,
+        "gold_left_out": gold.left_out,
+        "sentences": len(gold.sentences),
+    }

@@ -1,0 +1,307 @@
+r"""Extract word alignments from a model's cross-attention, by forced decoding of a translation.
+
+  fairseq-hybrid align data-bin --path model.pt --gen-subset test --subwords subword-nmt \
+      --layer 5 --head average --output test.align
+  fairseq-hybrid align data-bin --path model.pt --source test.bpe.de --target test.bpe.en \
+      --subwords subword-nmt --gold test.gold --gold-base 0 --table
+
+The sentences are a binarised split in the data folder, or two text files in the model's subwords;
+either way, the folder's dictionaries are used.  The model is any fairseq encoder-decoder whose
+decoder has cross-attention: fairseq's transformer and lstm, those of this package and, with
+--user-dir, yours.
+
+Each target word is linked to the source word that it attends to most: by the attention of a layer
+(1 is the lowest) and a head (1 is the first), or by the mean of all.  Attention is summed over the
+subwords of a source word and averaged over those of a target word.  The end symbol of the source
+cannot be chosen; with --end-symbol null it can, and the target word then has no link.
+
+--output writes the links in Pharaoh format (i-j: source word, target word, from 0), one line per
+sentence in the order of the text.  --matrices writes the attention, target words by source words
+with the end symbol in the last column: FILE.npz has one array per sentence, named by its number
+from 0; FILE.jsonl has one line per sentence, with its words.  --gold prints the alignment error
+rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import re
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import astuple, dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from tqdm import tqdm
+
+from ...errors import UserError
+from ..cli import flags
+from ..corpora.link_files import Gold, Links, pharaoh
+from ..corpora.words import words_of
+from ..files.json_files import write_json
+from ..files.tabular import Grid
+from ..files.writing import atomic_write, check_outputs
+from ..look import model_arguments as model_args
+from ..look.sentences import some
+from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
+from .error_rate import AlignmentScore, score
+from .forced import AVERAGE, AlignedSentence, Aligner, Choice, strongest
+
+Key = tuple[Choice, Choice]  # a layer and a head
+SELECTED: Key = ("selected", "selected")  # those of --layer and --head
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    model_args.add_model(parser)
+    model_args.add_sentences(parser)
+    parser.add_argument(
+        "--layer",
+        default="-1",
+        metavar="N",
+        help="decoder layer: from 1 = lowest, -1 or last (default), or average",
+    )
+    parser.add_argument(
+        "--head", default=AVERAGE, metavar="N", help="head: from 1, last, or average (default)"
+    )
+    parser.add_argument(
+        "--end-symbol",
+        choices=("ignore", "null"),
+        default="ignore",
+        help="never choose the source's end symbol (default), or choose it and write no link",
+    )
+    parser.add_argument(
+        "--step",
+        choices=("predict", "read"),
+        default="predict",
+        help="the attention of a target word: when it is predicted (default), or one step later, "
+        "when it is read",
+    )
+    parser.add_argument(
+        "--full-context",
+        action="store_true",
+        help="let the decoder see the whole translation, for models trained to align this way",
+    )
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write links to FILE")
+    parser.add_argument(
+        "--matrices", type=Path, metavar="FILE", help="write attention to FILE, .npz or .jsonl"
+    )
+    add_gold_arguments(parser, required=False)
+    parser.add_argument(
+        "--table", action="store_true", help="error rates of all layers and heads; needs --gold"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the error rates to FILE")
+    parser.add_argument(
+        "--by-sentence",
+        action="store_true",
+        help="write each sentence's counts to --json too, for all heads of the layer",
+    )
+    parser.add_argument(
+        "--too-long",
+        choices=("error", "empty"),
+        default="error",
+        help="sentences that are too long for the model: an error (default), or no links",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    selected = choice("--layer", args.layer), choice("--head", args.head)
+    check_arguments(args)
+    model, task = model_args.load_one(args)
+    sentences = model_args.sentences_of(args, task)
+    lengths = [
+        tuple(len(words_of(side, args.subwords)) for side in pair)
+        for pair in zip(sentences.source, sentences.target, strict=True)
+    ]
+    gold = gold_of(args, lengths, len(lengths)) if args.gold else None
+    skip = sentences.too_long(model, task)
+    if skip and args.too_long == "error":
+        raise UserError(
+            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes: "
+            f"{some(skip)}; --too-long empty gives them no links"
+        )
+    aligner = Aligner(
+        model,
+        args.subwords,
+        max_tokens=args.max_tokens,
+        device=model_args.device(args),
+        read_step=args.step == "read",
+        full_context=args.full_context,
+    )
+    result_of = partial(
+        SentenceResult.of,
+        selected=selected,
+        end_symbol=args.end_symbol == "null",
+        all_heads=args.table,
+    )
+    everyone: list[dict[Key, Links]] = []
+    with contextlib.ExitStack() as stack:
+        writers = open_writers(args, stack)
+        bar = stack.enter_context(
+            tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
+        )
+        results = aligner.align(sentences, use=result_of, skip=skip, progress=bar.update)
+        for number, result in enumerate(results):
+            result = result or SentenceResult.empty(lengths[number])
+            for write in writers:
+                write(number, result)
+            if gold:
+                everyone.append(result.links)
+    if skip:
+        left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
+        print(f"too long for the model, without links: {left_out}")
+    if gold:
+        report(args, gold, everyone)
+
+
+@dataclass
+class SentenceResult:
+    """The results for one sentence.
+
+    ``attention`` is that of the selected layer and head, ``[target words, source words + 1]``.
+    ``links`` has theirs under ``SELECTED`` and, if asked for, those of every layer, head and mean.
+    """
+
+    source: list[str] | None  # words; None for a sentence that is too long
+    target: list[str] | None
+    attention: np.ndarray
+    links: dict[Key, Links]
+
+    @classmethod
+    def of(
+        cls, sentence: AlignedSentence, *, selected: Key, end_symbol: bool, all_heads: bool
+    ) -> SentenceResult:
+        attention = sentence.of(*selected)
+        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
+        if all_heads:
+            layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
+            links |= {
+                (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
+                for layer in layers
+                for head in heads
+            }
+        return cls(sentence.source, sentence.target, attention, links)
+
+    @classmethod
+    def empty(cls, lengths: tuple[int, int]) -> SentenceResult:
+        """No links, no attention: a sentence that was left out."""
+        attention = np.zeros((lengths[1], lengths[0] + 1), np.float32)
+        return cls(None, None, attention, {SELECTED: frozenset()})
+
+
+def choice(flag: str, value: str) -> Choice:
+    """Parse a layer or head: its number, counted from the end if negative, or ``average``."""
+    if value == AVERAGE:
+        return AVERAGE
+    number = -1 if value == "last" else int(value) if re.fullmatch(r"-?\d+", value) else 0
+    if number == 0:
+        raise UserError(f"{flag} {value}: use a number from 1, -1 or last, or {AVERAGE}")
+    return number
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    model_args.check_one(args)
+    if not (args.output or args.matrices or args.gold):
+        raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
+    if args.gold and args.gold_base is None:
+        raise UserError("--gold needs --gold-base: what number does the first word have, 0 or 1?")
+    if not args.gold:
+        of_rates = {"--table": args.table, "--json": args.json}
+        flags.refuse(of_rates, "{} is about error rates; it needs --gold FILE")
+    if args.by_sentence and not args.json:
+        raise UserError("--by-sentence needs --json FILE to write to")
+    if args.matrices and args.matrices.suffix not in (".npz", ".jsonl"):
+        raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz or .jsonl")
+    outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
+    check_outputs(outputs, [args.path, args.source, args.target, args.gold])
+
+
+def open_writers(
+    args: argparse.Namespace, stack: contextlib.ExitStack
+) -> list[Callable[[int, SentenceResult], None]]:
+    """Open the files to write; return functions that write the next sentence to them."""
+    writers = []
+    if args.output:
+        writers.append(partial(_write_links, stack.enter_context(atomic_write(args.output))))
+    if args.matrices:
+        file = stack.enter_context(atomic_write(args.matrices))
+        if args.matrices.suffix == ".jsonl":
+            writers.append(partial(_write_json_line, file))
+        else:
+            archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+            writers.append(partial(_write_array, archive))
+    return writers
+
+
+def _write_links(file: BinaryIO, number: int, result: SentenceResult) -> None:
+    file.write(f"{pharaoh(result.links[SELECTED])}\n".encode())
+
+
+def _write_json_line(file: BinaryIO, number: int, result: SentenceResult) -> None:
+    entry = {
+        "sentence": number,
+        "source": result.source,
+        "target": result.target,
+        "attention": result.attention.round(6).astype(float).round(6).tolist(),
+    }
+    file.write(f"{json.dumps(entry, ensure_ascii=False)}\n".encode())
+
+
+def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) -> None:
+    """Add an array to an .npz file; unlike ``np.savez``, hold no other one in memory."""
+    with archive.open(f"{number}.npy", "w") as file:
+        np.lib.format.write_array(file, result.attention, allow_pickle=False)
+
+
+def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:
+    """Score each layer and head, print the error rates and write them."""
+    scores = {  # a sentence that was left out has no links
+        key: score([links.get(key, frozenset()) for links in everyone], gold.sentences)
+        for key in max(everyone, key=len)
+    }
+    selected = scores.pop(SELECTED)
+    print_scores(gold, {f"layer {args.layer}, head {args.head}": selected})
+    layers, heads = (list(dict.fromkeys(key[side] for key in scores)) for side in (0, 1))
+    selected_layer = choice("--layer", args.layer)
+    if scores:
+        rows = [
+            [f"layer {layer}", *(per_cent(scores[layer, head].total.aer) for head in heads)]
+            for layer in layers
+        ]
+        print()
+        print(Grid(["AER", *(f"head {head}" for head in heads)], rows, left=1).terminal())
+        if selected_layer != AVERAGE and selected_layer < 0:
+            selected_layer = layers[:-1][selected_layer]  # the last of them is the average
+    if args.json:
+        write_json(
+            args.json,
+            {
+                **gold_as_dict(args, gold),
+                "model": str(args.path),
+                "layer": args.layer,
+                "head": args.head,
+                **({"selected_layer": selected_layer} if scores else {}),
+                "end_symbol": args.end_symbol,
+                "step": args.step,
+                **as_dict(selected, args.by_sentence),
+                "undefined_sentences": [number + 1 for number in selected.undefined],
+                "table": [
+                    {
+                        "layer": layer,
+                        "head": head,
+                        **as_dict(found, args.by_sentence and layer == selected_layer),
+                    }
+                    for (layer, head), found in scores.items()
+                ],
+            },
+        )
+
+
+def as_dict(found: AlignmentScore, by_sentence: bool) -> dict:
+    """A score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
+    lists = {"by_sentence": list(map(astuple, found.sentences))} if by_sentence else {}
+    return found.total.as_dict() | lists

@@ -1,0 +1,169 @@
+r"""Align training text with eflomal, and write alignment files for fairseq.
+
+  fairseq-hybrid align-training --source-lang de --target-lang en --subwords subword-nmt \
+      --trainpref bpe/train --validpref bpe/valid
+  fairseq-preprocess … --trainpref bpe/train --validpref bpe/valid --align-suffix align
+  fairseq-train … --load-alignments …
+
+It reads bpe/train.de and bpe/train.en and writes bpe/train.align, likewise for the other parts:
+i-j, source and target subword, from 0, one line per sentence.  All parts are aligned together.
+Words align better than subwords, so subwords are joined first.  Then every subword of a
+source word is linked to every subword of the target words that the word is linked to.
+
+eflomal (Oestling & Tiedemann 2016) aligns in both directions.  The default of --symmetrise is
+grow-diag-final-and (Koehn et al. 2005).  eflomal cannot be seeded: two runs differ in some links,
+fewer with more --samplers.  --check aligns nothing and checks existing alignment files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from ...errors import UserError
+from ..corpora.link_files import Links, read_pharaoh, write_pharaoh
+from ..corpora.training_links import (
+    LONGEST,
+    SYMMETRISATIONS,
+    Bitext,
+    align_words,
+    read_bitext,
+    symmetrise,
+)
+from ..corpora.words import SUBWORDS
+from ..files.writing import check_outputs
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--source-lang", required=True, metavar="LANG")
+    parser.add_argument("--target-lang", required=True, metavar="LANG")
+    for part in ("train", "valid", "test"):
+        parser.add_argument(
+            f"--{part}pref", metavar="PREFIX", help=f"{part} text: PREFIX.LANG of both languages"
+        )
+    parser.add_argument(
+        "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
+    )
+    parser.add_argument(
+        "--align-suffix",
+        default="align",
+        metavar="SUFFIX",
+        help="write PREFIX.SUFFIX; default align",
+    )
+    parser.add_argument(
+        "--word-suffix", metavar="SUFFIX", help="write links between words to PREFIX.SUFFIX too"
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=SYMMETRISATIONS,
+        default="grow-diag-final-and",
+        metavar="HOW",
+        help=f"{', '.join(SYMMETRISATIONS)}; default grow-diag-final-and",
+    )
+    parser.add_argument(
+        "--samplers",
+        type=int,
+        default=3,
+        metavar="N",
+        help="eflomal's independent samplers; default 3",
+    )
+    parser.add_argument(
+        "--length",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="eflomal's iterations, relative; default 1",
+    )
+    parser.add_argument(
+        "--priors", type=Path, metavar="FILE", help="priors for eflomal, from another alignment"
+    )
+    parser.add_argument(
+        "--priors-out", type=Path, metavar="FILE", help="write priors of this alignment to FILE"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="check that PREFIX.SUFFIX fits the text, and stop"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    parts = read_parts(args)
+    if args.check:
+        check(args, parts)
+        return
+    check_flags(args, parts)
+    source = [sentence.words for part in parts.values() for sentence in part.source]
+    target = [sentence.words for part in parts.values() for sentence in part.target]
+    warn_of_long(parts)
+    print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
+    settings = {
+        name: getattr(args, name) for name in ("samplers", "length", "priors", "priors_out")
+    }
+    directions = align_words(source, target, **settings)
+    links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
+    for prefix, part in parts.items():
+        write(args, prefix, part, [next(links) for _ in part.source])
+
+
+def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
+    prefixes = list(filter(None, (args.trainpref, args.validpref, args.testpref)))
+    if not prefixes:
+        raise UserError("give text to align: --trainpref, --validpref, --testpref")
+    if len(set(prefixes)) < len(prefixes):
+        raise UserError("--trainpref, --validpref and --testpref must differ")
+    languages = (args.source_lang, args.target_lang)
+    paths = {prefix: [Path(f"{prefix}.{one}") for one in languages] for prefix in prefixes}
+    return {prefix: read_bitext(*sides, args.subwords) for prefix, sides in paths.items()}
+
+
+def check(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
+    for prefix, part in parts.items():
+        path = Path(f"{prefix}.{args.align_suffix}")
+        links = read_pharaoh(path, part.piece_lengths)
+        print(f"{path}: {sum(map(len, links)):,} links in {len(links):,} sentences, all in range")
+
+
+def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
+    if args.samplers < 1:
+        raise UserError(f"--samplers {args.samplers}: use 1 or more")
+    if not args.length > 0:
+        raise UserError(f"--length {args.length}: use a number above 0")
+    languages = (args.source_lang, args.target_lang)
+    suffixes = {"--align-suffix": args.align_suffix, "--word-suffix": args.word_suffix}
+    outputs = {
+        f"{flag} {suffix} ({prefix})": Path(f"{prefix}.{suffix}")
+        for prefix in parts
+        for flag, suffix in suffixes.items()
+        if suffix
+    }
+    if args.priors_out:
+        outputs["--priors-out"] = args.priors_out
+    inputs = [Path(f"{prefix}.{language}") for prefix in parts for language in languages]
+    check_outputs(outputs, [*inputs, args.priors])
+
+
+def warn_of_long(parts: dict[str, Bitext]) -> None:
+    for prefix, part in parts.items():
+        long = [
+            number
+            for number, pair in enumerate(zip(part.source, part.target, strict=True), start=1)
+            if max(len(side.words) for side in pair) > LONGEST
+        ]
+        if long:
+            print(
+                f"warning: {prefix}: {len(long):,} sentences have more than {LONGEST:,} words; "
+                f"eflomal gives them no links (the first is in line {long[0]})",
+                file=sys.stderr,
+            )
+
+
+def write(args: argparse.Namespace, prefix: str, part: Bitext, links: list[Links]) -> None:
+    path = Path(f"{prefix}.{args.align_suffix}")
+    write_pharaoh(path, part.expand(links))
+    count, unaligned = sum(map(len, links)), sum(not found for found in links)
+    print(
+        f"{path}: {len(links):,} sentences, {count:,} links between words, {unaligned:,} sentences "
+        "without any"
+    )
+    if args.word_suffix:
+        write_pharaoh(Path(f"{prefix}.{args.word_suffix}"), links)

@@ -1,1 +1,0 @@
-"""Averaging the weights of checkpoints."""

@@ -1,0 +1,1 @@
+"""The command line, flags that several commands share, and the average of checkpoints."""

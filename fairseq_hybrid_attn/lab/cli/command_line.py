@@ -1,0 +1,109 @@
+"""The command line: ``fairseq-hybrid COMMAND`` or ``python -m fairseq_hybrid_attn COMMAND``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import sys
+from collections.abc import Sequence
+
+from .user_dir import add_user_dir, import_user_dir
+
+#: The commands in groups: a command's name, its module in the laboratory and what it does.
+#: A module has ``add_arguments(parser)`` and ``run(args)``; its docstring is the command's help.
+GROUPS = {
+    "data": [
+        ("prepare", "corpora.prepare_command", "make training data of a corpus or your text"),
+    ],
+    "experiments": [
+        ("reproduce", "tables.reproduce_command", "run a table of a paper and print it"),
+        ("table", "tables.table_command", "print a paper's table with our numbers beside it"),
+        ("runs", "runs.runs_command", "list runs, and which are stale"),
+        ("show", "runs.show_command", "print a run's exact command lines"),
+        ("train", "runs.train_command", "train one run, on one device or on many nodes"),
+        ("publish", "tables.publish_command", "store results of tables with the code"),
+        ("restore", "tables.restore_command", "put published results back, without training"),
+    ],
+    "models": [
+        ("average", "cli.average_command", "average the weights of checkpoints"),
+        ("score", "scores.score_command", "compute BLEU of a translation"),
+        ("losses", "scores.losses_command", "compute losses with intervals over sentences"),
+        ("score-checkpoints", "report.score_checkpoints_command", "score the checkpoints of a run"),
+    ],
+    "analysis": [
+        ("report", "report.report_command", "compare models on a test set in one HTML page"),
+        ("maps", "look.maps_command", "draw attention maps: interactive page, figures, data"),
+        ("gates", "look.gates_command", "show mean gates by layer, branch and part of speech"),
+        ("heads", "look.heads_command", "measure distance, entropy and difference of heads"),
+        ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
+        ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
+        ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),
+        ("probing-data", "probing.probing_data_command", "make small probing tasks from text"),
+    ],
+    "alignment": [
+        ("align", "alignment.align_command", "extract word alignments from a model's attention"),
+        ("aer", "alignment.aer_command", "compute the alignment error rate"),
+        ("align-training", "alignment.align_training_command", "align training text for fairseq"),
+    ],
+}
+
+#: The module of each command.
+COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
+
+INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run a command with its arguments; None takes those of the process.
+
+    Uncaught, a UserError prints its message and exits with 1.  Arguments that cannot be parsed
+    exit with 2.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):  # a terminal may know ASCII alone
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+    name = _parser().parse_args(words[:1]).command
+    module = importlib.import_module(f"..{COMMANDS[name]}", __package__)
+    parser = argparse.ArgumentParser(
+        prog=f"fairseq-hybrid {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    add_user_dir(parser)
+    ours, others = words[1:], []
+    if "--" in ours and parser.get_default("others") is not None:  # another program's flags follow
+        at = ours.index("--")
+        ours, others = ours[:at], ours[at + 1 :]
+    args = parser.parse_intermixed_args(ours)  # rows may follow options
+    args.others = others
+    args.command_line = ["fairseq-hybrid", *words]
+    try:
+        import_user_dir(args)
+        module.run(args)
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:  # the reader of our output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS))
+    lines = [
+        line
+        for group, commands in GROUPS.items()
+        for line in ("", f"{group}:", *(f"  {name:{width}}  {text}" for name, _, text in commands))
+    ]
+    parser = argparse.ArgumentParser(
+        prog="fairseq-hybrid",
+        usage="%(prog)s COMMAND …",
+        description="Prepare data, reproduce the papers' tables, and analyse trained models.",
+        epilog="\n".join([*lines[1:], "", "fairseq-hybrid COMMAND --help explains a command."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
+    return parser

@@ -1,0 +1,353 @@
+"""The papers' tables: their columns, rows and reported numbers, read from ``configs/``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from ...errors import UserError
+from ..files.names import Name, PathWithin
+from ..files.typed import BY_PROGRAM, read
+from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
+from ..scores.lengths_measure import LENGTH_RATIO, Group
+from ..scores.metrics import METRICS
+from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
+
+#: Folders of ``configs/`` that hold something other than tables.
+NOT_TABLES = ("corpora", "profiles", "settings")
+
+
+def fault_of_group(bounds: object) -> str | None:
+    match bounds:
+        case None:
+            return None
+        case [int(above), int(to)] if 0 <= above < to:
+            return None
+        case [int(above), None] if above >= 0:
+            return None
+    return "use [10, 20] for (10,20], [50, null] for (50,∞)"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers.
+
+    ``cut``: it shows the score of translations cut to the length of their reference.  This is not a
+    score of the system, which does not know the reference.  It shows the cost of translations
+    that do not end.
+    """
+
+    name: str  # its key in the table's file, and in the names of runs
+    title: str  # for display
+    score: str  # which of a run's scores it shows: bleu, tokenised_bleu, ...
+    raw: RawSettings  # on top of those of all its rows
+    run: str  # the column whose runs it measures too; its own name if it has its own runs
+    curve: bool = False  # it shows the score of each checkpoint of the curve
+    # It shows the score of test sentences with more and at most so many words in the source.
+    source_words: Annotated[object, fault_of_group] = None
+    cut: bool = False
+    planned: str | None = None  # what is missing to measure it, if anything
+
+    @property
+    def group(self) -> Group | None:
+        return Group(*self.source_words) if self.source_words else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: a system, and what the paper reports about it."""
+
+    name: str  # as in the paper's table
+    raw: RawSettings  # its own
+    system: str = ""  # for display
+    # Reported numbers by column; None: not in the paper.
+    paper: dict[str, float | None] = field(default_factory=dict)
+    # By column, the score that it shows in place of the column's.
+    scores: dict[str, str] = field(default_factory=dict)
+    run: str | None = None  # the row (paper/table/row) whose run it uses, if the system is the same
+    cited: bool = False  # a system that the paper quotes from others; it is not run
+    planned: str | None = None  # what is missing to run it, if anything
+    notes: str = ""  # for readers of the file
+    # Why it cannot be read; the other rows of its table can.
+    fault: str | None = field(default=None, metadata=BY_PROGRAM)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``).
+
+    ``in_short``: the document of results begins with it.  ``after_results``: it was written when
+    the table's first results were known.  ``paper``: what its paper's numbers add up to, if the
+    columns do not have them, or have those of several papers.
+    """
+
+    says: str
+    above_zero: str
+    in_short: bool = False
+    after_results: bool = False
+    paper: float | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table (or figure) of a paper.
+
+    ``baseline``: the row that others are compared with, if any: its name, or paper/table/row of
+    another table with columns of the same names.
+    """
+
+    name: str  # paper/table
+    title: str  # for display
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    raw: RawSettings  # that all its rows share
+    configs: Path  # the folder it was read from
+    baseline: str | None = None
+    transposed: bool = False  # printed with one line per column, for many columns of few rows
+    notes: str = ""  # differences from the paper, for display
+    claims: tuple[Claim, ...] = ()
+    # Trainings that failed, were stopped or are not used, for the document of results.
+    not_used: tuple[str, ...] = ()
+    # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
+    # their names, or None for all.
+    rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+    # For the table that the document of results begins with: columns, each with the column that
+    # its fall is measured from. All falls are from the same runs.
+    headline: dict[str, str] = field(default_factory=dict)
+
+    def row(self, name: str) -> Row:
+        return self._named("row", self.rows, name)
+
+    def column(self, name: str) -> Column:
+        return self._named("column", self.columns, name)
+
+    def _named(self, kind: str, items: tuple, name: str):
+        for item in items:
+            if item.name == name:
+                return item
+        known = " ".join(item.name for item in items)
+        raise UserError(f"{self.name} has no {kind} {name}; its {kind}s are: {known}")
+
+    def baseline_cell(self, column: Column) -> Cell | None:
+        if self.baseline is None:
+            return None
+        table, _, row = self.baseline.rpartition("/")
+        if not table:
+            return Cell(self, self.row(row), column)
+        other = _read_table(table, self.configs)
+        return Cell(other, other.row(row), other.column(column.name))
+
+    def cells(self) -> list[Cell]:
+        """Row by row, the cells whose number the paper reports; all cells of a row without any."""
+        return [
+            Cell(self, row, column)
+            for row in self.rows
+            for column in self.columns
+            if column.name in row.paper or not row.paper
+        ]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a table: a row in a column."""
+
+    table: Table
+    row: Row
+    column: Column
+
+    @property
+    def paper(self) -> float | None:
+        return self.row.paper.get(self.column.name)
+
+    @property
+    def score(self) -> str:
+        """Which of its run's scores it shows."""
+        return self.row.scores.get(self.column.name, self.column.score)
+
+    @property
+    def planned(self) -> str | None:
+        """What is missing to measure it; None if nothing is."""
+        owner = self.owner
+        return self.row.planned or self.column.planned or (None if owner is self else owner.planned)
+
+    @property
+    def trainable(self) -> bool:
+        """Whether its run can be trained, even if its own number cannot be measured."""
+        return not (self.row.cited or self.owner.row.planned or self.owner.column.planned)
+
+    @cached_property
+    def owner(self) -> Cell:
+        """The cell whose run gives this number: itself, or the one that ``run`` names."""
+        cell, passed = self, []
+        while (following := cell._run_of()) is not None:
+            passed.append(f"{cell.table.name}/{cell.row.name}/{cell.column.name}")
+            if len(passed) > len(set(passed)):
+                path = table_file(self.table.name, self.table.configs)
+                circle = " -> ".join(passed)
+                raise UserError(f"{path}: rows: {self.row.name}: run: goes in a circle: {circle}")
+            cell = following
+        return cell
+
+    def _run_of(self) -> Cell | None:
+        """The cell that ``run`` of its row or column names."""
+        table, row, column = self.table, self.row, self.column
+        if row.fault:
+            raise UserError(row.fault)
+        if row.run is not None:
+            name, _, other = row.run.rpartition("/")
+            try:
+                table = load_table(name, table.configs)
+                return Cell(table, table.row(other), table.column(column.run))
+            except UserError as error:
+                path = table_file(self.table.name, self.table.configs)
+                raise UserError(f"{path}: rows: {row.name}: run: {row.run}: {error}") from None
+        return None if column.run == column.name else Cell(table, row, table.column(column.run))
+
+    @property
+    def run_name(self) -> str:
+        """``paper/table/row/column`` of the run that gives this number."""
+        owner = self.owner
+        return f"{owner.table.name}/{owner.row.name}/{owner.column.name}"
+
+    def settings(self, profile: Profile) -> Settings:
+        """The settings of its run: the table's, with those of row, column and profile on top.
+
+        The own keys of row and column are what the table is about, so no profile overrides them.
+        """
+        owner = self.owner
+        row, column = owner.row.raw, owner.column.raw
+        raw = owner.table.raw.merged
+        for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
+            raw = merge(raw, layer)
+        path = table_file(owner.table.name, owner.table.configs)
+        return resolve(raw, f"{path}: rows: {owner.row.name} (column {owner.column.name})")
+
+
+def table_file(name: str, configs: Path) -> Path:
+    return config_file(f"{name}.yaml", configs)
+
+
+def table_names(configs: Path) -> list[str]:
+    """The names (``paper/table``) of all tables."""
+    return sorted(
+        f"{path.parent.name}/{path.stem}"
+        for path in configs.glob("*/*.yaml")
+        if path.parent.name not in NOT_TABLES
+    )
+
+
+def load_table(name: str, configs: Path) -> Table:
+    """Read a table.  A row that cannot be read says why in its ``fault``."""
+    table, path = _read_table(name, configs), table_file(name, configs)
+    if table.transposed and any(column.curve for column in table.columns):
+        raise UserError(f"{path}: transposed: a curve has one line per checkpoint, not per column")
+    for column in table.columns:
+        base = table.baseline_cell(column)
+        if base is not None and (base.column.group, base.column.cut) != (column.group, column.cut):
+            raise UserError(
+                f"{path}: columns: {column.name}: the baseline's column of this name is not for "
+                "the same sentences (source-words, cut)"
+            )
+    return table
+
+
+def _read_table(name: str, configs: Path) -> Table:
+    path = table_file(name, configs)
+    if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
+        raise UserError(
+            f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
+            f"under rows: in {path} (see configs/README.md), and delete the folder"
+        )
+    if name not in (*table_names(configs), *table_names(CONFIGS)):
+        known = "\n  ".join(table_names(configs))
+        raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
+    read(PathWithin, name, f"{path}: the table's name")
+    content = read_mapping(path)
+    given, content = _settings_of(content, configs, str(path))
+    missing = [key for key in ("columns", "rows") if key not in content]
+    if missing:
+        raise UserError(f"{path}: no {', '.join(missing)}")
+    columns = tuple(
+        _column(column, one, configs, f"{path}: columns: {column}")
+        for column, one in _named(content.pop("columns"), f"{path}: columns").items()
+    )
+    rows = []
+    for row, one in _named(content.pop("rows"), f"{path}: rows").items():
+        try:
+            rows.append(_row(row, one, columns, configs, f"{path}: rows: {row}"))
+        except UserError as error:
+            rows.append(Row(row, given, fault=str(error)))
+    more = {"name": name, "columns": columns, "rows": tuple(rows), "raw": given, "configs": configs}
+    table = read(Table, content, str(path), **more)
+    for among, ranked in table.rank.items():
+        if stray := set(ranked or ()) - {row.name for row in rows}:
+            raise UserError(f"{path}: rank: the table has no row {', '.join(sorted(stray))}")
+        if ranked is not None and len(set(ranked)) < 3:
+            raise UserError(f"{path}: rank: {among}: an order needs at least three rows")
+    sums = [claim.above_zero for claim in table.claims]
+    if twice := {one for one in sums if sums.count(one) > 1}:
+        raise UserError(f"{path}: claims: {min(twice)!r} is claimed twice")
+    for named in (*table.headline, *table.headline.values()):
+        if named not in {column.name for column in columns}:
+            raise UserError(f"{path}: headline: the table has no column {named}")
+    if len({table.column(whole).run for whole in table.headline.values()}) > 1:
+        raise UserError(f"{path}: headline: falls are measured from columns with the same runs")
+    return table
+
+
+def _settings_of(content: object, configs: Path, where: str) -> tuple[RawSettings, dict]:
+    """The settings that a mapping has, and its other keys."""
+    content = read(dict[str, object], content, where)
+    raw = load_raw(content, configs, where)
+    return raw, {key: one for key, one in content.items() if key not in (*KEYS, "extends")}
+
+
+def _named(entries: object, where: str) -> dict[str, object]:
+    """Columns or rows by their names, which also name folders of runs."""
+    found = read(dict[Name, object], entries, where)
+    if len({name.casefold() for name in found}) < len(found):
+        raise UserError(f"{where}: names must differ by more than capitals, as folders do on a Mac")
+    return {name: {} if one is None else one for name, one in found.items()}
+
+
+def _column(name: str, content: object, configs: Path, where: str) -> Column:
+    raw, content = _settings_of(content, configs, where)
+    content = {"title": name, "score": "bleu", "run": name, **content}
+    column = read(Column, content, where, name=name, raw=raw)
+    if column.run != name and column.raw.merged:
+        raise UserError(
+            f"{where}: a column that takes the runs of {column.run} must not have settings"
+        )
+    views = {"source-words": column.group is not None, "cut": column.cut}
+    for key in (key for key, wanted in views.items() if wanted):
+        if column.curve or not _of_translations(column.score):
+            raise UserError(f"{where}: {key}: only scores of a whole translation can have it")
+    if column.curve and column.score.startswith(LENGTH_RATIO):
+        raise UserError(f"{where}: curve: checkpoints have no {column.score}")
+    return column
+
+
+def _of_translations(score: str) -> bool:
+    """Whether a score is computed from translations; a test set may follow after a dot."""
+    return score.partition(".")[0] in (*METRICS, LENGTH_RATIO)
+
+
+def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path, where: str) -> Row:
+    raw, content = _settings_of(content, configs, where)
+    row = read(Row, content, where, name=name, raw=raw)
+    for key, named in {"paper": row.paper, "scores": row.scores}.items():
+        stray = named.keys() - {column.name for column in columns}
+        if stray:
+            raise UserError(f"{where}: {key}: the table has no column {', '.join(sorted(stray))}")
+    for column in columns:
+        views = column.group is not None or column.cut
+        if views and not _of_translations(row.scores.get(column.name, column.score)):
+            raise UserError(
+                f"{where}: scores: {column.name}: only scores of a whole translation can have "
+                "source-words or cut"
+            )
+    if row.run is not None and (raw.merged or row.cited):
+        raise UserError(f"{where}: a row that takes the run of {row.run} must not have settings")
+    return row

@@ -1,0 +1,218 @@
+"""Files of word alignments: Pharaoh format, and gold alignments with sure and possible links.
+
+Pharaoh has a line for each sentence, with ``i-j`` for a link of source word i with target word j,
+both counted from 0.  Gold files come in several formats, see :func:`read_gold`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.text import read_lines, require_equal
+from ..files.writing import atomic_write
+from .words import split_words
+
+Links = frozenset[tuple[int, int]]
+Lengths = Sequence[tuple[int, int]]  # the numbers of source and target words of each sentence
+
+#: The formats of gold files: a line for each sentence, or for each link.
+GOLD_FORMATS = ("lines", "naacl")
+
+_PHARAOH = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
+_GOLD_LINK = re.compile(r"(\d{1,9})([-:pP?])(\d{1,9})(?:[-:/]?([SPsp])|[:/]([01]))?", re.ASCII)
+_NAACL = re.compile(r"(\d{1,9}) (\d{1,9}) (\d{1,9})(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
+
+
+def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
+    sides = [[len(split_words(line)) for line in read_lines(path)] for path in (source, target)]
+    require_equal({str(source): len(sides[0]), str(target): len(sides[1])})
+    return list(zip(*sides, strict=True))
+
+
+def read_pharaoh(path: Path, lengths: Lengths | None = None) -> list[Links]:
+    """Read alignments in Pharaoh format; links are checked against ``lengths`` of any tokens."""
+    alignments = []
+    lines = read_lines(path)
+    if lengths is not None and len(lines) != len(lengths):
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but the text has {len(lengths):,}; "
+            "give one for each sentence, empty if it has no links"
+        )
+    for number, line in enumerate(lines, start=1):
+        links = set()
+        for word in line.split():
+            match = _PHARAOH.fullmatch(word)
+            if not match:
+                raise UserError(f"{path}, line {number}: {word!r} is not a link such as 0-2")
+            link = int(match[1]), int(match[2])
+            if lengths is not None and not _within(link, lengths[number - 1]):
+                raise UserError(
+                    f"{path}, line {number}: link {word} is beyond the sentence, which has "
+                    f"{_of_lengths(lengths[number - 1])}, counted from 0"
+                )
+            links.add(link)
+        alignments.append(frozenset(links))
+    return alignments
+
+
+def pharaoh(links: Iterable[tuple[int, int]]) -> str:
+    return " ".join(f"{i}-{j}" for i, j in sorted(links))
+
+
+def write_pharaoh(path: Path, alignments: Iterable[Iterable[tuple[int, int]]]) -> None:
+    with atomic_write(path) as file:
+        file.writelines(f"{pharaoh(links)}\n".encode() for links in alignments)
+
+
+@dataclass(frozen=True)
+class GoldSentence:
+    """The links of a sentence in a gold alignment."""
+
+    sure: Links = frozenset()  # S: an alignment must have them
+    possible: Links = frozenset()  # P: it may have them; contains S
+
+
+@dataclass
+class Gold:
+    """A gold file."""
+
+    sentences: list[GoldSentence]
+    remarks: list[str] = field(default_factory=list)  # oddities of the file
+    left_out: int = 0  # number of links beyond their sentence
+
+
+def read_gold(
+    path: Path,
+    *,
+    base: int,
+    kind: str = "lines",
+    reverse: bool = False,
+    lengths: Lengths | None = None,
+    sentences: int | None = None,
+) -> Gold:
+    """Read a gold alignment.
+
+    ``lines`` has a line for each sentence and, for source word i and target word j,
+
+    * ``i-j`` or ``i:j`` for a sure link,
+    * ``ipj``, ``i?j``, ``i-jP``, ``i-j-P``, ``i-j:P``, ``i-j/P``, ``i-j/0``, ``i:j/0`` for a link
+      that is only possible; likewise S and 1 for a sure one.
+
+    ``naacl`` (Mihalcea & Pedersen 2003) has a line ``sentence i j [S|P] [confidence]`` for each
+    link; sentences count from 1, and a link without mark is sure.  If words count from 1 there,
+    word 0 stands for no word, and its links are left out.
+
+    Args:
+        base: the number of the first word, 0 or 1, which no file states.
+        reverse: the file has the target word before the source word.
+        lengths: the numbers of words; links beyond them are left out, with a remark.
+        sentences: their number, unless there are lengths; ``naacl`` needs one of the two.
+    """
+    lines = read_lines(path)
+    count = len(lengths) if lengths is not None else sentences
+    if kind == "naacl":
+        entries = _naacl_links(path, lines, count)
+    elif count in (None, len(lines)):
+        entries, count = _line_links(path, lines), len(lines)
+    else:
+        raise UserError(
+            f"{path} has {len(lines):,} lines, but there are {count:,} sentences; give one "
+            "for each, empty if it has no links (or --gold-format naacl: a line for each link)"
+        )
+
+    gold = Gold(sentences=[])
+    links: list[tuple[set, set]] = [(set(), set()) for _ in range(count)]
+    entries = list(entries)
+    zero_seen = any(0 in entry.words for entry in entries)
+    linked = _without_word_0(path, entries, kind) if base == 1 else entries
+    for entry in linked:
+        link = entry.words[0] - base, entry.words[1] - base
+        if reverse:
+            link = link[1], link[0]
+        if lengths is not None and not _within(link, lengths[entry.sentence]):
+            gold.left_out += 1
+            gold.remarks.append(
+                f"{path}, line {entry.line}: sentence {entry.sentence + 1}, link {entry.text} is "
+                f"beyond the sentence ({_of_lengths(lengths[entry.sentence])}, counted from "
+                f"{base}); left out"
+            )
+            continue
+        sure, possible = links[entry.sentence]
+        possible.add(link)
+        if entry.sure:
+            sure.add(link)
+    if nulls := len(entries) - len(linked):
+        gold.remarks.append(f"{path}: {nulls:,} links with word 0 (no word); left out")
+    if base == 0 and not zero_seen and any(possible for _, possible in links):
+        gold.remarks.append(f"{path}: no link has a word 0; do words count from 1 (--gold-base 1)?")
+    gold.sentences = [GoldSentence(frozenset(sure), frozenset(maybe)) for sure, maybe in links]
+    return gold
+
+
+@dataclass(frozen=True)
+class _Entry:
+    line: int  # from 1
+    sentence: int  # from 0
+    words: tuple[int, int]  # as in the file
+    sure: bool
+    text: str
+
+
+def _without_word_0(path: Path, entries: list[_Entry], kind: str) -> list[_Entry]:
+    """Links between words that count from 1; ``naacl`` calls no word 0, other files may not."""
+    linked = [entry for entry in entries if 0 not in entry.words]
+    if kind != "naacl" and len(linked) < len(entries):
+        entry = next(entry for entry in entries if 0 in entry.words)
+        raise UserError(
+            f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
+            "from 1; should they count from 0 (--gold-base 0)?"
+        )
+    return linked
+
+
+def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:
+    for number, line in enumerate(lines, start=1):
+        for word in line.split():
+            match = _GOLD_LINK.fullmatch(word)
+            if not match:
+                raise UserError(
+                    f"{path}, line {number}: {word!r} is not a link such as 1-2 (sure), 1p2 or "
+                    "1-2P (possible)"
+                )
+            first, between, second, letter, digit = match.groups()
+            mark = (letter or digit or "").upper()
+            if between in "pP?" and mark in ("S", "1"):
+                raise UserError(f"{path}, line {number}: link {word} is sure and possible at once")
+            sure = between in "-:" and mark not in ("P", "0")
+            yield _Entry(number, number - 1, (int(first), int(second)), sure, word)
+
+
+def _naacl_links(path: Path, lines: list[str], count: int) -> Iterator[_Entry]:
+    for number, line in enumerate(lines, start=1):
+        text = " ".join(line.split())
+        if not text:
+            continue
+        match = _NAACL.fullmatch(text)
+        if not match:
+            raise UserError(
+                f"{path}, line {number}: {text!r} is not of the form SENTENCE I J [S|P] [NUMBER]"
+            )
+        sentence = int(match[1])
+        if not 1 <= sentence <= count:
+            raise UserError(
+                f"{path}, line {number}: sentence {sentence}, but there are 1 to {count:,}"
+            )
+        words = int(match[2]), int(match[3])
+        yield _Entry(number, sentence - 1, words, match[4] != "P", f"{match[2]}-{match[3]}")
+
+
+def _within(link: tuple[int, int], lengths: tuple[int, int]) -> bool:
+    return 0 <= link[0] < lengths[0] and 0 <= link[1] < lengths[1]
+
+
+def _of_lengths(lengths: tuple[int, int]) -> str:
+    return f"{lengths[0]} source and {lengths[1]} target tokens"

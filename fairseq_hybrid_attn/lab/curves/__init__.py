@@ -1,1 +1,0 @@
-"""Learning curves, and the training logs they are read from."""

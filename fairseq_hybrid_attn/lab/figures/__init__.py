@@ -1,1 +1,0 @@
-"""Style of all figures; matplotlib is needed to draw them."""

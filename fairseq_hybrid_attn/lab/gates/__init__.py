@@ -1,1 +1,0 @@
-"""Gates: how much each branch contributes to the output of an attention."""

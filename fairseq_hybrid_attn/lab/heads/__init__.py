@@ -1,1 +1,0 @@
-"""Heads: how far they look, how peaked they are, how much they differ."""

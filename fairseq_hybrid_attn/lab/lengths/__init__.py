@@ -1,1 +1,0 @@
-"""BLEU by the length of the source sentence."""

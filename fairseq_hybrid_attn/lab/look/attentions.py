@@ -1,0 +1,283 @@
+"""Observe a model's attention while the model is forced to decode a given translation.
+
+Any encoder-decoder of fairseq works, from this package or from fairseq.  A model whose encoder or
+decoder has no attention modules (LSTM, convolutional) gives what it has: the cross-attention that
+its decoder returns, as one layer with one head.
+
+Shape letters: l branches, h heads, n queries, m keys, d the model's width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from ...attention.fusion import GateKind
+from ...errors import UserError
+from ...patterns import GLOBAL, Pattern
+from . import pattern_names
+from .recording import Attention, record_modules
+from .sentences import Sentences, in_batches
+
+#: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
+ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+
+_ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    kind: str
+    number: int  # 1 = the lowest
+    heads: tuple[tuple[str, ...], ...]  # the paper's word for each head's pattern, [l][h]
+    patterns: tuple[tuple[Pattern, ...], ...]  # the patterns themselves, [l][h]
+    gate: GateKind | None  # what its fusion says that its gates are
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The word for each branch, ``mixed heads`` if its heads differ; numbered if alike."""
+        words = [branch[0] if len(set(branch)) == 1 else "mixed heads" for branch in self.heads]
+        return tuple(
+            f"{number} · {word}" if words.count(word) > 1 else word
+            for number, word in enumerate(words, start=1)
+        )
+
+    def gates(self, seen: Seen) -> dict[int, Tensor]:
+        """The gates of each branch that has some, by its number: ``[h, n]``, or ``[1, n]``."""
+        if self.gate is None:
+            return {}
+        values = seen.gates if self.gate.branch is None else seen.gates[None]
+        if not self.gate.of_heads:
+            values = values.mean(-1, keepdim=True)
+        branches = range(len(values)) if self.gate.branch is None else [self.gate.branch]
+        return dict(zip(branches, values.mT, strict=True))
+
+    def allowed(self, queries: int, keys: int) -> Tensor:
+        """Which keys each head may attend to, bool ``[l, h, n, m]``."""
+        masks = {
+            # Only cross-attention, which is global, has other numbers of queries and keys.
+            pattern: torch.ones(queries, keys, dtype=torch.bool)
+            if pattern == GLOBAL
+            else pattern.mask(queries, keys)
+            for branch in self.patterns
+            for pattern in branch
+        }
+        return torch.stack([torch.stack([masks[p] for p in branch]) for branch in self.patterns])
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an attention did with a sentence; in single precision, on the CPU, without padding."""
+
+    weights: Tensor  # [l, h, n, m]; a row sums to 1, or is 0 where no key is allowed
+    gates: Tensor | None = None  # [l, n, w] if each branch has gates, or else [n, w]
+
+
+#: What each layer did with a sentence, the lowest first, by kind.  Queries and keys are the
+#: subwords and, last, the end symbol.  In the decoder's self-attention they are what it reads: the
+#: start symbol (fairseq's end symbol), then the subwords.  A query of cross-attention is the piece
+#: that is predicted.
+Observed = dict[str, list[Seen]]
+
+
+class Attentions:
+    def __init__(self, model: nn.Module, kinds: Sequence[str] = KINDS):
+        if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
+            raise UserError(
+                f"the model is a {type(model).__name__}, not an encoder-decoder; only models that "
+                "translate can be analysed"
+            )
+        self.model = model
+        self.kinds = tuple(kinds)
+        # Of each kind that has some, the lowest layer first.
+        self.modules = {kind: found for kind in kinds if (found := _modules(model, kind))}
+
+    @cached_property
+    def layers(self) -> dict[str, list[Layer]]:
+        """The layers of each kind that has attention modules.
+
+        A decoder without such modules may return its cross-attention: one layer with one head.
+        """
+        described = {
+            kind: [
+                Layer(
+                    kind=kind,
+                    number=number,
+                    heads=_tuples(pattern_names.head_words(self.model, kind, module)),
+                    patterns=_tuples(pattern_names.patterns(kind, module)),
+                    gate=getattr(getattr(module, "fusion", None), "gate_kind", None),
+                )
+                for number, module in enumerate(modules, start=1)
+            ]
+            for kind, modules in self.modules.items()
+        }
+        if CROSS in self.kinds:
+            described.setdefault(CROSS, [Layer(CROSS, 1, (("global",),), ((GLOBAL,),), None)])
+        return described
+
+    def missing(self) -> dict[str, str]:
+        reasons = {}
+        for kind in self.kinds:
+            if kind in self.layers:
+                continue
+            side = self.model.encoder if kind == ENCODER else self.model.decoder
+            reasons[kind] = f"{type(side).__name__} has no self-attention modules"
+            if getattr(side, "cross_self_attention", False):
+                reasons[kind] = "the decoder's self-attention attends to the source as well"
+        return reasons
+
+    @torch.no_grad()
+    def observe(self, sample: dict, *, full_context: bool = False) -> list[Observed]:
+        """Observe each sentence of a batch; kinds that the model does not have are left out.
+
+        The target of ``sample`` is padded on the right.  ``full_context`` lets the decoder see the
+        whole target (Garg et al. 2019), for a model that was trained to align this way.
+        """
+        model, inputs = self.model, sample["net_input"]
+        source = inputs["src_tokens"]
+        wanted = {
+            (kind, place): module
+            for kind, modules in self.modules.items()
+            for place, module in enumerate(modules)
+        }
+        with record_modules(wanted) as records:
+            encoder_out = model.encoder(source, src_lengths=inputs["src_lengths"])
+            if {DECODER, CROSS} & set(self.kinds):
+                output = _decode(model, inputs["prev_output_tokens"], encoder_out, full_context)
+        found = {
+            kind: [_seen(*records[kind, place]) for place in range(len(modules))]
+            for kind, modules in self.modules.items()
+        }
+        if CROSS in self.kinds and CROSS not in found:
+            returned = _returned(output)
+            if returned is not None:
+                found[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
+
+        columns = _source_columns(model, encoder_out, source).cpu()
+        rows = sample["target"].ne(model.decoder.dictionary.pad()).cpu()
+        sides = {ENCODER: (columns, columns), DECODER: (rows, rows), CROSS: (rows, columns)}
+        return [
+            {
+                kind: [
+                    _of_sentence(batch, number, *sides[kind], layer)
+                    for batch, layer in zip(batches, self.layers[kind], strict=True)
+                ]
+                for kind, batches in found.items()
+            }
+            for number in range(len(source))
+        ]
+
+
+def _modules(model: nn.Module, kind: str) -> list[Attention]:
+    side = model.encoder if kind == ENCODER else model.decoder
+    if kind == DECODER and getattr(side, "cross_self_attention", False):
+        return []  # its keys are those of both sides
+    modules = [getattr(layer, _ATTRIBUTES[kind], None) for layer in getattr(side, "layers", ())]
+    return [module for module in modules if isinstance(module, Attention)]
+
+
+def _tuples(lists: list[list]) -> tuple[tuple, ...]:
+    return tuple(map(tuple, lists))
+
+
+def _seen(record) -> Seen:
+    """What was recorded of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
+    gates = None if record.gates is None else record.gates.float().cpu()
+    return Seen(weights=record.weights.float().cpu(), gates=gates)
+
+
+def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer: Layer) -> Seen:
+    """One sentence of a batch without padding, where ``queries`` or ``keys [b, …]`` are False."""
+    rows, columns = queries[number], keys[number]
+    weights = batch.weights[:, number][:, :, rows][..., columns]
+    expected = layer.allowed(*weights.shape[-2:]).any(-1).float()
+    if not (weights.sum(-1) - expected).abs().le(1e-2).all():  # false for NaN as well
+        raise UserError(
+            "the attention that this model returns does not add up to 1 over the sentence"
+        )
+    gates = None
+    if layer.gate:
+        _check_gates(batch, layer)
+        gates = batch.gates.select(-2, number)[..., rows, :]
+        if not gates.isfinite().all():
+            raise UserError(
+                "gates of this model are not finite: it has diverged, or half precision is too "
+                "narrow for it"
+            )
+    return Seen(weights=weights, gates=gates)
+
+
+def _check_gates(batch: Seen, layer: Layer) -> None:
+    """Refuse gates that are not of the shape that their fusion says."""
+    l, b, h, n, _ = batch.weights.shape  # noqa: E741
+    kind, found = layer.gate, None if batch.gates is None else list(batch.gates.shape)
+    if kind.branch not in (None, *range(l)):
+        raise UserError(
+            f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, of branch "
+            f"{kind.branch}; this layer has the branches 0 to {l - 1}"
+        )
+    wanted = [l, n, b] if kind.branch is None else [n, b]
+    if found is None or found[:-1] != wanted or (kind.of_heads and found[-1] not in (1, h)):
+        last = f"1 or {h}" if kind.of_heads else "any"
+        raise UserError(
+            f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, so that "
+            f"forward() must return gates of shape {[*wanted, last]}, not {found}"
+        )
+
+
+def _decode(model, previous: Tensor, encoder_out, full_context: bool):
+    settings = {"encoder_out": encoder_out}
+    if full_context:
+        settings["full_context_alignment"] = True
+    try:
+        try:
+            return model.decoder.extract_features(previous, **settings)
+        except NotImplementedError:  # it can only return vocabulary scores too
+            return model.decoder(previous, **settings)
+    except TypeError as error:
+        if full_context and "full_context_alignment" in str(error):
+            raise UserError("--full-context: this model's decoder cannot do that") from None
+        raise
+
+
+def _returned(output) -> Tensor | None:
+    """The attention ``[b, t, s]`` in what a decoder returns, as fairseq's generator finds it."""
+    extra = output[1] if len(output) > 1 else None
+    if isinstance(extra, dict):
+        extra = extra.get("attn")
+    if isinstance(extra, (list, tuple)):
+        extra = extra[0] if extra else None
+    return extra
+
+
+def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
+    """Which columns of the attention are source pieces, bool ``[b, s]``."""
+    if isinstance(encoder_out, (tuple, list)):
+        # fairseq's LSTM encoder moves left padding to the right; it returns its mask [s, b].
+        return ~encoder_out[3].t().bool()
+    return source.ne(model.encoder.dictionary.pad())
+
+
+def watch(
+    attentions: Attentions,
+    sentences: Sentences,
+    use: Callable[[int, Observed], object],
+    *,
+    device: str = "cpu",
+    **batches,
+) -> Iterator:
+    """Observe sentences with their translations, in ``batches`` as for :func:`in_batches`.
+
+    Yield what ``use`` returns for each sentence's number (from 0) and attention; None if skipped.
+    """
+    attentions.model.to(device).eval()
+
+    def compute(sample: dict) -> Iterator:
+        seen = attentions.observe(sample)
+        return map(use, sample["id"].tolist(), seen)
+
+    yield from in_batches(sentences, compute, device=device, **batches)

@@ -1,0 +1,182 @@
+"""Show the mean gates of a model by layer, branch, part of speech and window size.
+
+  fairseq-hybrid gates data-bin --path model.pt --gen-subset valid --subwords subword-nmt
+  fairseq-hybrid gates data-bin --path model.pt --gen-subset valid --subwords subword-nmt \\
+      --tagger de --write-tags valid.tags --figure gates.pdf --json gates.json
+  fairseq-hybrid gates data-bin --path window3.pt window5.pt window7.pt --bleu 27.9 27.7 27.6 \\
+      --gen-subset valid --subwords subword-nmt --figure figure2.pdf
+
+The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
+1 = only local attention).  Its mean is shown for each layer (Fig. 3 of that paper) and, for several
+models, against their windows (Fig. 2).  For transformer_hysan with gated sum, the command shows the
+mean of each branch's squeeze gate, in encoder and decoder.  A fusion of your own says itself what
+its gates are.
+
+The interval of a mean is 95 %, over sentences; half of it is shown.
+
+By part of speech (Fig. 4), a word of several subwords counts as their mean.  Tags of the source's
+words come from a file in any tagset, with one line per sentence and one tag per word; or from a
+tagger for German, English, Japanese or Chinese, in the universal tagset of the paper's figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from ...errors import UserError
+from ..corpora.words import text_of, words_of
+from ..files.tabular import Grid
+from ..files.writing import atomic_write
+from . import gates_figure, outputs, tags
+from . import model_arguments as model_args
+from .attentions import DECODER, ENCODER
+from .gates_measure import Gates, ModelGates
+from .sentences import Sentences
+
+#: Of a gate's values; the interval is half of 95 %, over sentences.
+NUMBERS = ("mean", "deviation", "interval")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    model_args.add_models(parser)
+    model_args.add_sentences(parser)
+    model_args.add_selection(parser)
+    add_tags(parser)
+    parser.add_argument(
+        "--bleu", nargs="+", type=_bleu, metavar="X", help="BLEU of each model, for the figure"
+    )
+    outputs.add_outputs(parser)
+
+
+def _bleu(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: use a score from 0 to 100")
+    return value
+
+
+def add_tags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("parts of speech of the source's words")
+    group.add_argument("--tags", type=Path, metavar="FILE", help="tags, one line per sentence")
+    group.add_argument(
+        "--tagger", choices=tuple(tags.TAGGERS), help="or: use the tagger for this language"
+    )
+    group.add_argument(
+        "--write-tags", type=Path, metavar="FILE", help="write the tagger's tags, for --tags"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    check_arguments(args)
+    models = []
+    known: list[list[str]] | None = None  # tags; the words are the same for all models
+    for number, loaded in enumerate(model_args.load(args)):
+        if known is None:
+            known = tags_of(args, loaded.sentences)
+        bleu = args.bleu[number] if args.bleu else None
+        models.append(measure(args, loaded, known).of_model(loaded.name, bleu))
+    for model in models:
+        print(model.name)
+        print(grid_of_gates(model).terminal())
+        if model.share is not None:
+            print(f"all layers: {share_of(model)}, {window_of(model)}")
+        if model.tag_rows:
+            print(f"\n{grid_of_tags(model).terminal()}")
+        print()
+    outputs.write(
+        args,
+        {"tags": source_of_tags(args), "models": [vars(model) for model in models]},
+        [record for model in models for record in records_of(model)],
+        lambda theme: gates_figure.draw(models, theme),
+    )
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    model_args.check(args)
+    check_tags(args)
+    inputs = [*model_args.inputs_of(args), args.tags]
+    outputs.check(args, inputs, {"--write-tags": args.write_tags})
+    if args.bleu and len(args.bleu) != len(args.path):
+        raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
+
+
+def check_tags(args: argparse.Namespace) -> None:
+    if args.tags and args.tagger:
+        raise UserError("give one of --tags FILE and --tagger LANGUAGE")
+    if args.write_tags and not args.tagger:
+        raise UserError("--write-tags needs --tagger LANGUAGE; give both")
+
+
+def source_of_tags(args: argparse.Namespace) -> str | None:
+    """Where the tags are from, for JSON."""
+    return str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
+
+
+def tags_of(args: argparse.Namespace, sentences: Sentences) -> list[list[str]] | None:
+    """The tags of all words of the source; None if the arguments name none."""
+    if not (args.tags or args.tagger):
+        return None
+    words = [
+        [text_of(word, pieces, args.subwords) for word in words_of(pieces, args.subwords)]
+        for pieces in sentences.source
+    ]
+    if args.tags:
+        return tags.read_tags(args.tags, words)
+    with tqdm(total=len(words), unit=" tagged", file=sys.stderr, mininterval=1.0) as bar:
+        found = tags.tag_all(args.tagger, words, bar.update)
+    if args.write_tags:
+        with atomic_write(args.write_tags) as file:
+            file.writelines(f"{' '.join(line)}\n".encode() for line in found)
+    return found
+
+
+def measure(
+    args: argparse.Namespace, loaded: model_args.Loaded, known: list[list[str]] | None
+) -> Gates:
+    """Measure the gates of a model; ``known`` are the tags of its words, or None."""
+    attentions = model_args.attentions_of(loaded, [ENCODER, DECODER])
+    gates = Gates(attentions.layers)
+    if not gates.layers:
+        raise UserError(
+            f"--path {loaded.path} ({loaded.description}) has no gates; transformer_hybrid_gate "
+            "has them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own "
+            "if it has a gate_kind"
+        )
+    use = gates.use(loaded.sentences, args.subwords, known)
+    model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
+    return gates
+
+
+def share_of(model: ModelGates) -> str:
+    interval = model.share_interval
+    return f"{model.share:.3f}" + ("" if interval is None else f" ± {interval:.3f}")
+
+
+def window_of(model: ModelGates) -> str:
+    return "no window" if model.window is None else f"window {model.window}"
+
+
+def grid_of_gates(model: ModelGates) -> Grid:
+    columns = {key: key for key in ("kind", "layer", "gate of", "head", *NUMBERS)}
+    columns["gate of"] = "branch"
+    return Grid.of([{**row, "head": row["head"] or "all"} for row in model.rows], columns)
+
+
+def grid_of_tags(model: ModelGates) -> Grid:
+    columns = {key: key for key in ("layer", "gate of", "tag", "words", *NUMBERS)}
+    return Grid.of(model.tag_rows, {**columns, "gate of": "branch"})
+
+
+def records_of(model: ModelGates) -> list[dict]:
+    """Records for CSV; means over positions have no tag."""
+    about = ("kind", "layer", "gate", "branch", "head", "tag", "count", *NUMBERS)
+    rows = [{**row, "tag": None, "count": row["positions"]} for row in model.rows]
+    rows += [{**row, "count": row["words"]} for row in model.tag_rows]
+    return [
+        {"model": model.name, "window": model.window, **{key: row[key] for key in about}}
+        for row in rows
+    ]

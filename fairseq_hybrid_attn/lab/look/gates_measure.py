@@ -1,0 +1,159 @@
+"""Measure gates: how much of each branch goes into the output of an attention.
+
+A fusion says what its gates are (:class:`~...attention.fusion.GateKind`).  The hybrid gate (Xu et
+al. 2019, Eq. 4, 5) is the share of the local branch: one number for each position or, in the
+authors' published code, for each position and head.  HySAN's squeeze gate (Song et al. 2018,
+Eq. 14) has a number for each branch, position and dimension of the branch's output; here its mean
+over the dimensions is taken.
+
+Means over a layer are over all positions that the model reads, subwords and end symbol.  Means over
+parts of speech (hybrid gate, Fig. 4) are over words; a word counts as the mean of its subwords.
+Intervals are 95 %, over sentences.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...patterns import Band
+from ..corpora.words import Words, words_of
+from .attentions import ENCODER, Layer, Observed, Seen
+from .means import RunningMean
+from .sentences import Sentences
+
+
+@dataclass(frozen=True)
+class ModelGates:
+    """The gates of a model, as JSON has them.
+
+    ``rows`` are for each gate and head, ``tag_rows`` also for each part of speech.  ``share`` is
+    the mean share of the local branch (Fig. 2), and ``window`` what it sees, 2m + 1, or None.
+    ``interval``, ``share_interval``: half the 95 % interval over sentences, None for one.
+    ``meanings`` says what each gate's values are.
+    """
+
+    name: str
+    rows: list[dict]
+    tag_rows: list[dict]
+    share: float | None
+    window: int | None
+    bleu: float | None = None
+    share_interval: float | None = None
+    meanings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a gate is; layers and heads count from 1.
+
+    Without a head, it is the gate of all heads, or their mean.
+    """
+
+    kind: str
+    layer: int
+    gate: str  # its fusion's word for it
+    branch: str
+    head: int | None = None
+
+    @property
+    def order(self) -> tuple:
+        return (self.kind != ENCODER, self.layer, self.head or 0)
+
+
+def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
+    """The values of a layer's gates in a sentence, each ``[n]``."""
+    values, branches = seen.gates.double().numpy(), layer.branches  # values [l, n, w] or [n, w]
+    if layer.gate.branch is not None:
+        values, branches = values[None], (branches[layer.gate.branch],)
+    found = {}
+    for branch, numbers in zip(branches, values, strict=True):
+        here = (layer.kind, layer.number, layer.gate.name, branch)
+        found[Place(*here)] = numbers.mean(-1)
+        if layer.gate.of_heads and numbers.shape[-1] > 1:
+            found |= {Place(*here, head): of for head, of in enumerate(numbers.T, start=1)}
+    return found
+
+
+class Gates:
+    """The gates of a model over many sentences: means over positions, and by tags of words."""
+
+    def __init__(self, layers: dict[str, list[Layer]]):
+        # Those with gates.
+        self.layers = {
+            kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
+        }
+        kinds = {layer.gate for gated in self.layers.values() for layer in gated}
+        self.meanings = {kind.name: kind.meaning for kind in kinds}
+        self.shares = {kind.name for kind in kinds if kind.branch is not None}
+        self.all_shares = RunningMean()
+        self.places: dict[Place, RunningMean] = defaultdict(RunningMean)
+        self.tags: dict[tuple[Place, str], RunningMean] = defaultdict(RunningMean)
+
+    def add(self, observed: Observed, words: Words = (), tags: Sequence[str] | None = None) -> None:
+        """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
+        values = {}
+        for kind, gated in self.layers.items():
+            for layer in gated:
+                values |= gate_values(layer, observed[kind][layer.number - 1])
+        for place, numbers in values.items():
+            self.places[place].add(numbers)
+            if tags is None or place.kind != ENCODER:
+                continue
+            of_tags = defaultdict(list)
+            for word, tag in zip(words, tags, strict=True):
+                of_tags[tag].append(numbers[word].mean())
+            for tag, of_words in of_tags.items():
+                self.tags[place, tag].add(of_words)
+        if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
+            self.all_shares.add(np.concatenate(shares))
+
+    def is_share(self, place: Place) -> bool:
+        """Whether it is the share of a local branch, of all heads."""
+        return place.gate in self.shares and place.head is None
+
+    def use(
+        self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
+    ) -> Callable[[int, Observed], None]:
+        """A function for :func:`~.attentions.watch`; ``tags`` are of each sentence."""
+
+        def add(number: int, observed: Observed) -> None:
+            words = words_of(sentences.source[number], subwords)
+            self.add(observed, words, tags[number] if tags else None)
+
+        return add
+
+    def share(self) -> float | None:
+        """The mean share of the local branch over all layers that have one; else None."""
+        return self.all_shares.mean
+
+    def window(self) -> int | None:
+        """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
+        for layer in (layer for layers in self.layers.values() for layer in layers):
+            match layer.gate.branch is not None and layer.patterns[layer.gate.branch][0]:
+                case Band(behind=int(behind), ahead=int(ahead)):
+                    return behind + ahead + 1
+        return None
+
+    def of_model(self, name: str, bleu: float | None = None) -> ModelGates:
+        rows = [
+            _row(place, one, positions=one.count)
+            for place, one in sorted(self.places.items(), key=lambda item: item[0].order)
+        ]
+        tag_rows = [
+            _row(place, one, tag=tag, words=one.count)
+            for (place, tag), one in sorted(
+                self.tags.items(), key=lambda item: (item[0][0].order, item[0][1])
+            )
+            if place.head is None
+        ]
+        found = (rows, tag_rows, self.share(), self.window())
+        return ModelGates(name, *found, bleu, self.all_shares.interval, self.meanings)
+
+
+def _row(place: Place, one: RunningMean, **about) -> dict:
+    found = {"mean": one.mean, "deviation": one.deviation, "interval": one.interval}
+    return {**vars(place), **about, **found}

@@ -1,0 +1,91 @@
+"""Measure where heads and branches look: distance, entropy, and how much heads differ.
+
+  fairseq-hybrid heads data-bin --path model.pt --gen-subset test --subwords subword-nmt
+  fairseq-hybrid heads data-bin --path mma.pt plain.pt --gen-subset test --subwords subword-nmt \\
+      --kinds encoder --figure heads.pdf --json heads.json --csv heads.csv
+
+The model reads each source sentence and is forced to decode the given translation.  The table shows
+means over all positions, for the heads of a layer (and branch) that have the same pattern:
+
+  distance    distance to the keys, in tokens, weighted by the attention
+  signed      the same with its direction: negative to the left
+  entropy     in nats; 0 = all attention on one key
+  relative    entropy divided by the largest that the pattern allows; 1 = all keys equal
+  self        attention to the position itself
+  symbol      attention to the end symbol; in decoder self-attention, to the start symbol
+
+and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
+attention, 1 = no key in common), between the heads of a branch and between the branches; beside
+it, that of even attention under the same patterns, so how much the patterns alone make them differ;
+and the position disagreement of Li et al. (2018), which is larger for more different heads.  --json
+and --csv have every head; --json also has the divergence of each pair of heads.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from ..files.tabular import Grid
+from . import heads_figure, outputs
+from . import model_arguments as model_args
+from .heads_measure import Heads, ModelHeads, by_pattern
+from .maps_measure import UNITS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    model_args.add_models(parser)
+    model_args.add_sentences(parser)
+    model_args.add_selection(parser)
+    model_args.add_kinds(parser)
+    parser.add_argument(
+        "--unit", choices=UNITS, default="subwords", help="tokens to measure (default: subwords)"
+    )
+    outputs.add_outputs(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    model_args.check(args)
+    outputs.check(args, model_args.inputs_of(args))
+    models = [
+        measure(args, loaded).of_model(loaded.name, loaded.description)
+        for loaded in model_args.load(args)
+    ]
+    for model in models:
+        print(f"{model.name} ({model.description})")
+        print(grid_of_heads(model).terminal())
+        print(f"\n{grid_of_differences(model).terminal()}\n")
+    outputs.write(
+        args,
+        {"unit": args.unit, "models": [vars(model) for model in models]},
+        [{"model": model.name, **row} for model in models for row in model.heads],
+        lambda theme: heads_figure.draw(models, theme),
+    )
+
+
+def measure(args: argparse.Namespace, loaded: model_args.Loaded) -> Heads:
+    heads = Heads()
+    attentions = model_args.attentions_of(loaded, args.kinds)
+    use = heads.use(attentions, loaded.sentences, args.subwords, args.unit)
+    model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
+    model_args.check_seen(loaded, bool(heads.rows()))
+    return heads
+
+
+def grid_of_heads(model: ModelHeads) -> Grid:
+    """The heads of each layer, those with the same pattern together."""
+    columns = {key: key for key in ("kind", "layer", "branch", "pattern", "heads", "distance")}
+    columns |= {"signed": "signed_distance", "entropy": "entropy", "relative": "relative_entropy"}
+    return Grid.of(by_pattern(model.heads), {**columns, "self": "self", "symbol": "symbol"})
+
+
+def grid_of_differences(model: ModelHeads) -> Grid:
+    columns = {
+        "kind": "kind",
+        "layer": "layer",
+        "heads differ": "divergence_of_heads",
+        "heads by patterns": "divergence_of_heads_by_patterns",
+        "branches differ": "divergence_of_branches",
+        "branches by patterns": "divergence_of_branches_by_patterns",
+        "position disagreement": "position_disagreement",
+    }
+    return Grid.of(model.layers, columns)

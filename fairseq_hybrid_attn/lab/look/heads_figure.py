@@ -1,0 +1,109 @@
+"""Where heads look: distance, entropy, and how much they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from . import style
+from .heads_measure import ModelHeads
+
+#: What is drawn of each head, and its title.
+_MEASURES = {"distance": "mean distance, tokens", "relative_entropy": "entropy / largest possible"}
+
+_MOST_NUMBERS = 16  # columns in which numbers are legible
+_CELL = 0.38  # inches
+
+
+def longest(models: Iterable[ModelHeads]) -> float:
+    """The longest mean distance of any head: where the colours of distances end."""
+    distances = [row["distance"] for model in models for row in model.heads]
+    return max((one for one in distances if one is not None), default=0.0) or 1.0
+
+
+def draw(
+    models: Sequence[ModelHeads], theme: str = "light", top: float | None = None
+) -> style.Figure:
+    """Draw distance and entropy of each head, and how much the heads of each layer differ.
+
+    There is a row for each model and kind of attention.  Colours end at the distance ``top``, by
+    default the :func:`longest` of these models.
+    """
+    shown = [
+        (model, kind, [row for row in model.heads if row["kind"] == kind])
+        for model in models
+        for kind in dict.fromkeys(row["kind"] for row in model.heads)
+    ]
+    columns = max(len(_columns(rows)) for _, _, rows in shown)
+    heights = [1.3 + 0.3 * max(row["layer"] for row in rows) for _, _, rows in shown]
+    with style.theme(theme, texts=[model.name for model in models]) as colours:
+        width = 2 * max(2.6, 0.9 + _CELL * min(columns, _MOST_NUMBERS)) + 2.8
+        figure = style.new_figure(width, sum(heights))
+        grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
+        for (model, kind, rows), axes in zip(shown, grid, strict=True):
+            for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
+                ends = (top or longest(models)) if measure == "distance" else 1.0
+                _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
+                place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
+            _lines(axes[2], [one for one in model.layers if one["kind"] == kind], colours)
+    return figure
+
+
+def _columns(rows: list[dict]) -> list[tuple[str, int, str]]:
+    return list(dict.fromkeys((row["branch"], row["head"], row["pattern"]) for row in rows))
+
+
+def _heatmap(axes, rows: list[dict], measure: str, colours: style.Colormap, top: float) -> None:
+    columns = _columns(rows)
+    layers = sorted({row["layer"] for row in rows})
+    values = np.full((len(layers), len(columns)), np.nan)
+    for row in rows:
+        place = columns.index((row["branch"], row["head"], row["pattern"]))
+        if row[measure] is not None:
+            values[layers.index(row["layer"]), place] = row[measure]
+    if np.isnan(values).all():
+        axes.axis("off")
+        axes.text(0.5, 0.5, "queries and keys are\ndifferent sentences", ha="center", va="center")
+        return
+    image = axes.imshow(values, cmap=colours, vmin=0, vmax=top, aspect="auto")
+    axes.grid(False)
+    axes.tick_params(length=0, labelsize=7)
+    axes.set_yticks(range(len(layers)), [f"layer {number}" for number in layers])
+    axes.set_xticks(
+        range(len(columns)), [f"{word} {head}" for _, head, word in columns], rotation=90
+    )
+    if len(columns) > _MOST_NUMBERS:
+        bar = axes.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01)
+        bar.outline.set_visible(False)
+        bar.ax.tick_params(labelsize=7)
+        return
+    for i, j in zip(*np.nonzero(~np.isnan(values)), strict=True):
+        red, green, blue, _ = image.cmap(image.norm(values[i, j]))
+        bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
+        axes.text(
+            j,
+            i,
+            f"{values[i, j]:.2f}",
+            ha="center",
+            va="center",
+            fontsize=6.5,
+            color="#000000" if bright else "#ffffff",
+        )
+
+
+def _lines(axes, differences: list[dict], colours: style.Theme) -> None:
+    layers = [one["layer"] for one in differences]
+    for number, what in enumerate(("heads", "branches")):
+        values = [one[f"divergence_of_{what}"] for one in differences]
+        if any(value is not None for value in values):
+            numbers = [float("nan") if value is None else value for value in values]
+            label = "heads of a branch" if what == "heads" else "branches"
+            axes.plot(layers, numbers, label=label, **style.series(number, colours))
+    axes.set_ylim(0, 1)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("layer")
+    axes.set_ylabel("difference, bits")
+    if len(axes.lines) > 1:
+        axes.legend(fontsize=7)
+    axes.set_title("Jensen-Shannon divergence", fontsize=8)

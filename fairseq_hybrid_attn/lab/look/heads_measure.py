@@ -1,0 +1,240 @@
+"""Measure where heads and branches look, how peaked they are, and how much they differ.
+
+For every head of every branch, means over all queries of a text:
+
+* distance: sum_j w_ij |j - i|, in tokens; and signed, sum_j w_ij (j - i).  Cross-attention has
+  none, since its queries and keys are different sentences.
+* entropy: -sum_j w_ij ln w_ij, in nats; and relative to the logarithm of the number of keys that
+  the pattern allows, over queries with two or more such keys.
+* self: w_ii; symbol: to the end symbol or, in the decoder's self-attention, the start symbol.
+
+For every layer, how much its heads differ, over the same queries:
+
+* divergence: the Jensen-Shannon divergence of two heads' distributions, in bits; Clark et al. 2019,
+  "What Does BERT Look At?", section 6.  Beside it, that of attention which is even over the keys
+  that each pattern allows: how much heads differ by their patterns alone.
+* position disagreement: -1/h^2 sum_a sum_b sum_j w^a_ij w^b_ij over the heads a, b of a branch;
+  Li et al. 2018, "Multi-Head Attention with Disagreement Regularization", section 3; there summed
+  over the queries i, here their mean.  The larger (the closer to 0), the more heads differ.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .attentions import CROSS, DECODER, Attentions, Layer, Observed
+from .maps_measure import Map, maps_of
+from .means import MeanOfSums, RunningMean
+from .sentences import Sentences
+
+#: The numbers of a head.
+MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
+
+
+@dataclass(frozen=True)
+class ModelHeads:
+    """The heads of a model, as JSON has them; layers and heads count from 1."""
+
+    name: str
+    description: str
+    heads: list[dict]
+    layers: list[dict]
+
+
+def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, np.ndarray]:
+    """Where heads look in a sentence: by ``MEASURES``, a number for each query, ``[…, n]``.
+
+    ``weights`` and ``allowed`` are ``[…, n, m]``.  A number is NaN where it is undefined.
+    """
+    weights = weights.astype(np.float64)
+    n, m = weights.shape[-2:]
+    keys = allowed.sum(-1)
+    entropy = entropies(weights)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(keys > 1, entropy / np.log(keys), np.nan)
+    found = {
+        "entropy": entropy,
+        "relative_entropy": relative,
+        "symbol": weights[..., 0 if kind == DECODER else -1],
+    }
+    if kind != CROSS:
+        offsets = np.arange(m) - np.arange(n)[:, None]
+        found["distance"] = (weights * abs(offsets)).sum(-1)
+        found["signed_distance"] = (weights * offsets).sum(-1)
+        found["self"] = np.diagonal(weights, axis1=-2, axis2=-1)
+    # A query without an allowed key looks nowhere.
+    return {name: np.where(keys > 0, values, np.nan) for name, values in found.items()}
+
+
+def entropies(weights: np.ndarray) -> np.ndarray:
+    """Entropies of distributions along the last axis, in nats."""
+    logarithms = np.log(weights, out=np.zeros_like(weights), where=weights > 0)
+    return -(weights * logarithms).sum(-1)
+
+
+def divergences(weights: np.ndarray) -> np.ndarray:
+    """Jensen-Shannon divergence of each pair of heads in bits, summed over the queries.
+
+    ``weights [u, n, m]`` give ``[u, u]``.
+    """
+    own = entropies(weights)  # [u, n]
+    found = np.zeros((len(weights), len(weights)))
+    for one in range(len(weights) - 1):
+        others = slice(one + 1, None)
+        between = entropies((weights[one] + weights[others]) / 2)
+        sums = (between - (own[one] + own[others]) / 2).sum(-1) / np.log(2)
+        found[one, others] = found[others, one] = sums
+    return found
+
+
+class HeadsOfLayer:
+    """Where the heads of a layer look and how much they differ, over many sentences.
+
+    ``divergences [l * h, l * h]`` of each pair of heads are summed over the queries, as are those
+    of even attention, ``even``, and the ``overlaps [l]`` of each branch:
+    sum_a sum_b sum_j w^a_ij w^b_ij.
+    """
+
+    def __init__(self, kind: str, layer: Layer):
+        self.kind, self.number = kind, layer.number
+        self.shape = len(layer.heads), len(layer.heads[0])
+        self.units = [
+            {"branch": branch, "head": head, "pattern": word}
+            for branch, words in zip(layer.branches, layer.heads, strict=True)
+            for head, word in enumerate(words, start=1)
+        ]
+        self.means: list[dict[str, RunningMean]] = [defaultdict(RunningMean) for _ in self.units]
+        self.queries = 0
+        self.divergences = np.zeros((len(self.units), len(self.units)))
+        #: The mean over pairs of heads of a branch, and over pairs of branches.
+        self.apart = {one: MeanOfSums() for one in ("heads", "branches")}
+        self.even = np.zeros_like(self.divergences)
+        self.overlaps = np.zeros(len(layer.heads))
+
+    def add(self, weights: np.ndarray, allowed: np.ndarray) -> None:
+        """Add a sentence, ``[l, h, n, m]`` each."""
+        for name, values in measures(self.kind, weights, allowed).items():
+            of_units = values.reshape(len(self.units), -1)
+            for means, numbers in zip(self.means, of_units, strict=True):
+                means[name].add(numbers[~np.isnan(numbers)])
+        weights = weights.astype(np.float64)
+        self.queries += weights.shape[-2]
+        here = divergences(weights.reshape(-1, *weights.shape[-2:]))
+        self.divergences += here
+        for mean, total in zip(self.apart.values(), self._apart(here), strict=True):
+            if total is not None:
+                mean.add_sum(total, weights.shape[-2])
+        if (allowed != allowed[:1, :1]).any():
+            even = allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)
+            self.even += divergences(even.reshape(-1, *even.shape[-2:]))
+        self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
+
+    def rows(self) -> list[dict]:
+        """A record for each head: what it is, and its ``MEASURES``; None where undefined.
+
+        ``NAME_interval`` is half the 95 % interval over sentences.
+        """
+        return [
+            {
+                **{"kind": self.kind, "layer": self.number, **unit},
+                "queries": means["entropy"].count,
+                **{name: means[name].mean for name in MEASURES},
+                **{f"{name}_interval": means[name].interval for name in MEASURES},
+            }
+            for unit, means in zip(self.units, self.means, strict=True)
+        ]
+
+    def difference(self) -> dict:
+        """How much its heads differ, means over the queries; None where no two can be compared.
+
+        ``units`` are the rows and columns of ``divergences``.
+        """
+        even_heads, even_branches = self._apart(self.even / max(self.queries, 1))
+        return {
+            "kind": self.kind,
+            "layer": self.number,
+            "units": self.units,
+            "queries": self.queries,
+            "divergence_of_heads": self.apart["heads"].mean,
+            "divergence_of_heads_interval": self.apart["heads"].interval,
+            "divergence_of_heads_by_patterns": even_heads,
+            "divergence_of_branches": self.apart["branches"].mean,
+            "divergence_of_branches_interval": self.apart["branches"].interval,
+            "divergence_of_branches_by_patterns": even_branches,
+            "position_disagreement": -float(
+                self.overlaps.mean() / self.shape[1] ** 2 / max(self.queries, 1)
+            ),
+            "divergences": (self.divergences / max(self.queries, 1)).tolist(),
+        }
+
+    def _apart(self, divergences: np.ndarray) -> tuple[float | None, float | None]:
+        """The mean over the pairs of heads of a branch, and over the pairs of branches."""
+        l, h = self.shape  # noqa: E741
+        pairs = divergences.reshape(l, h, l, h)
+        within = [pairs[b, i, b, j] for b in range(l) for i in range(h) for j in range(i)]
+        across = [pairs[a, i, b, i] for a in range(l) for b in range(a) for i in range(h)]
+        heads, branches = (float(np.mean(of)) if of else None for of in (within, across))
+        return heads, branches
+
+
+class Heads:
+    """Where the heads of a model look, over many sentences."""
+
+    def __init__(self):
+        self.layers: dict[tuple[str, int], HeadsOfLayer] = {}
+
+    def add(self, one: Map) -> None:
+        """Add the map of a sentence."""
+        for layer, weights, allowed in zip(one.layers, one.weights, one.allowed, strict=True):
+            key = one.kind, layer.number
+            if key not in self.layers:
+                self.layers[key] = HeadsOfLayer(one.kind, layer)
+            self.layers[key].add(weights, allowed)
+
+    def use(
+        self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
+    ) -> Callable[[int, Observed], None]:
+        """A function for :func:`~.attentions.watch` that adds each sentence.
+
+        ``unit`` is one of ``maps_measure.UNITS``.
+        """
+
+        make = maps_of(attentions, sentences, subwords, (unit,))
+
+        def add(number: int, observed: Observed) -> None:
+            for one in make(number, observed).units[unit].values():
+                self.add(one)
+
+        return add
+
+    def rows(self) -> list[dict]:
+        """The records of all heads."""
+        return [row for layer in self.layers.values() for row in layer.rows()]
+
+    def of_model(self, name: str, description: str) -> ModelHeads:
+        """All numbers of the model, for JSON, tables and figures."""
+        layers = [layer.difference() for layer in self.layers.values()]
+        return ModelHeads(name, description, self.rows(), layers)
+
+
+def by_pattern(rows: list[dict]) -> list[dict]:
+    """Means of the rows of heads that share kind, layer, branch and pattern."""
+    groups: dict[tuple, list[dict]] = defaultdict(list)
+    for row in rows:
+        groups[row["kind"], row["layer"], row["branch"], row["pattern"]].append(row)
+    return [
+        {
+            **dict(zip(("kind", "layer", "branch", "pattern"), key, strict=True)),
+            "heads": len(group),
+            **{name: _mean([row[name] for row in group]) for name in MEASURES},
+        }
+        for key, group in groups.items()
+    ]
+
+
+def _mean(values: list[float | None]) -> float | None:
+    return None if None in values else sum(values) / len(values)

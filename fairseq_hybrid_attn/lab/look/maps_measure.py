@@ -1,0 +1,215 @@
+"""Attention maps: who attends to whom in a sentence, between subwords or words.
+
+Words are merged from subwords as for alignment: attention is summed over the pieces of a key word
+and averaged over those of a query word, so that rows still add up to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...errors import UserError
+from ..corpora.words import Words, text_of, word_attention, words_of
+from .attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
+from .sentences import Sentences
+
+#: How the end symbol is shown, and what the decoder reads first.
+END, START = "</s>", "<s>"
+
+#: What the rows and columns of a map can be.
+UNITS = ("words", "subwords")
+
+
+@dataclass(frozen=True)
+class Map:
+    """The attention of one kind in a sentence, from n queries to m keys, the lowest layer first.
+
+    ``weights`` are ``[branches, heads, n, m]`` of each layer; ``allowed``, of the same shapes, is
+    whether the pattern lets the query see the key.  ``gates`` are those of each layer's branches
+    that have some, by the branch's number from 0: ``[heads, n]``, or ``[1, n]`` for all heads.
+    """
+
+    kind: str
+    queries: list[str]
+    keys: list[str]
+    layers: list[Layer]
+    weights: list[np.ndarray]
+    allowed: list[np.ndarray]
+    gates: list[dict[int, np.ndarray]]
+
+    def merged(self, queries: Words, keys: Words, names: tuple[list[str], list[str]]) -> Map:
+        """The map between groups of its tokens, called ``names``."""
+        return Map(
+            kind=self.kind,
+            queries=names[0],
+            keys=names[1],
+            layers=self.layers,
+            weights=[word_attention(weights, keys, queries) for weights in self.weights],
+            allowed=[
+                word_attention(allowed.astype(np.float32), keys, queries) > 0
+                for allowed in self.allowed
+            ],
+            gates=[
+                {b: word_attention(of[..., None], [[0]], queries)[..., 0] for b, of in one.items()}
+                for one in self.gates
+            ],
+        )
+
+    def as_dict(self) -> dict:
+        return {
+            "queries": self.queries,
+            "keys": self.keys,
+            "layers": [
+                {
+                    "layer": layer.number,
+                    "branches": layer.branches,
+                    "heads": layer.heads,
+                    "weights": weights.astype(float).round(6).tolist(),
+                    **self.gates_of(place),
+                }
+                for place, (layer, weights) in enumerate(
+                    zip(self.layers, self.weights, strict=True)
+                )
+            ],
+        }
+
+    def gates_of(self, place: int) -> dict:
+        """The gates of a layer (from 0) for JSON: what they are, and those of each branch."""
+        layer, gates = self.layers[place], self.gates[place]
+        if layer.gate is None:
+            return {}
+        of_branches = [
+            gates[b].astype(float).round(6).tolist() if b in gates else None
+            for b in range(len(layer.heads))
+        ]
+        return {"gate": f"{layer.gate.name}: {layer.gate.meaning}", "gates": of_branches}
+
+    def allowed_weights(self) -> Iterator[tuple]:
+        """Every weight that the patterns allow, as rows of CSV."""
+        of_layers = zip(self.layers, self.weights, self.allowed, self.gates, strict=True)
+        for layer, weights, allowed, gates in of_layers:
+            for branch, head, i, j in zip(*allowed.nonzero(), strict=True):
+                gate = gates.get(branch)
+                yield (
+                    *(self.kind, layer.number, layer.branches[branch]),
+                    *(head + 1, layer.heads[branch][head]),
+                    *(i + 1, j + 1, self.queries[i], self.keys[j]),
+                    f"{weights[branch, head, i, j]:.6f}",
+                    "" if gate is None else f"{gate[head % len(gate), i]:.6f}",
+                )
+
+
+@dataclass(frozen=True)
+class SentenceMaps:
+    """All maps of a sentence, which counts from 0, by unit (of ``UNITS``), then by kind."""
+
+    number: int
+    source: list[str]
+    target: list[str]
+    units: dict[str, dict[str, Map]]
+
+
+@dataclass(frozen=True)
+class ModelMaps:
+    """The maps of a model, of the same sentences for all models."""
+
+    name: str
+    description: str
+    sentences: Sequence[SentenceMaps]
+
+    def as_dict(self, unit: str) -> dict:
+        """All weights for JSON, ``[branches][heads][queries][keys]`` of each layer."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "sentences": [
+                {
+                    "sentence": one.number + 1,
+                    "source": one.source,
+                    "target": one.target,
+                    "maps": {kind: found.as_dict() for kind, found in one.units[unit].items()},
+                }
+                for one in self.sentences
+            ],
+        }
+
+
+def sentence_maps(
+    attentions: Attentions,
+    number: int,
+    observed: Observed,
+    source: list[str],
+    target: list[str],
+    subwords: str,
+    wanted: Sequence[str] = UNITS,
+) -> SentenceMaps:
+    """Make the maps of a sentence in these subwords from its attentions."""
+    source_words, target_words = (_words(side, subwords) for side in (source, target))
+    # Of each side of a map: the subwords, and which of them are a word.
+    sides = {
+        "source": ([*source, END], [*source_words, [len(source)]]),
+        "read": ([START, *target], [[0], *([p + 1 for p in word] for word in target_words)]),
+        "predicted": ([*target, END], [*target_words, [len(target)]]),
+    }
+    axes = {
+        ENCODER: ("source", "source"),
+        DECODER: ("read", "read"),
+        CROSS: ("predicted", "source"),
+    }
+    units: dict[str, dict[str, Map]] = {unit: {} for unit in wanted}
+    for kind, seen in observed.items():
+        (queries, query_words), (keys, key_words) = (sides[side] for side in axes[kind])
+        layers = attentions.layers[kind]
+        pieces = Map(
+            kind=kind,
+            queries=queries,
+            keys=keys,
+            layers=layers,
+            weights=[one.weights.numpy() for one in seen],
+            allowed=[layer.allowed(len(queries), len(keys)).numpy() for layer in layers],
+            gates=[
+                {branch: of.numpy() for branch, of in layer.gates(one).items()}
+                for layer, one in zip(layers, seen, strict=True)
+            ],
+        )
+        shape = pieces.weights[0].shape[-2:]
+        if shape != (len(queries), len(keys)):
+            raise UserError(
+                f"sentence {number + 1}: the model attends from {shape[0]} to {shape[1]} tokens, "
+                f"but the text has {len(queries)} and {len(keys)}; tasks that add tokens, such as "
+                "a language tag, are not supported"
+            )
+        if "subwords" in wanted:
+            units["subwords"][kind] = pieces
+        if "words" in wanted:
+            names = tuple(
+                [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
+                for words, tokens in ((query_words, queries), (key_words, keys))
+            )
+            units["words"][kind] = pieces.merged(query_words, key_words, names)
+    return SentenceMaps(
+        number=number,
+        source=[text_of(word, source, subwords) for word in source_words],
+        target=[text_of(word, target, subwords) for word in target_words],
+        units=units,
+    )
+
+
+def maps_of(
+    attentions: Attentions, sentences: Sentences, subwords: str, units: Sequence[str] = UNITS
+) -> Callable[[int, Observed], SentenceMaps]:
+    """A function for :func:`~.attentions.watch` that makes maps of each sentence."""
+
+    def use(number: int, observed: Observed) -> SentenceMaps:
+        pieces = sentences.source[number], sentences.target[number]
+        return sentence_maps(attentions, number, observed, *pieces, subwords, units)
+
+    return use
+
+
+def _words(pieces: list[str], subwords: str) -> Words:
+    """Words that contain all pieces, even in a sentence of nothing but marks."""
+    return words_of(pieces, subwords) or [list(range(len(pieces)))]

@@ -1,1 +1,0 @@
-"""Attention maps: pages, figures and data."""

@@ -1,1 +1,0 @@
-"""What will run and what has run: plans, states, and the commands that show them."""

@@ -1,0 +1,184 @@
+"""Draw learning curves of one or more training runs: loss and BLEU against updates.
+
+  fairseq-hybrid curves base=base/train.log hysan=hysan/train.log --figure curves.png
+  fairseq-hybrid curves base=reproduction/runs/…/hysan/table1/base/bleu/seed1 --panels bleu,loss
+
+A run is NAME=FILE; files of one NAME belong together:
+  - the output of fairseq-train with --log-format json (or simple): losses of training and
+    validation, and BLEU with --eval-bleu.  If training was interrupted and resumed, the later of
+    two records of an update counts.  A run whose loss becomes infinite or NaN for good is
+    reported as diverged;
+  - curve.json of `score-checkpoints`, or a result.json of `reproduce`: scored checkpoints;
+  - a run's folder of `reproduce`: both, if it has them.
+
+Losses are in bits per token.  Validation curves are of the set called valid, or else of the first.
+--smooth N shows the mean of the training loss over the last N updates.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import UserError
+from ..cli import flags
+from ..cli.flags import positive
+from ..files.json_files import parse_json
+from ..files.tabular import Grid
+from ..look import outputs
+from ..runs.fairseq_commands import RunFolder
+from ..runs.training_log import read_log
+from . import curves_figure, curves_measure
+from .curves_figure import CurvePanel
+from .curves_measure import CHECKPOINTS, LABELS, TRAINING, VALIDATION, Curve
+
+#: Drawn by default, if there are any.
+PANELS = ("bleu", "loss")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        type=flags.named_path,
+        metavar="NAME=FILE",
+        help="log of fairseq-train, curve.json, or folder of a run",
+    )
+    parser.add_argument(
+        "--panels",
+        type=lambda text: text.split(","),
+        metavar="A,B,…",
+        help="what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
+        f"(default: those of {','.join(PANELS)} that exist)",
+    )
+    parser.add_argument(
+        "--smooth", type=positive, metavar="N", help="mean of the training loss over N updates"
+    )
+    outputs.add_outputs(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    files = files_of(args.runs)
+    outputs.check(args, [path for _, path in files])
+    curves = read_curves(files)
+    drawn = panels(args.panels, curves)
+    shown = [curve for panel in drawn for curve in panel.curves]
+    print(grid(shown).terminal())
+    for line in notes(shown, args.smooth):
+        print(line)
+    outputs.write(
+        args,
+        {"curves": [curve.as_dict() for curve in curves]},
+        [row for curve in curves for row in curve.rows()],
+        lambda theme: curves_figure.draw([smoothed(panel, args.smooth) for panel in drawn], theme),
+    )
+
+
+def smoothed(panel: CurvePanel, window: int | None) -> CurvePanel:
+    if window is None:
+        return panel
+    curves = [curves_measure.smooth(c, window) if c.source == TRAINING else c for c in panel.curves]
+    return replace(panel, curves=curves)
+
+
+def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
+    """The files of runs with their names; a folder of `reproduce` may have two."""
+    found = []
+    for name, path in runs:
+        files = [path]
+        if path.is_dir():
+            folder = RunFolder(path)
+            files = [file for file in (folder.log("train"), folder.curve) if file.exists()]
+            if not files:
+                raise UserError(
+                    f"{path} is not a run's folder: it has no logs/train.log and no curve.json"
+                )
+        found += [(name, file) for file in files]
+    return found
+
+
+def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
+    found = []
+    for name, path in files:
+        try:
+            content = parse_json(path)
+        except ValueError:  # a log, whatever its name, of which a character may be cut off
+            found += curves_measure.curves_of_log(name, read_log(path))
+        else:
+            found += curves_measure.curves_of_scores(name, content, str(path))
+    curves_measure.check_distinct(found)
+    return found
+
+
+def panels(asked: Sequence[str] | None, curves: Sequence[Curve]) -> list[CurvePanel]:
+    """What to draw: the panels asked for, or the default ones."""
+    shown = [curve for curve in curves if _is_shown(curve, curves)]
+    known = list(dict.fromkeys(curve.what for curve in shown))
+    for what in asked or ():
+        if what not in known:
+            raise UserError(f"--panels {what}: no run has it; there are {', '.join(known)}")
+    names = asked or [what for what in PANELS if what in known] or known[:1]
+    return [
+        CurvePanel(
+            LABELS.get(what, what), chosen := [c for c in shown if c.what == what], _kinds(chosen)
+        )
+        for what in names
+    ]
+
+
+def _is_shown(curve: Curve, curves: Sequence[Curve]) -> bool:
+    """Whether a curve is drawn: of a run's validation sets, only one is."""
+    if curve.source != VALIDATION:
+        return True
+    subsets = [c.subset for c in curves if c.run == curve.run and c.source == VALIDATION]
+    return curve.subset == ("valid" if "valid" in subsets else subsets[0])
+
+
+def _kinds(curves: Sequence[Curve]) -> dict[str, str]:
+    """Name the kinds of a panel's curves; scored checkpoints with their set."""
+    sets = {curve.subset for curve in curves if curve.source == CHECKPOINTS and curve.subset}
+    return {
+        CHECKPOINTS: f"checkpoints, {' and '.join(sorted(sets))} set" if sets else "checkpoints",
+        VALIDATION: "validation (log)",
+        TRAINING: "training (log)",
+    }
+
+
+def grid(curves: Sequence[Curve]) -> Grid:
+    rows = []
+    for curve in curves:
+        named = curve.subset and curve.source != TRAINING
+        best = curve.best
+        rows.append(
+            [
+                curve.run,
+                curve.label,
+                f"{curve.source} ({curve.subset})" if named else curve.source,
+                f"{len(curve.updates):,}",
+                f"{curve.updates[0]:,}-{curve.updates[-1]:,}",
+                f"{best[1]:.3f} at {best[0]:,}" if best else "",
+                "" if curve.last is None else f"{curve.last:.3f}",
+            ]
+        )
+    return Grid(["run", "", "of", "points", "updates", "best", "last"], rows, left=3)
+
+
+def notes(curves: Sequence[Curve], window: int | None) -> list[str]:
+    lines = []
+    for curve in curves:
+        gaps = sum(value != value for value in curve.values)
+        where = f"{curve.run}: {curve.label} ({curve.source})"
+        if curve.diverged is not None:
+            lines.append(f"{where}: diverged; no finite number from update {curve.diverged:,} on")
+        elif gaps:
+            lines.append(f"{where}: {gaps} points are not numbers, and are gaps in the figure")
+    for signature in dict.fromkeys(c.signature for c in curves if c.signature):
+        lines.append(f"checkpoints: {signature}")
+    sets = {c.subset or "unknown" for c in curves if c.source == CHECKPOINTS}
+    if len(sets) > 1:
+        lines.append(f"checkpoints were scored on different sets: {', '.join(sorted(sets))}")
+    if window:
+        lines.append(f"in the figure, the training loss is a mean over {window:,} updates")
+    return lines

@@ -1,0 +1,55 @@
+"""Print a run's exact command lines, as a shell script.
+
+  fairseq-hybrid show hysan/table1/e1 --column nopos
+  fairseq-hybrid show mma/table4/local --settings     # its settings as YAML instead
+
+The corpus need not be prepared.  The commands are those that "reproduce" runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import yaml
+
+from ..cli.flags import positive
+from .devices import Devices, check_cpu_precision, check_gpu_precision, slots
+from .fairseq_commands import shell
+from .results import command_texts
+from .run_folders import devices_of
+from .train_command import add_row, the_run
+from .workspace_flags import add_devices, add_workspace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_row(parser)
+    parser.add_argument("--settings", action="store_true", help="print the settings as YAML")
+    add_workspace(parser)
+    add_devices(parser)
+    parser.add_argument(
+        "--devices", type=positive, metavar="N", help="show the commands for N devices (default: 1)"
+    )
+
+
+def preparing(args: argparse.Namespace) -> str:
+    table, _, row = args.row.rpartition("/")
+    names = f"{table} {row}" + (f" --columns {args.column}" if args.column else "")
+    return f"fairseq-hybrid reproduce {names} --prepare-only (and the options given here)"
+
+
+def run(args: argparse.Namespace) -> None:
+    found = the_run(args)
+    if args.settings:
+        print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
+        return
+    if args.devices:
+        (check_cpu_precision if args.device == "cpu" else check_gpu_precision)(args.precision)
+        kind = "cpu" if args.device == "cpu" else "cuda"
+        devices = Devices(kind, args.devices, (), 1, args.precision)
+    else:
+        devices = slots(args.device, 1, 1, 1, args.precision)[0]
+    devices = devices_of(found, devices)
+    print(f"# {found.name} ({found.workspace.label})")
+    print(f"# Its corpus is prepared by: {preparing(args)}")
+    for command in command_texts(found, devices).values():
+        print(f"\n{shell(command)}")

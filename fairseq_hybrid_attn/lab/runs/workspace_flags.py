@@ -1,0 +1,119 @@
+"""Flags that the commands for tables and runs share: workspace, devices, seeds."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...errors import UserError
+from ..cli.flags import positive
+from ..config.settings import CONFIGS, load_profile
+from .workspace import OwnText, Workspace
+
+#: More are a seed without its comma.
+_MOST_SEEDS = 1000
+
+
+def add_workspace(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("where, at which scale, on which text")
+    group.add_argument(
+        "--output",
+        type=Path,
+        default=Path("reproduction"),
+        metavar="DIR",
+        help="folder of corpora and runs (default: reproduction)",
+    )
+    group.add_argument(
+        "--profile",
+        default="full",
+        metavar="NAME",
+        help="full (the papers' scale, default) or small; or a .yaml file",
+    )
+    group.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="your text in place of the papers' corpora: a folder with train, valid and "
+        "test files (train.de, train.en, ...), or with one pair of files (x.de, x.en; .gz too)",
+    )
+    group.add_argument(
+        "--source-lang", metavar="LANG", help="source language of --data (default: as in the paper)"
+    )
+    group.add_argument(
+        "--target-lang", metavar="LANG", help="target language of --data (default: as in the paper)"
+    )
+    group.add_argument(
+        "--configs",
+        type=Path,
+        default=CONFIGS,
+        metavar="DIR",
+        help="folder of configurations (default: that of the checkout)",
+    )
+
+
+def workspace(args: argparse.Namespace) -> Workspace:
+    if not args.configs.is_dir():
+        raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
+    own = None
+    if args.data is not None:
+        if not args.data.is_dir():
+            raise UserError(f"--data {args.data}: there is no such folder")
+        own = OwnText(args.data, args.source_lang, args.target_lang)
+    elif args.source_lang or args.target_lang:
+        raise UserError("--source-lang and --target-lang are for --data only")
+    return Workspace(
+        root=args.output.absolute(),
+        configs=args.configs.absolute(),
+        profile=load_profile(args.profile, args.configs),
+        own=own,
+        user_dir=args.user_dir,
+    )
+
+
+def add_devices(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("devices")
+    group.add_argument(
+        "--device",
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto uses GPUs if there are any",
+    )
+    group.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "fp16", "bf16"),
+        default="auto",
+        help="precision of training; auto: fp16 on a GPU; on a CPU bf16 if it has AVX512-BF16 or "
+        "AMX, else fp32",
+    )
+
+
+def add_seeds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--seeds",
+        type=seeds,
+        default=(1,),
+        metavar="N|A,B,..",
+        help="3 means seeds 1, 2 and 3; 5,7 means 5 and 7; 5, means 5 alone (default: 1)",
+    )
+
+
+def seed(text: str) -> int:
+    """A whole number above 0 that fairseq takes as a seed."""
+    number = positive(text)
+    if number >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text!r}: fairseq's seeds are below 2^32")
+    return number
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """Seeds of ``3`` (1 to 3), ``5,7`` or ``5,`` (5 alone)."""
+    try:
+        numbers = [int(word) for word in text.removesuffix(",").split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: use one number, or 5,7,9") from None
+    if min(numbers) < 1 or len(set(numbers)) < len(numbers):
+        raise argparse.ArgumentTypeError(f"{text!r}: use different numbers above 0")
+    if max(numbers) > _MOST_SEEDS and "," not in text:
+        raise argparse.ArgumentTypeError(f"{text!r} seeds are too many; {text}, is the seed {text}")
+    seed(str(max(numbers)))
+    return tuple(numbers) if "," in text else tuple(range(1, numbers[0] + 1))

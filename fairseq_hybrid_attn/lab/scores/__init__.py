@@ -1,0 +1,1 @@
+"""Scores of finished translations: metrics, whether two systems differ, BLEU by length."""

@@ -1,0 +1,137 @@
+"""Translations to score: the output of fairseq-generate as text, or finished text."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from fairseq.data.data_utils import post_process
+
+from ...errors import UserError
+from ..corpora.tokenisers import detokeniser
+from ..files.text import read_lines
+
+_SHOWN = 5  # sentence ids that an error message names
+
+# Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
+_HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
+_SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
+
+
+def read_finished(path: Path, reference: Path, count: int) -> list[str]:
+    translations = read_lines(path)
+    if len(translations) != count:
+        raise UserError(
+            f"{path} has {len(translations)} lines, the reference {reference} has {count}"
+        )
+    return translations
+
+
+def read_generated(
+    path: Path, count: int, subwords: str, tokenizer: str, target_lang: str, missing: str = "error"
+) -> tuple[list[str], int]:
+    """Read the output of fairseq-generate as detokenised text.
+
+    ``subwords`` (one of ``words.SUBWORDS``) and ``tokenizer`` (one of ``tokenisers.KINDS``) say how
+    its words were split and tokenised.  ``missing`` is ``error``, or ``empty`` to count a missing
+    translation as an empty one.  Return ``count`` translations, as many as the reference has
+    sentences, in the order of the corpus, and how many of them were missing.
+    """
+    tokens, absent = _in_corpus_order(_read_hypotheses(path), count, missing)
+    _warn_of_wrong_flags(tokens, subwords, tokenizer)
+    words = [join_subwords(line, subwords) for line in tokens]
+    return list(map(detokeniser(tokenizer, target_lang), words)), absent
+
+
+def join_subwords(tokens: str, kind: str) -> str:
+    """Join subwords (one of ``words.SUBWORDS``) into words as fairseq's ``--post-process`` does."""
+    return post_process(tokens, kind.replace("-", "_"))
+
+
+def _read_hypotheses(path: Path) -> dict[int, str]:
+    """Return the tokens of each best hypothesis (line ``H-``), by its sentence (from 0)."""
+    hypotheses: dict[int, str] = {}
+    current = None
+    for number, line in enumerate(read_lines(path), start=1):
+        if source := _SOURCE.fullmatch(line):
+            current = None
+            _check_new(int(source[1]), hypotheses, path, number)
+        elif line.startswith("H-"):
+            hypothesis = _HYPOTHESIS.fullmatch(line)
+            if not hypothesis:
+                raise UserError(f"{path}, line {number}: not a complete H- line: {line!r}")
+            sentence = int(hypothesis[1])
+            if sentence == current:
+                continue  # --nbest: the best comes first
+            _check_new(sentence, hypotheses, path, number)
+            current = sentence
+            hypotheses[sentence] = hypothesis[2] or ""
+    if not hypotheses:
+        raise UserError(
+            f"{path} has no H- lines: was fairseq-generate killed, or run with --quiet?"
+        )
+    return hypotheses
+
+
+def _check_new(sentence: int, hypotheses: dict[int, str], path: Path, number: int) -> None:
+    if sentence in hypotheses:
+        raise UserError(
+            f"{path}, line {number}: sentence {sentence} again; does the file hold the output "
+            "of several runs?"
+        )
+
+
+def _in_corpus_order(hypotheses: dict[int, str], count: int, missing: str) -> tuple[list[str], int]:
+    beyond = sorted(sentence for sentence in hypotheses if sentence >= count)
+    if beyond:
+        raise UserError(
+            f"the reference has {count} lines, but {len(beyond)} hypotheses are of later "
+            f"sentences (counted from 0): {_some(beyond)}; is it the reference of another set?"
+        )
+    absent = [sentence for sentence in range(count) if sentence not in hypotheses]
+    if absent and missing == "error":
+        raise UserError(
+            f"{len(absent)} of {count} sentences have no hypothesis (counted from 0): "
+            f"{_some(absent)}. Was fairseq-generate killed? Did it skip long sentences, or the "
+            "last batch, as it does without --required-batch-size-multiple 1? "
+            "--missing empty scores them as empty translations"
+        )
+    return [hypotheses.get(sentence, "") for sentence in range(count)], len(absent)
+
+
+def _some(sentences: list[int]) -> str:
+    more = ", ..." if len(sentences) > _SHOWN else ""
+    return ", ".join(map(str, sentences[:_SHOWN])) + more
+
+
+def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:
+    """Warn if the flags contradict the tokens; otherwise only the score would show it."""
+    kinds, is_moses = _marks(lines)
+    for kind in kinds - {subwords}:
+        _warn(f"hypotheses look like --subwords {kind}, not {subwords}")
+    if subwords == "sentencepiece" and any(map(str.strip, lines)) and subwords not in kinds:
+        _warn("hypotheses have no \u2581: are their subwords joined already?")
+    if tokenizer == "none" and is_moses:
+        _warn("hypotheses look like --tokenizer moses, not none")
+
+
+def warn_if_not_text(lines: list[str], path: Path) -> None:
+    """Warn of subwords and of Moses' tokens in what should be detokenised text."""
+    kinds, is_moses = _marks(lines)
+    for kind in kinds:
+        _warn(f"{path} looks like subwords of {kind}, not like text")
+    if is_moses:
+        _warn(f"{path} looks like words of Moses, not like text")
+
+
+def _marks(lines: list[str]) -> tuple[set[str], bool]:
+    """The kinds of subwords that text looks like, and whether it looks like Moses' words."""
+    text = "\n".join(lines)
+    kinds = {"subword-nmt": "@@ ", "sentencepiece": "\u2581"}
+    is_moses = any(mark in text for mark in ("&apos;", "&quot;", " @-@ "))
+    return {kind for kind, mark in kinds.items() if mark in text}, is_moses
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -1,0 +1,51 @@
+"""The figure of scores by the length of the source sentence."""
+
+from __future__ import annotations
+
+from ..look import style
+from .lengths_measure import GroupScores, SystemScore
+
+#: Inches of a group, and the part of it that its systems' points share.
+_GROUP = 0.95
+_SHARED = 0.5
+
+
+def draw(
+    groups: list[GroupScores], systems: list[str], label: str, theme: str = "light"
+) -> style.Figure:
+    """Draw points with 95 % intervals, a line per system; a group without sentences is a gap."""
+    with style.theme(theme, texts=[*systems, label]) as colours:
+        figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)
+        axes = figure.subplots()
+        axes.grid(axis="x", visible=False)
+        for number, system in enumerate(systems):
+            # Side by side, so that intervals do not hide one another.
+            shift = _SHARED * ((number + 0.5) / len(systems) - 0.5)
+            found = [group.scores.get(system) for group in groups]
+            axes.errorbar(
+                [place + shift for place in range(len(groups))],
+                [float("nan") if one is None else one.value for one in found],
+                yerr=tuple(zip(*map(_interval, found), strict=True)),
+                label=system,
+                capsize=2.5,
+                elinewidth=1.0,
+                **style.series(number, colours),
+            )
+        headings = [f"{group.label}\nn = {group.sentences:,}" for group in groups]
+        axes.set_xticks(range(len(groups)), headings)
+        axes.set_xlim(-0.6, len(groups) - 0.4)
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("words of the source sentence (n: sentences)")
+        axes.set_ylabel(label)
+        style.legend_above(axes)
+    return figure
+
+
+def _interval(score: SystemScore | None) -> tuple[float, float]:
+    """How far the 95 % interval reaches below and above the value."""
+    if score is None or score.interval is None:
+        return 0.0, 0.0
+    middle = score.value if score.mean is None else score.mean
+    low, high = middle - score.interval, middle + score.interval
+    # The bootstrap's interval is around its mean; it can lie to one side of the value.
+    return max(0.0, score.value - low), max(0.0, high - score.value)

@@ -1,0 +1,151 @@
+"""Compute the losses of models on a set, with intervals over its sentences.
+
+  fairseq-hybrid losses data-bin --path base=base/checkpoint_best.pt mma=mma/checkpoint_best.pt
+  fairseq-hybrid losses data-bin --path base=seed1/model.pt base=seed2/model.pt mma=mma/model.pt
+
+Models of one name, such as the seeds of a training, are one system; its loss is their mean.
+
+All models are measured by the criterion that the first one was trained with, label smoothing
+included, in bits per token and single precision.  Word alignments are not read, so supervised
+attention adds nothing to the loss.  The whole set counts, while fairseq-train's validation leaves
+out up to seven of the longest sentences (--required-batch-size-multiple).
+
+± is half the 95 % interval by resampling the sentences, the same draws for all systems.  It covers
+the choice of the sentences, not that of the training's seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+from fairseq import checkpoint_utils
+from torch import nn
+from tqdm import tqdm
+
+from ...errors import UserError
+from ..cli.flags import named_path
+from ..files.json_files import write_json
+from ..files.tabular import Grid
+from ..files.writing import check_outputs, file_identity
+from ..look.model_arguments import device, load_one
+from ..look.sentences import Sentences, in_batches, some
+from .significance import SAMPLES, draw, ends
+
+_COLUMNS = {
+    "system": "system",
+    "loss": "loss",
+    "± loss": "interval",
+    "difference": "difference",
+    "± difference": "difference_interval",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess")
+    text = "checkpoints; the first system is the one that others are compared with"
+    add("--path", required=True, nargs="+", type=named_path, metavar="NAME=FILE", help=text)
+    add("--gen-subset", default="valid", metavar="NAME", help="split in DATA (default: valid)")
+    add("--source-lang", metavar="LANG", help="default: as in the checkpoint")
+    add("--target-lang", metavar="LANG", help="default: as in the checkpoint")
+    add("--cpu", action="store_true", help="do not use a GPU")
+    add("--json", type=Path, metavar="FILE", help="the numbers, and the loss of each sentence")
+
+
+def run(args: argparse.Namespace) -> None:
+    paths = [path for _, path in args.path]
+    check_outputs({"--json": args.json}, [*paths, *args.data.glob("*")])
+    for number, path in enumerate(paths):
+        if file_identity(path) in map(file_identity, paths[:number]):
+            raise UserError(f"--path {path} is given twice")
+    tokens, losses = measure(args)
+    systems: dict[str, list[np.ndarray]] = {}
+    for (name, _), one in zip(args.path, losses, strict=True):
+        systems.setdefault(name, []).append(one)
+    rows = compare({name: np.mean(models, axis=0) for name, models in systems.items()}, tokens)
+    print(Grid.of(rows, _COLUMNS).terminal())
+    print(f"{args.gen_subset}: {len(tokens):,} sentences, {tokens.sum():,.0f} tokens")
+    if args.json:
+        for row in rows:
+            models = systems[row["system"]]
+            row["by_model"] = [model.sum() / tokens.sum() for model in models]
+            row["by_sentence"] = np.mean(models, axis=0).tolist()
+        found = {"subset": args.gen_subset, "tokens": tokens.tolist(), "systems": rows}
+        write_json(args.json, found)
+
+
+def measure(args: argparse.Namespace) -> tuple[np.ndarray, list[np.ndarray]]:
+    """The tokens of each sentence, and its losses by each model, in bits, summed over them."""
+    criterion, tokens, losses = None, None, []
+    for _, path in args.path:
+        model, task = load_one(args, path)
+        try:
+            if criterion is None:
+                settings = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"]
+                criterion = task.build_criterion(settings.criterion).eval().to(device(args))
+            sentences = Sentences.of_split(task, args.gen_subset)
+            if long := sentences.too_long(model, task):
+                raise UserError(f"--path {path}: {some(long)}: longer than the model takes")
+            sizes, found = by_sentence(sentences, task, model.to(device(args)), criterion, path)
+        except UserError:
+            raise
+        except Exception as error:  # of many kinds: fairseq trusts its settings and its data
+            raise UserError(
+                f"--path {path} cannot be measured on {args.data}: {error!r}"
+            ) from error
+        if not np.isfinite(found).all():
+            raise UserError(f"--path {path}: its loss is not a finite number; did it diverge?")
+        if tokens is not None and not np.array_equal(sizes, tokens):
+            raise UserError(f"--path {path} and {args.path[0][1]} have different target languages")
+        tokens = sizes
+        losses.append(found)
+    if len(tokens) < 2:
+        raise UserError(f"--gen-subset {args.gen_subset}: an interval needs two sentences or more")
+    return tokens, losses
+
+
+def by_sentence(
+    sentences: Sentences, task, model: nn.Module, criterion: nn.Module, path: Path
+) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of each sentence, and its loss."""
+
+    def compute(sample: dict) -> list[tuple[float, float]]:
+        loss, _, _ = task.valid_step(sample, model, criterion)
+        return [(sample["ntokens"], float(loss) / math.log(2))]
+
+    where = str(next(model.parameters()).device)
+    with tqdm(total=len(sentences), desc=path.name, file=sys.stderr, mininterval=1.0) as bar:
+        # A criterion sums over its batch: of at most one token, a batch is a single sentence.
+        each = in_batches(sentences, compute, max_tokens=1, device=where, progress=bar.update)
+        tokens, losses = np.array(list(each), float).reshape(-1, 2).T
+    return tokens, losses
+
+
+def compare(systems: dict[str, np.ndarray], tokens: np.ndarray) -> list[dict]:
+    """The loss of each system per token, and its difference from the first, with intervals.
+
+    Losses and tokens are ``[sentences]``.
+    """
+    drawn = draw(len(tokens), SAMPLES)
+    drawn_tokens = tokens[drawn].sum(axis=1)
+    base, rows = None, []
+    for name, losses in systems.items():
+        value, over_draws = losses.sum() / tokens.sum(), losses[drawn].sum(axis=1) / drawn_tokens
+        row = {"system": name, "loss": value, "interval": half(over_draws)}
+        row |= {"difference": None, "difference_interval": None}
+        if base:
+            row["difference"] = value - base[0]
+            row["difference_interval"] = half(over_draws - base[1])
+        base = base or (value, over_draws)
+        rows.append(row)
+    return rows
+
+
+def half(over_draws: np.ndarray) -> float:
+    """Half the 95 % interval of a number, given its values over the draws."""
+    low, high = ends(over_draws)
+    return (high - low) / 2

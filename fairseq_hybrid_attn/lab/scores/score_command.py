@@ -1,0 +1,158 @@
+"""Compute BLEU of a translation against the untouched reference, with reproducible signatures.
+
+The translation is the output of fairseq-generate (--generated) or finished text (--hypotheses).
+In the former, subwords are joined and words are detokenised here.
+
+  bleu                 sacrebleu's default for the language, the number to report
+  tokenised_bleu       multi-bleu.perl over Moses words, as in older papers
+  compound_split_bleu  the same, words split at hyphens (get_ende_bleu.sh; WMT14 En-De)
+  nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
+  wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
+  word_bleu            multi-bleu.perl over jieba's words, for zh
+  given_bleu           fairseq-generate's own, for text that comes tokenised (--tokenizer given)
+
+The default is the first two.  For Chinese, Japanese and Korean it is the first alone, since
+Moses does not split them into words.  Every score but the last tokenises translation and
+reference itself, so the tokenisation of the training data does not matter.
+
+--test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text consists of these
+sets in this order, and each is scored.  The scores of the set "test" have plain names; without
+such a set, those of the whole text do.  The others are called bleu.news and the like.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ...errors import UserError
+from ..corpora.test_sets import read_test_sets, slices
+from ..corpora.tokenisers import KINDS
+from ..corpora.words import SUBWORDS
+from ..files.json_files import write_json
+from ..files.text import read_lines
+from ..files.writing import atomic_write, check_outputs
+from .generate_output import read_finished, read_generated, warn_if_not_text
+from .metrics import Metric, Score, build_metric, check_tokenizer, default_scores, language
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:")
+    text = "detokenised translations, one per line"
+    add("--hypotheses", type=Path, metavar="FILE", help=text)
+    text = "untouched text, one per line"
+    add("--reference", required=True, type=Path, metavar="REF", help=text)
+    add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
+    add("--scores", metavar="NAME,…", help="which to compute (default: see above)")
+    text = "kind of subwords in OUT; none if fairseq-generate joined them (--post-process)"
+    add("--subwords", choices=SUBWORDS, help=text)
+    add("--tokenizer", choices=tuple(KINDS), help="how the words of OUT are tokenised")
+    text = "sentences without translation in OUT: an error (default), or empty translations"
+    add("--missing", choices=("error", "empty"), help=text)
+    text = "ignore case: for models of lower-cased text, which cannot produce the case of the "
+    add("--lowercase", action="store_true", help=text + "untouched reference")
+    text = "wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)"
+    add("--kytea-model", type=Path, metavar="MODEL", help=text)
+    add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
+    add("--json", type=Path, metavar="FILE", help="write the scores to FILE")
+    add("--hypotheses-out", type=Path, metavar="FILE", help="write the scored text to FILE")
+
+
+def run(args: argparse.Namespace) -> None:
+    check_arguments(args)
+    args.target_lang = language(args.target_lang)
+    metrics = choose_metrics(args)
+    references = read_lines(args.reference)
+    if args.hypotheses:
+        translations = read_finished(args.hypotheses, args.reference, len(references))
+        missing = 0
+    else:
+        kinds = (args.subwords, args.tokenizer, args.target_lang, args.missing or "error")
+        translations, missing = read_generated(args.generated, len(references), *kinds)
+    if args.tokenizer != "given" and all(one.name != "given_bleu" for one in metrics):
+        warn_if_not_text(references, args.reference)
+        if args.hypotheses:
+            warn_if_not_text(translations, args.hypotheses)
+    sets = read_test_sets(args.test_sets, len(references)) if args.test_sets else {}
+    scores = {
+        f"{metric.name}{suffix}": metric.score(translations[part], references[part])
+        for suffix, part in slices(sets, len(references)).items()
+        for metric in metrics
+    }
+
+    if args.hypotheses_out:
+        with atomic_write(args.hypotheses_out) as file:
+            file.writelines(f"{line}\n".encode() for line in translations)
+    if args.json:
+        write_json(args.json, as_dict(args, metrics, scores, len(references), missing))
+    print_scores(scores, len(references), missing)
+    if args.scores is None and "tokenised_bleu" not in scores:
+        print("no tokenised BLEU: sacrebleu segments this language by itself")
+
+
+def choose_metrics(args: argparse.Namespace) -> list[Metric]:
+    if args.scores is None:
+        names = default_scores(args.target_lang)
+    else:
+        names = tuple(name.strip() for name in args.scores.split(","))
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"--scores: {name} twice")
+        check_tokenizer(name, args.tokenizer if args.generated else None)
+    if args.kytea_model and "wat_bleu" not in names:
+        raise UserError("--kytea-model needs --scores wat_bleu")
+    models = {"wat_bleu": args.kytea_model}
+    return [
+        build_metric(name, args.target_lang, args.lowercase, models.get(name)) for name in names
+    ]
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    if (args.generated is None) == (args.hypotheses is None):
+        raise UserError(
+            "give one of --generated OUT (output of fairseq-generate) and "
+            "--hypotheses FILE (detokenised text)"
+        )
+    flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
+    if args.generated:
+        absent = [flag for flag, value in flags.items() if value is None]
+        if absent:
+            # No defaults: a wrong guess would only show as a lower score.
+            raise UserError(f"--generated needs {' and '.join(absent)} as well (which may be none)")
+    else:
+        for flag, value in {**flags, "--missing": args.missing}.items():
+            if value not in (None, "none", "error"):
+                raise UserError(f"{flag} {value} needs --generated; --hypotheses is text as is")
+    inputs = [args.generated or args.hypotheses, args.reference, args.kytea_model, args.test_sets]
+    check_outputs({"--json": args.json, "--hypotheses-out": args.hypotheses_out}, inputs)
+
+
+def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None:
+    print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
+    for name, score in scores.items():
+        _, _, test_set = name.partition(".")
+        print(f"{test_set}: {score.line}" if test_set else score.line)
+        print(f"  {score.signature}")
+
+
+def as_dict(
+    args: argparse.Namespace,
+    metrics: list[Metric],
+    scores: dict[str, Score],
+    sentences: int,
+    missing: int,
+) -> dict:
+    """Return the scores for JSON; BLEU is from 0 to 100."""
+    return {
+        "scores": {
+            name: {"value": score.value, "signature": score.signature}
+            for name, score in scores.items()
+        },
+        "sentences": sentences,
+        "missing": missing,
+        "target_lang": args.target_lang,
+        "versions": {key: found for one in metrics for key, found in one.versions().items()},
+        "translations": str(args.generated or args.hypotheses),
+        "reference": str(args.reference),
+    }

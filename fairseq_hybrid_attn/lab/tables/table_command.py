@@ -1,0 +1,50 @@
+"""Print tables of the papers, with our numbers beside the papers'.
+
+Nothing is run; rows without a result are shown as not run.  A table of learning curves, or of
+scores by the length of the source, can be drawn (--figure).
+
+  fairseq-hybrid table hysan/table1 --seeds 3
+  fairseq-hybrid table mma/table4 --format markdown > table4.md
+  fairseq-hybrid table hysan/figure4 --figure figure4.pdf
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..files.writing import check_outputs
+from ..look import outputs, style
+from ..runs.workspace_flags import add_workspace
+from .drawing import check_drawable, draw
+from .measuring import measure
+from .printing import FORMATS
+from .run_results import RunResults
+from .table_arguments import add_cells, plans
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_cells(parser)
+    parser.add_argument("--format", choices=tuple(FORMATS), default="terminal")
+    parser.add_argument(
+        "--no-significance",
+        action="store_true",
+        help="do not resample: no intervals of one or two seeds, no p-values, no claims; and do "
+        "not score stored translations again",
+    )
+    outputs.add_figure(parser)
+    add_workspace(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    outputs.check_figure(args)
+    asked = plans(args)
+    if args.figure:
+        check_outputs({"--figure": args.figure}, inputs=[])
+        check_drawable(asked)
+    for number, plan in enumerate(asked):
+        again = not args.no_significance
+        found = measure(RunResults(plan, again=again), significance=again)
+        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
+        if args.figure:
+            style.save(draw(plan, found.sections, args.theme or "light"), args.figure)

@@ -1,1 +1,0 @@
-"""Text: words, tokenisers, test sets, training logs."""

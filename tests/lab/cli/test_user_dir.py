@@ -1,0 +1,117 @@
+"""--user-dir: a user's folder is imported if the user names it, and by no other way."""
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import analysed
+import pytest
+import torch
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+from fairseq_hybrid_attn.lab.files.provenance import used_files
+from fairseq_hybrid_attn.lab.runs.used_code import modules_of
+
+#: A model with a pattern, a fusion and an architecture of its own.
+CODE = """
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from fairseq_hybrid_attn import register_fusion, register_pattern
+from fairseq_hybrid_attn.attention.fusion import HiddenGate, QueryGate
+from fairseq_hybrid_attn.models.hybrid_gate import HybridGate, HybridGateConfig
+from fairseq_hybrid_attn.models.transformer import register_size
+from fairseq_hybrid_attn.patterns import Band, Pattern, local
+
+Path(__file__).with_name("imported").touch()
+
+@dataclass(frozen=True)
+class Every(Pattern):
+    step: int
+    def allows(self, offset):
+        return offset % self.step == 0
+
+class MyGate(HiddenGate):
+    pass
+
+register_pattern("encoder", "everyK", Every)
+register_pattern("encoder", "near", Band(behind=1, ahead=1))
+register_pattern("decoder", "aroundK", local)
+register_fusion("my-gate", MyGate)
+register_fusion("our-gate", partial(QueryGate))
+register_size("transformer_of_a_user", HybridGate, HybridGateConfig, hybrid_fusion="my-gate")
+"""
+
+
+@pytest.fixture(scope="module")
+def theirs(data, tmp_path_factory):
+    """A user's folder, and in the folder of data the checkpoint of its model, which names it."""
+    folder = tmp_path_factory.mktemp("home") / "folder_of_a_user"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(CODE)
+    state = torch.load(data / "gate1.pt", weights_only=True)
+    state["cfg"]["model"] |= {"_name": "transformer_of_a_user", "hybrid_fusion": "my-gate"}
+    state["cfg"]["common"]["user_dir"] = str(folder)
+    torch.save(state, data / "theirs.pt")
+    return folder
+
+
+def test_every_command_takes_it(capsys):
+    for command in COMMANDS:
+        with pytest.raises(SystemExit, match="0"):
+            main([command, "--help"])
+        assert "--user-dir DIR" in capsys.readouterr().out, command
+
+
+def test_only_the_folder_that_the_user_names_is_imported(theirs, look, capsys, tmp_path):
+    with pytest.raises(UserError, match="give --user-dir DIR") as refused:
+        look("heads", "--path", "theirs.pt")
+    assert f"trained with '{theirs}'" in str(refused.value)
+    assert not (theirs / "imported").exists()
+    look("heads", "--path", "theirs.pt", "--user-dir", theirs)
+    assert (theirs / "imported").exists()
+    # Once more, from elsewhere and with a slash: it is imported already.
+    path = os.path.relpath(theirs)
+    capsys.readouterr()
+    look("gates", "--path", "theirs.pt", "--json", tmp_path / "g.json", "--user-dir", f"{path}/")
+    (model,) = json.loads((tmp_path / "g.json").read_text())["models"]
+    assert {row["gate"] for row in model["rows"]} == {"share"} and model["window"] == 3
+    look("maps", "--path", "theirs.pt", "--sentences", "1", "--json", tmp_path / "m.json")
+    look("align", "--path", "theirs.pt", "--output", tmp_path / "align")
+    analysed.binarise(Path())
+    page = str(tmp_path / "report.html")
+    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", "--output", page])
+    page = Path(page).read_text()
+    assert "transformer_of_a_user" in page and "(share gates)" in page
+
+
+def test_a_run_depends_on_the_folder_if_it_uses_it(theirs, look):
+    look("heads", "--path", "theirs.pt", "--user-dir", theirs)
+
+    def uses(**train):
+        rest = {"generate": {}, "align": {}, "gates": {}, "aligner": None}
+        modules = modules_of(SimpleNamespace(train=train, **rest))
+        return theirs / "__init__.py" in used_files(modules)
+
+    assert uses(arch="transformer_of_a_user")
+    assert uses(**{"arch": "transformer_hysan", "encoder-branches": "global, every2"})
+    assert uses(**{"arch": "transformer_hysan", "branch-fusion": "my-gate"})
+    # What the folder registers may be ours, or nobody's.
+    assert uses(**{"arch": "transformer_hysan", "encoder-branches": "global,near"})
+    assert uses(**{"arch": "transformer_hysan", "decoder-branches": "around2"})
+    assert uses(**{"arch": "transformer_hysan", "branch-fusion": "our-gate"})
+    assert not uses(**{"arch": "transformer_hysan", "encoder-branches": "global,l2"})
+
+
+def test_folders_that_cannot_be_imported(look, tmp_path):
+    for name in ("json", "my.code"):
+        (tmp_path / name).mkdir()
+    for folder, said in (
+        ("nowhere", "no such folder"),
+        ("json", "imported another json; rename"),
+        ("my.code", "cannot import"),
+    ):
+        with pytest.raises(UserError, match=said):
+            look("heads", "--path", "mma.pt", "--user-dir", tmp_path / folder)

@@ -1,0 +1,303 @@
+"""Tokenisers: their tokens, what undoes them, and files tokenised line by line.
+
+The expected tokens were written by hand after the rules of Moses' tokenizer.perl, and are the
+textbook examples of MeCab and jieba.
+"""
+
+import os
+import random
+import subprocess
+import sys
+import tracemalloc
+import types
+
+import pytest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.corpora import rewriting
+from fairseq_hybrid_attn.lab.corpora.tokenisers import (
+    KINDS,
+    detokeniser,
+    spelling,
+    tokenise_file,
+    tokeniser,
+)
+
+LANGUAGE = {"mecab": "ja", "kytea": "ja", "jieba": "zh"}  # of the others: en
+WITHOUT_MODEL = [kind for kind in KINDS if kind not in ("kytea", "given")]
+
+#: Everything that some program takes for white space or the end of a line.
+WHITE = "\t\x0b\x0c\x1c\x1d\x1e\x85\xa0\u1680\u2003\u2028\u2029\u202f\u3000"
+
+
+# -- Tokens and what undoes them ---------------------------------------------------------------
+
+
+def test_tokens():
+    for kind, lang, text, tokens in (
+        (
+            "moses",
+            "en",
+            "Don't stop, it's 5,300 & \"good\" [ok] a|b <i>.",
+            "Don &apos;t stop , it &apos;s 5,300 &amp; &quot; good &quot; &#91; ok &#93; "
+            "a &#124; b &lt; i &gt; .",
+        ),
+        ("moses", "en", "Mr. Smith's U.S. plan.", "Mr. Smith &apos;s U.S. plan ."),
+        # Dr. keeps its period in both languages, usw. ("and so on") only in German.
+        ("moses", "de", "Äpfel usw. Dr. Meier", "Äpfel usw. Dr. Meier"),
+        ("moses", "en", "Äpfel usw. Dr. Meier", "Äpfel usw . Dr. Meier"),
+        ("moses", "de", "Die E-Mail z.B. für 3,50 Euro.", "Die E-Mail z.B. für 3,50 Euro ."),
+        ("moses-aggressive", "de", "Die E-Mail - neu!", "Die E @-@ Mail - neu !"),
+        ("mecab", "ja", "すもももももももものうち", "すもも も もも も もも の うち"),
+        ("jieba", "zh", "我来到北京清华大学", "我 来到 北京 清华大学"),
+        ("jieba", "zh", "Windows 10用3.14", "Windows 10 用 3.14"),
+        ("none", "ja", "  そのまま 　で\tok ", "そのまま で ok"),
+    ):
+        assert tokeniser(kind, lang)(text) == tokens, (kind, lang)
+
+
+def test_text_of_tokens():
+    for kind, lang, tokens, text in (
+        ("moses", "en", "Don &apos;t say &quot; no &quot; , &amp; go .", 'Don\'t say "no", & go.'),
+        ("moses", "en", "&#91; a &#93; &lt; b &#124; c &gt;", "[a] < b | c >"),
+        ("moses-aggressive", "de", "E @-@ Mail @-@ Adresse", "E-Mail-Adresse"),
+        ("moses-aggressive", "de", "vor- und E @-@", "vor- und E-"),
+        ("mecab", "ja", "GPU を 2 . 5 倍 速く する", "GPUを2.5倍速くする"),
+        ("mecab", "ja", "New York と Deep Learning", "New YorkとDeep Learning"),
+        ("mecab", "ja", "Ｎｅｗ Ｙｏｒｋ は ２ ０ １ ９ 年", "Ｎｅｗ Ｙｏｒｋは２０１９年"),
+        ("mecab", "ja", "CO 2 は 10 20", "CO2は10 20"),
+        ("kytea", "ja", "東京 で open source を", "東京でopen sourceを"),
+        ("jieba", "zh", "我 用 Windows 10 和 GPT 4 ， 很 好 。", "我用Windows 10和GPT 4，很好。"),
+        ("jieba", "zh", "", ""),
+        ("none", "de", "a  b", "a  b"),
+    ):
+        assert detokeniser(kind, lang)(tokens) == text, (kind, tokens)
+    for kind, lang, text in (
+        ("moses", "en", "Don't ask: \"Who's (really) 5,300 km away?\" A & B, [d]; 50%."),
+        ("moses", "de", 'Er sagte: "Das ist z.B. 3,50 Euro wert!" Und ging.'),
+        ("moses-aggressive", "de", "Die EU-Kommission, E-Mail-Adressen und 20-jährige."),
+        ("moses-aggressive", "en", "A state-of-the-art e-mail, isn't it?"),
+        ("mecab", "ja", "彼はNew York Timesを2019年に読んだ。CO2は3.5%増えた（約300件）。"),
+        ("jieba", "zh", "他在New York Times上看到：2019年Windows 10增长3.5%（约300件）。"),
+        ("none", "ja", "彼はNew York Timesを読んだ。"),
+    ):
+        assert detokeniser(kind, lang)(tokeniser(kind, lang)(text)) == text, kind
+
+
+def test_spelling():
+    for kind, lang, word, spelt in (
+        ("moses", "en", "'s", "&apos;s"),
+        ("moses", "de", "a|b", "a&#124;b"),
+        ("jieba", "zh", "AT&T", "AT&T"),
+        ("none", "de", "a\u3000b\u00a0c", "a_b_c"),
+    ):
+        assert spelling(kind, lang)(word) == spelt
+
+
+def test_tokens_are_separated_by_single_spaces_and_no_character_is_lost():
+    """fairseq splits at all white space, subword-nmt at the space: both must see the same."""
+    letters = list("ab1,.'\"&-<|日本中文のテ　é😀\u200b\ufeff\x00\x07\x9f ") + list(WHITE)
+    odd = "研究では、GPU 2台（約300時間）を使い3.5%改善した。 日本語 中文字符"
+    for kind in WITHOUT_MODEL:
+        tokenise = tokeniser(kind, LANGUAGE.get(kind, "en"))
+        random.seed(1)
+        for _ in range(500):
+            text = "".join(random.choices(letters, k=random.randrange(30)))
+            tokens = tokenise(text)
+            assert tokens.split() == (tokens.split(" ") if tokens else []), (kind, text)
+            assert tokens.splitlines() == ([tokens] if tokens else []), (kind, text)
+        assert tokenise(odd).replace(" ", "") == odd.replace(" ", ""), kind
+        if not kind.startswith("moses"):
+            # Control characters are spaces: a NUL would end the string for MeCab.
+            assert tokenise("ab\x00cd\x01ef") == "ab cd ef"
+
+
+def test_given_tokens_stay_as_they_are():
+    assert tokeniser("given", "en")(" a  b\x85&apos; ") == " a  b\x85&apos; "
+
+
+# -- Files ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Cut small files into many blocks."""
+    monkeypatch.setattr(rewriting, "BLOCK", 5)
+
+
+def test_file_line_by_line_for_any_number_of_workers(tmp_path, small_blocks):
+    random.seed(2)
+    letters = list("abc é日本の中文., ") + list(WHITE)
+    text = ["".join(random.choices(letters, k=random.randrange(40))) for _ in range(300)]
+    text[7:9] = ["", "A line\r"]
+    source = tmp_path / "in"
+    for kind in WITHOUT_MODEL:
+        lang = LANGUAGE.get(kind, "en")
+        source.write_bytes("\n".join(text).encode())  # without \n at the end
+        results = []
+        for workers in (1, 3):
+            tokenise_file(source, tmp_path / "out", kind, lang, workers)
+            results.append((tmp_path / "out").read_bytes())
+        assert results[0].decode().split("\n") == [*map(tokeniser(kind, lang), text), ""], kind
+        assert results[1] == results[0], kind
+    source.write_bytes(b"")
+    tokenise_file(source, tmp_path / "out", "none", "en", workers=2)
+    assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_lowercase_after_tokenising(tmp_path):
+    """MR. SMITH keeps the period, since Mr. is a known abbreviation; mr. would not be."""
+    (tmp_path / "in").write_bytes("Mr. Smith ÄRGERT sich &\n".encode())
+    tokenise_file(tmp_path / "in", tmp_path / "out", "moses", "en", workers=1, lowercase=True)
+    assert (tmp_path / "out").read_text("utf-8") == "mr. smith ärgert sich &amp;\n"
+
+
+def test_not_utf8_is_refused_with_its_line(tmp_path, small_blocks):
+    source = tmp_path / "in"
+    source.write_bytes(b"good line of text\n" * 56 + b"b\xe4d\n" + b"good\n" * 50)
+    for workers in (1, 2):
+        with pytest.raises(UserError, match=r"in, line 57: not UTF-8 \(byte 0xe4\)"):
+            tokenise_file(source, tmp_path / "out", "moses", "en", workers)
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path):
+    (tmp_path / "in").write_bytes((b"some words and a long one " + b"x" * 2000 + b"\n") * 5_000)
+    tracemalloc.start()
+    try:
+        tokenise_file(tmp_path / "in", tmp_path / "out", "none", "en", workers=1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "out").stat().st_size == (tmp_path / "in").stat().st_size  # 10 MB
+    assert peak < 8e6
+
+
+def test_nothing_is_printed_and_nothing_left_elsewhere(tmp_path):
+    """jieba itself prints, and keeps its dictionary in the temporary folder of all users."""
+    for name in ("temporary", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in").write_text("日本語 and words\n" * 5, encoding="utf-8")
+    kinds = [(kind, LANGUAGE.get(kind, "en")) for kind in WITHOUT_MODEL]
+    program = (
+        "from pathlib import Path\n"
+        "from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file\n"
+        f"for kind, lang in {kinds}:\n"
+        "    tokenise_file(Path('in'), Path(f'out.{kind}'), kind, lang, 2)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TMPDIR": str(tmp_path / "temporary"),
+            "HOME": str(tmp_path / "home"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        ["home", "in", "temporary", *(f"out.{kind}" for kind in WITHOUT_MODEL)]
+    )
+    assert not list((tmp_path / "temporary").iterdir())
+    assert not list((tmp_path / "home").iterdir())
+
+
+# -- KyTea: its package brings no model, so a stand-in takes its place here --------------------
+
+
+@pytest.fixture
+def kytea(monkeypatch, tmp_path):
+    """A stand-in for KyTea's module that makes a word of every character."""
+    calls = []
+
+    class Mykytea:
+        def __init__(self, options):
+            calls.append(options)
+            if "broken" in options:
+                raise RuntimeError("Badly formed model")
+
+        def getWS(self, text):
+            assert " " not in text
+            return tuple(text)
+
+    monkeypatch.setitem(sys.modules, "Mykytea", types.SimpleNamespace(Mykytea=Mykytea))
+    monkeypatch.delenv("KYTEA_MODEL", raising=False)
+    (tmp_path / "model.bin").write_bytes(b"model")
+    return calls
+
+
+def test_kytea_takes_its_model_from_the_call_or_the_environment(kytea, tmp_path, monkeypatch):
+    model = tmp_path / "model.bin"
+    assert tokeniser("kytea", "ja", model)("日本 語\n") == "日 本 語"
+    assert kytea.pop() == f"-model {model} -notags -debug 0"
+    (tmp_path / "in").write_text("日本\n", encoding="utf-8")
+    (tmp_path / "other").write_bytes(b"other")
+    for name in ("model.bin", "other"):
+        monkeypatch.setenv("KYTEA_MODEL", str(tmp_path / name))
+        tokenise_file(tmp_path / "in", tmp_path / "out", "kytea", "ja", workers=1)
+        assert kytea.pop().split()[1] == str(tmp_path / name)
+        assert (tmp_path / "out").read_text("utf-8") == "日 本\n"
+
+
+def test_kytea_without_a_model_or_with_a_bad_one(kytea, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match=r"(?s)phontron.com/kytea.*KYTEA_MODEL=.*mecab"):
+        tokeniser("kytea", "ja")
+    for name, said in (("broken", "not a model"), ("with space", "space"), (None, "not a file")):
+        if name:
+            (tmp_path / name).write_bytes(b"")
+        monkeypatch.setenv("KYTEA_MODEL", str(tmp_path / (name or "none")))
+        with pytest.raises(UserError, match=said):
+            tokeniser("kytea", "ja")
+
+
+def test_real_kytea_refuses_what_is_not_a_model(tmp_path):
+    pytest.importorskip("Mykytea")
+    (tmp_path / "model").write_text("nonsense\n")
+    with pytest.raises(UserError, match="not a model that KyTea can read"):
+        tokeniser("kytea", "ja", tmp_path / "model")
+
+
+def test_regions_are_their_language():
+    text = "It's 5 o'clock, Dr. Smith."
+    for make in (tokeniser, spelling, detokeniser):
+        for code in ("en_GB", "en-US", "EN"):
+            assert make("moses", code)(text) == make("moses", "en")(text)
+
+
+# -- Mistakes ---------------------------------------------------------------------------------
+
+
+def test_wrong_kind_or_language():
+    for make in (tokeniser, detokeniser):
+        with pytest.raises(UserError, match="no tokenizer 'mosses'; choose one of moses, "):
+            make("mosses", "de")
+        with pytest.raises(UserError, match="mecab is for ja, not for de"):
+            make("mecab", "de")
+        make("jieba", "zh_CN")
+
+
+def test_missing_package(monkeypatch, tmp_path):
+    (tmp_path / "model").write_bytes(b"")
+    for kind, module, packages in (
+        ("moses", "sacremoses", "sacremoses regex"),
+        ("mecab", "MeCab", "mecab-python3 ipadic"),
+        ("mecab", "ipadic", "mecab-python3 ipadic"),
+        ("jieba", "rjieba", "rjieba"),
+        ("kytea", "Mykytea", "kytea"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, module, None)
+            with pytest.raises(UserError, match=f"pip install {packages}$"):
+                tokeniser(kind, LANGUAGE.get(kind, "en"), tmp_path / "model")
+
+
+def test_mistakes_show_before_files_are_touched(tmp_path):
+    with pytest.raises(UserError, match="cannot be read"):
+        tokenise_file(tmp_path / "in", tmp_path / "out", "none", "en", workers=1)
+    (tmp_path / "in").write_text("text\n")
+    with pytest.raises(UserError, match="not for de"):
+        tokenise_file(tmp_path / "in", tmp_path / "out", "jieba", "de", workers=1)
+    assert not (tmp_path / "out").exists()

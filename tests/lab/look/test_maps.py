@@ -1,0 +1,398 @@
+"""Attention maps: words of subwords, data, figures, and the page in a real browser."""
+
+import base64
+import csv
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from every_model import sample
+from models import build_tiny
+from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.attention.fusion import GatedSum, QueryGate
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.look import maps_figure, maps_page, style
+from fairseq_hybrid_attn.lab.look.attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Seen
+from fairseq_hybrid_attn.lab.look.maps_measure import ModelMaps, sentence_maps
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST
+
+
+def a_sentence(name="hysan-gated"):
+    """What was seen of a sentence of three words in five subwords, and its translation."""
+    attentions = Attentions(build_tiny(name))
+    (seen,) = attentions.observe(sample([[4, 5, 6, 7, 8, 2]], [[6, 5, 9, 2]]))
+    pieces = (["a@@", "b", "c", "d@@", "e"], ["x", "y@@", "z"])
+    return attentions, seen, pieces
+
+
+def test_tokens_and_weights_between_words():
+    """Attention is summed over the pieces of a key and averaged over those of a query."""
+    attentions, seen, pieces = a_sentence()
+    maps = sentence_maps(attentions, 0, seen, *pieces, "subword-nmt")
+    assert (maps.source, maps.target) == (["ab", "c", "de"], ["x", "yz"])
+    source = ["ab", "c", "de", "</s>"], [[0, 1], [2], [3, 4], [5]]
+    read = ["<s>", "x", "yz"], [[0], [1], [2, 3]]
+    predicted = ["x", "yz", "</s>"], [[0], [1, 2], [3]]
+    sides = {ENCODER: (source, source), DECODER: (read, read), CROSS: (predicted, source)}
+    for kind, ((queries, of_query), (keys, of_key)) in sides.items():
+        one = maps.units["words"][kind]
+        assert (one.queries, one.keys) == (queries, keys)
+        for layer, (weights, allowed) in enumerate(zip(one.weights, one.allowed, strict=True)):
+            pieces_weights = seen[kind][layer].weights.numpy()
+            for i, rows in enumerate(of_query):
+                for j, columns in enumerate(of_key):
+                    block = pieces_weights[:, :, rows][..., columns]
+                    expected = block.sum(-1).mean(-1)
+                    np.testing.assert_allclose(weights[:, :, i, j], expected, atol=1e-6)
+                    assert (allowed[:, :, i, j] == (block > 0).any((-2, -1))).all()
+    assert maps.units["subwords"][DECODER].queries == ["<s>", "x", "y@@", "z"]
+    assert maps.units["subwords"][CROSS].queries == ["x", "y@@", "z", "</s>"]
+    assert list(sentence_maps(attentions, 0, seen, *pieces, "none", ["words"]).units) == ["words"]
+
+
+def test_sentences_that_words_do_not_fit():
+    """A sentence of nothing but marks is a word; tokens that the text does not have are refused."""
+    attentions, seen, (source, target) = a_sentence()
+    maps = sentence_maps(attentions, 0, seen, ["@@"] * 5, target, "subword-nmt")
+    assert maps.units["words"][ENCODER].keys == ["@@", "</s>"]
+    np.testing.assert_allclose(maps.units["words"][ENCODER].weights[0].sum(-1), 1, atol=1e-5)
+    with pytest.raises(UserError, match="sentence 8: the model attends from 6 to 6 tokens"):
+        sentence_maps(attentions, 7, seen, source[1:], target, "none")
+
+
+def by_hand(weights, allowed=None, queries=None, keys=None):
+    """A model's maps of one sentence with the weights ``[branches, heads, n, m]`` of a layer."""
+    weights = np.asarray(weights, np.float32)
+    branches, heads, n, m = weights.shape
+    layer = Layer(
+        kind=ENCODER,
+        number=1,
+        heads=tuple((f"branch{b}",) * heads for b in range(branches)),
+        patterns=((PAST if allowed == "past" else GLOBAL,) * heads,) * branches,
+        gate=None,
+    )
+    tokens = queries or [f"w{i}" for i in range(n - 1)]
+    attentions = SimpleNamespace(layers={ENCODER: [layer]})
+    seen = {ENCODER: [Seen(weights=torch.from_numpy(weights))]}
+    return sentence_maps(attentions, 0, seen, tokens, ["t"], "none")
+
+
+def gate_weights(fusion, inputs):
+    """The gates of a layer ``[branches, heads or 1, n]`` by the formulas of the papers."""
+    branches, hidden, queries = (value[..., 0, :] for value in inputs)
+    if isinstance(fusion, GatedSum):
+        squeezed = (branches @ fusion.squeeze.weight.T).clamp(min=0)
+        return torch.sigmoid(squeezed @ fusion.expand.weight.T).mean(-1)[:, None]
+    looked_at = queries if isinstance(fusion, QueryGate) else hidden
+    return torch.sigmoid(looked_at @ fusion.gate.weight.T).T[None]
+
+
+@pytest.mark.parametrize("name", ["hysan-gated", "gate-hidden", "gate-query"])
+def test_gates_of_a_map(name):
+    """On the page and as data: of each row, averaged over the pieces of a word."""
+    attentions, _, pieces = a_sentence(name)
+    fusions, taken = {}, {}
+    for kind, modules in attentions.modules.items():
+        for place, module in enumerate(modules):
+            fusion = getattr(module, "fusion", None)
+            if fusion is not None and fusion.gate_kind:
+                fusions[kind, place] = fusion
+                fusion.register_forward_hook(
+                    lambda _, inputs, __, at=(kind, place): taken.update({at: inputs})
+                )
+    (seen,) = attentions.observe(sample([[4, 5, 6, 7, 8, 2]], [[6, 5, 9, 2]]))
+    maps = sentence_maps(attentions, 0, seen, *pieces, "subword-nmt")
+    (shown,) = maps_page.page_data([ModelMaps("m", "", [maps])])["models"][0]["sentences"]
+    words = {ENCODER: [[0, 1], [2], [3, 4], [5]], DECODER: [[0], [1], [2, 3]]}
+    assert fusions
+    for (kind, place), fusion in fusions.items():
+        with torch.no_grad():
+            expected_gates = gate_weights(fusion, taken[kind, place])
+        for unit, groups in (("words", words[kind]), ("subwords", None)):
+            layer = shown[unit][kind]["layers"][place]
+            assert layer["gate"].startswith(fusion.gate_kind.name)
+            of_rows = [gates for gates in layer["gates"] if gates is not None]
+            assert len(of_rows) == len(layer["branches"]) - (name != "hysan-gated")
+            wanted = expected_gates
+            if groups:
+                wanted = torch.stack([wanted[..., rows].mean(-1) for rows in groups], -1)
+            np.testing.assert_allclose(of_rows, wanted, atol=2e-6)
+            json_layer = maps.units[unit][kind].as_dict()["layers"][place]
+            assert json_layer["gates"] == layer["gates"]
+            of_csv = (place + 1, layer["branches"][-1], 2, 1)
+            rows = maps.units[unit][kind].allowed_weights()
+            (one,) = {row[-1] for row in rows if (*row[1:4], row[5]) == of_csv}
+            assert float(one) == pytest.approx(wanted[-1, 1 % len(wanted[-1]), 0].item(), abs=2e-6)
+
+
+def test_numbers_are_packed_to_five_digits():
+    weights = np.random.default_rng(0).random((2, 3, 4, 5))
+    allowed = weights > 0.2
+    numbers = np.frombuffer(maps_page.packed(weights, allowed), "<u2").reshape(weights.shape)
+    assert ((numbers == 0) == ~allowed).all()
+    np.testing.assert_allclose(
+        (numbers - 1.0)[allowed] / maps_page.STEPS, weights[allowed], atol=1e-5
+    )
+    ends = maps_page.packed(np.array([0, 1, 1.00001]), np.ones(3, bool))
+    assert np.frombuffer(ends, "<u2").tolist() == [1, 65535, 65535]
+
+
+def test_page_is_one_file_that_text_cannot_break():
+    nasty = ["</script>", "<b>x</b>", "&lt;", "{{ x }}", '"', "\u2028"]
+    size = len(nasty) + 1
+    maps = by_hand(np.full((1, 1, size, size), 1 / size), queries=nasty)
+    text = maps_page.page("<title> & more", [ModelMaps("<i>m</i>", "d", [maps])])
+    assert "<title>&lt;title&gt; &amp; more</title>" in text
+    start = text.index('class="maps-data">') + len('class="maps-data">')
+    data = json.loads(text[start : text.index("</script>", start)])
+    assert data["models"][0]["name"] == "<i>m</i>"
+    shown = data["models"][0]["sentences"][0]["subwords"]["encoder"]
+    assert shown["keys"] == [*nasty, "</s>"]
+    assert len(base64.b64decode(shown["weights"])) == 2 * size * size
+    assert "http://" not in text and "https://" not in text and len(text) < 50_000
+
+
+def expected(look, unit, *flags):
+    """What the command writes as JSON."""
+    look("maps", *flags, "--json", "expected.json", "--unit", unit)
+    return json.loads(Path("expected.json").read_text())
+
+
+def close(shown, weights):
+    """The page's numbers are these; where it has none, they are 0."""
+    numbers = np.array([[w or 0 for w in row] for row in shown["z"]])
+    np.testing.assert_allclose(numbers, weights, atol=2e-5)
+
+
+def test_page_in_a_browser(in_data, look, browser):
+    """Every choice shows the numbers that the command writes as JSON; pointing shows them."""
+    paths = ("--path", "hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
+    look("maps", *paths, "--page", "maps.html")
+    words, subwords = (expected(look, unit, *paths) for unit in ("words", "subwords"))
+    shown = Shown(browser, in_data / "maps.html")
+    first = words["models"][0]["sentences"][0]["maps"]["encoder"]
+    assert shown.plot()["keys"] == ["Das", "Haus", "</s>"] and first["keys"][2] == "</s>"
+    close(shown.plot(), np.mean(first["layers"][0]["weights"][0], axis=0))
+    second = words["models"][1]["sentences"][0]["maps"]["encoder"]
+    close(shown.plot(1), np.mean(second["layers"][0]["weights"][0], axis=0))
+    assert shown.page.get_by_text("no positions in the encoder and decoder").is_visible()
+
+    shown.choose("layer-0", "2")
+    shown.choose("branch-0", "fw")
+    shown.choose("head-0", "3")
+    weights = first["layers"][1]["weights"][1][2]
+    close(shown.plot(), weights)
+    assert shown.plot()["z"][0][1] is None  # fw: no key after the query
+    (gates,) = first["layers"][1]["gates"][1]
+    of_rows = shown.page.locator(".maps-gates").first
+    assert f"squeeze: mean over the numbers of a branch's output): mean {np.mean(gates):.4f}" in (
+        of_rows.text_content()
+    )
+    bars = of_rows.locator("meter").evaluate_all("(bars) => bars.map((bar) => bar.value)")
+    assert bars == pytest.approx(gates)
+    assert shown.hover(1, 0) == f"Haus → Das{weights[1][0]:.4f}"
+    assert shown.hover(0, 2) == "Das → </s>not allowed"
+
+    shown.choose("unit", "subwords")
+    first = subwords["models"][0]["sentences"][0]["maps"]["encoder"]
+    close(shown.plot(), first["layers"][1]["weights"][1][2])
+    shown.choose("sentence", "4: 猫が 好き です")
+    assert shown.page.locator('[data-text="source"]').text_content() == "猫が 好き です"
+    third = subwords["models"][0]["sentences"][2]["maps"]
+    close(shown.plot(), third["encoder"]["layers"][1]["weights"][1][2])
+    assert "好@@ → 猫@@" in shown.hover(2, 0)
+    for kind, label in (("decoder", "decoder self-attention"), ("cross", "cross-attention")):
+        shown.choose("kind", label)
+        layer = third[kind]["layers"][1]
+        branch = int(shown.page.locator('[data-choice="branch-0"]').input_value())
+        close(shown.plot(), layer["weights"][branch][2])
+        assert shown.plot()["queries"][0] == ("<s>" if kind == "decoder" else "I")
+
+    shown.choose("kind", "encoder self-attention")
+    shown.choose("model-0", "mma")
+    assert shown.page.locator('[data-choice="branch-0"]').is_hidden()
+    texts = shown.page.locator('[data-choice="head-0"] option').all_text_contents()
+    assert texts == ["mean of 4", "1 (global)", "2 (local)", "3 (forward)", "4 (backward)"]
+    shown.choose("head-0", "2 (local)")
+    mma = subwords["models"][2]["sentences"][2]["maps"]["encoder"]
+    close(shown.plot(), mma["layers"][1]["weights"][0][1])
+    assert of_rows.text_content() == ""
+
+    shown.choose("model-0", "lstm")
+    plot = shown.page.locator(".maps-plot").first
+    assert "no such attention" in plot.text_content()
+    shown.choose("kind", "cross-attention")
+    assert shown.plot()["queries"] == ["I", "li@@", "ke", "cats", "</s>"]
+    shown.choose("kind", "encoder self-attention")
+    assert "no such attention" in plot.text_content()
+    assert not shown.faults
+    assert all(url.startswith("file:") for url in shown.asked)
+
+
+def test_colours_and_the_second_map(in_data, look, browser):
+    look("maps", "--path", "stock.pt", "--page", "one.html", "--sentences", "1")
+    light, dark = ["rgb(255, 255, 255)"] * 2, ["rgb(21, 24, 28)"] * 2
+    for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
+        shown = Shown(browser, in_data / "one.html", scheme)
+        assert shown.colours() == first
+        shown.page.click("#theme")
+        assert shown.colours() == other
+        shown.page.click("#theme")
+        assert shown.page.evaluate("document.documentElement.dataset.theme") == scheme
+    panels = shown.page.locator(".maps-panel")
+    assert panels.nth(1).is_hidden()
+    shown.page.check('[data-choice="second"]')
+    shown.choose("head-1", "4")
+    assert panels.nth(1).is_visible()
+    (model,) = expected(look, "words", "--path", "stock.pt", "--sentences", "1")["models"]
+    layer = model["sentences"][0]["maps"]["encoder"]["layers"][0]
+    close(shown.plot(1), layer["weights"][0][3])
+    both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
+    assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both), abs=1e-4)
+    shown.choose("scale", "1")
+    assert shown.plot(0)["zmax"] == 1
+    assert not shown.faults
+
+
+def test_nasty_tokens_and_long_sentences_in_a_browser(tmp_path, browser):
+    """Cells stay large enough to point at; the map scrolls within its panel."""
+    nasty = ["</script>", "<b>x</b>", "&amp;", "$x$", "<br>"]
+    maps = by_hand(np.full((1, 1, 6, 6), 1 / 6), queries=nasty)
+    (tmp_path / "nasty.html").write_text(maps_page.page("t", [ModelMaps("<u>", "", [maps])]))
+    shown = Shown(browser, tmp_path / "nasty.html")
+    assert shown.hover(0, 1) == "</script> → <b>x</b>0.1667"
+    assert shown.hover(2, 4) == "&amp; → <br>0.1667"
+    assert shown.plot()["keys"] == [*nasty, "</s>"]
+    assert not shown.faults
+    size = 120
+    maps = by_hand(np.tril(np.full((1, 2, size, size), 1 / size)), "past")
+    (tmp_path / "long.html").write_text(maps_page.page("t", [ModelMaps("m", "", [maps])]))
+    shown = Shown(browser, tmp_path / "long.html")
+    cells = [shown.cell(0, column).bounding_box() for column in (0, size - 1)]
+    assert cells[1]["x"] - cells[0]["x"] >= 13 * (size - 1)
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert shown.hover(1, 0) == "w1 → w00.0083"
+    assert not shown.faults
+
+
+def test_figures_show_the_weights():
+    random = np.random.default_rng(0)
+    weights = random.dirichlet(np.ones(4), size=(2, 3, 4)).astype("float32")
+    one = by_hand(weights, "past").units["words"][ENCODER]
+    (row,) = maps_figure.heads_of_layers(one)
+    assert [panel.title for panel in row.panels] == [f"head {h}\nbranch0" for h in (1, 2, 3)]
+    drawn = maps_figure.draw([row], one.queries, one.keys).axes
+    mask = np.triu(np.ones((4, 4), bool), 1)
+    for axes, head in zip(drawn, range(3), strict=False):
+        (image,) = axes.images
+        assert (image.get_array().mask == mask).all()
+        np.testing.assert_array_equal(image.get_array().data[~mask], weights[0, head][~mask])
+        assert image.norm.vmax == pytest.approx(weights[0].max())
+    assert [t.get_text() for t in drawn[0].get_yticklabels()] == ["w0", "w1", "w2", "</s>"]
+    (row,) = maps_figure.branches_of_layers(one)
+    np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
+
+
+def test_figures_and_data_of_the_command(in_data, look, capsys):
+    look(
+        "maps",
+        *("--path", "hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
+        *("--csv", "maps.csv", "--json", "maps.json", "--kinds", "encoder"),
+    )
+    names = {path.name for path in (in_data / "figures").iterdir()}
+    stems = ("encoder.model1", "encoder.model2", "compare")
+    assert names == {f"sentence4.{stem}.{form}" for stem in stems for form in ("png", "pdf")}
+    has_font = any(map(style._installed().get, (*style._JAPANESE, *style._CHINESE)))
+    assert "no installed font" not in capsys.readouterr().err or not has_font
+    written = json.loads((in_data / "maps.json").read_text())
+    patterns = "encoder global, local, forward, backward"
+    described = f"transformer_mma; {patterns}; with positions"
+    assert written["models"][1]["description"] == described
+    (one,) = written["models"][1]["sentences"]
+    assert (one["sentence"], one["source"]) == (4, ["猫が", "好き", "です"])
+    rows = list(csv.DictReader((in_data / "maps.csv").open()))
+    for row in rows:
+        model = next(m for m in written["models"] if m["name"] == row["model"])
+        one = model["sentences"][0]["maps"][row["kind"]]
+        layer = one["layers"][int(row["layer"]) - 1]
+        branch = layer["branches"].index(row["branch"])
+        i, j = int(row["query"]) - 1, int(row["key"]) - 1
+        weight = layer["weights"][branch][int(row["head"]) - 1][i][j]
+        assert float(row["weight"]) == pytest.approx(weight, abs=1e-6)
+        assert (row["query_token"], row["key_token"]) == (one["queries"][i], one["keys"][j])
+    assert sum(float(row["weight"]) > 0 for row in rows) == sum(
+        (np.array(layer["weights"]) > 0).sum()
+        for model in written["models"]
+        for layer in model["sentences"][0]["maps"]["encoder"]["layers"]
+    )
+
+
+MISTAKES = {
+    "stock.pt": "nothing to do",
+    "stock.pt --page p.html --sentences 3": "1 sentences are empty",
+    "stock.pt --page p.html --sentences 2-9": "not within 1 to 4",
+    "stock.pt --page p.html --layer 1": "is for --figures",
+    "stock.pt --figures f --layer 1": "name two models",
+    "stock.pt --figures link": "--figures link cannot be made",
+    "stock.pt --page text.de": "one of the inputs",
+    "stock.pt --figures text.de": "is a file",
+    "stock.pt --figures no/where": "there is no directory",
+    "stock.pt --page p.html --source-lang xx": "no dictionary bin/dict.xx",
+    "lstm.pt --page p.html --kinds decoder": "no attention of decoder",
+    "mma.pt stock.pt --figures f --layer 3 --sentences 2": "has 2 encoder layers",
+    "mma.pt --page p.html --source long.de --target long.en --sentences 1": (
+        "1 sentences are longer than the model takes"
+    ),
+}
+
+
+def test_mistakes(in_data, refuses, monkeypatch):
+    (in_data / "link").symlink_to("no/where")
+    (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
+    (in_data / "long.en").write_text("so\nso\n")
+    refuses("maps", MISTAKES)
+    for package, flags in (("jinja2", "--page p.html"), ("matplotlib", "--figures f")):
+        monkeypatch.setitem(sys.modules, package, None)
+        extra = r"pip install \"fairseq-hybrid-attn\[analysis\]\""
+        refuses("maps", {f"mma.pt {flags}": extra})
+    assert not Path("f").exists()
+
+
+def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
+    """In plainer words than those of fairseq and torch, which are for programmers."""
+
+    def told(problem, data="bin", path="mma.pt"):
+        with pytest.raises(UserError, match=problem):
+            main(["maps", str(data), "--path", path, "--subwords", "none", "--json", "x.json"])
+
+    renamed, cut = (torch.load("mma.pt", weights_only=True) for _ in range(2))
+    renamed["cfg"]["model"]["_name"] = "transformer_x"
+    del cut["model"]["decoder.embed_tokens.weight"]
+    for content, problem in (
+        ({"state_dict": {}}, "is not a fairseq checkpoint: it holds no model"),
+        ({"model": {"w": torch.zeros(1)}}, "it has weights, but no settings of its model"),
+        (torch.nn.Linear(1, 1), "it refers to torch.nn.modules.linear.Linear, which might run"),
+        (renamed, "its architecture transformer_x is registered neither by fairseq nor by"),
+        (cut, "cannot be loaded: Error"),  # not foreseen: then fairseq's own message
+    ):
+        torch.save(content, "foreign.pt")
+        told(problem, path="foreign.pt")
+    damaged = "text.de cannot be loaded as a checkpoint: the file is damaged or of another"
+    told(damaged, path="text.de")
+    told("there is no folder nowhere", "nowhere")
+    told(r"there is no dictionary .*dict.de.txt \(there: none\)", tmp_path)
+    (tmp_path / "dict.de.txt").write_bytes((in_data / "bin/dict.de.txt").read_bytes())
+    told(r"there is no dictionary .*dict.en.txt \(there: dict.de.txt\)", tmp_path)
+    (tmp_path / "dict.en.txt").write_text("a 1\n")
+    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", tmp_path)
+    unnamed = torch.load("mma.pt", weights_only=True)  # trained without --source-lang
+    unnamed["cfg"]["task"] |= {"source_lang": None, "target_lang": None}
+    torch.save(unnamed, "foreign.pt")
+    (tmp_path / "test.de-en.de.idx").touch()
+    told(r"it knows \d+ subwords, .*dict.en.txt has 5 ", tmp_path, "foreign.pt")

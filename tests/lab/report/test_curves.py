@@ -1,0 +1,340 @@
+"""Learning curves: logs as fairseq writes them, resumed and diverged ones, scores, figures."""
+
+import csv
+import json
+import logging
+import math
+
+import pytest
+from fairseq.logging import progress_bar
+from refusals import check_command_refusals
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.look import style
+from fairseq_hybrid_attn.lab.report import curves_figure
+from fairseq_hybrid_attn.lab.report.curves_figure import CurvePanel
+from fairseq_hybrid_attn.lab.report.curves_measure import Curve, curves_of_log, smooth
+from fairseq_hybrid_attn.lab.runs.training_log import last_record, parameters, read_log
+
+NAN = math.nan
+FAIRSEQ = "%(asctime)s | %(levelname)s | %(name)s | %(message)s"
+HYDRA = "[%(asctime)s][%(name)s][%(levelname)s] - %(message)s"
+TIME = "2024-01-02 03:04:05 | INFO |"
+BEGUN = f"{TIME} fairseq.trainer | No existing checkpoint found m/x.pt"
+
+
+def inner(updates, loss):
+    values = json.dumps({"epoch": 1, "loss": str(loss), "ppl": "3", "num_updates": str(updates)})
+    return f"{TIME} train_inner | {values}"
+
+
+def valid(updates, loss, name="valid", **more):
+    values = {"loss": loss, "num_updates": updates, **more}
+    values = json.dumps({f"{name}_{key}": str(value) for key, value in values.items()})
+    return f"{TIME} {name} | {values}"
+
+
+def resumed(updates):
+    text = f"Loaded checkpoint m/checkpoint_last.pt (epoch 3 @ {updates} updates)"
+    return f"{TIME} fairseq.trainer | {text}"
+
+
+def log(folder, *lines, name="train.log"):
+    text = "".join(f"{line}\n" for line in lines)
+    (folder / name).write_text(text, errors="surrogateescape")
+    return folder / name
+
+
+def losses(records):
+    return {updates: values["loss"] for updates, values in records.items()}
+
+
+@pytest.mark.parametrize("layout", [FAIRSEQ, HYDRA], ids=["fairseq", "hydra"])
+@pytest.mark.parametrize("form", ["json", "simple"])
+def test_logs_are_read_as_fairseq_writes_them(folder, form, layout):
+    handler = logging.FileHandler("train.log")
+    handler.setFormatter(logging.Formatter(layout))
+    logger = logging.getLogger("fairseq.logging.progress_bar")
+    before, logger.level = logger.level, logging.INFO
+    logger.addHandler(handler)
+    try:
+        bar = progress_bar.progress_bar(range(30), form, log_interval=10, epoch=1)
+        for number, _ in enumerate(bar):
+            updates = number + 1
+            stats = {"loss": 9 - updates / 10, "nll_loss": 5, "num_updates": updates, "lr": 1e-3}
+            bar.log(stats, tag="train_inner", step=updates)
+        for subset, loss in (("valid", 4.25), ("valid1", 3.5)):
+            prefix = f"valid on '{subset}' subset"
+            bar = progress_bar.progress_bar(range(2), form, 10, epoch=1, prefix=prefix)
+            stats = {"loss": loss, "bleu": 12.5, "num_updates": 30}
+            bar.print(stats, tag=subset, step=30)
+        bar = progress_bar.progress_bar(range(2), form, 10, epoch=1)
+        bar.print({"loss": 1, "num_updates": 30}, tag="train", step=30)
+    finally:
+        logger.removeHandler(handler)
+        logger.level = before
+        handler.close()
+    found = read_log(folder / "train.log")
+    assert losses(found.training) == {10: 8.0, 20: 7.0, 30: 6.0}
+    assert found.training[20]["lr"] == 1e-3
+    validation = {name: losses(records) for name, records in found.validation.items()}
+    assert validation == {"valid": {30: 4.25}, "valid1": {30: 3.5}}
+    assert found.validation["valid"][30]["bleu"] == 12.5
+
+
+#: Lines of a log, and the losses in training and validation that count.
+LOGS = {
+    # The interrupted training's last checkpoint was that of update 100.
+    "later records of a resumed training": (
+        [BEGUN, inner(50, 9), inner(100, 8), valid(100, 7.5), inner(140, 7), inner(180, 6)]
+        + [resumed(100), inner(150, 5), inner(200, 4), valid(200, 3.5)],
+        ({50: 9, 100: 8, 150: 5, 200: 4}, {100: 7.5, 200: 3.5}),
+    ),
+    "a training that goes back without saying so": (
+        [inner(50, 9), inner(100, 8), valid(100, 7.5), inner(150, 7), valid(150, 6)]
+        + [inner(100, 4), valid(100, 3.5)],
+        ({50: 9, 100: 4}, {100: 3.5}),
+    ),
+    "a training started over": (
+        [inner(50, 9), inner(500, 9), valid(500, 8), BEGUN, inner(100, 7)],
+        ({100: 7}, {}),
+    ),
+    "a second validation at the same update": (
+        [inner(100, 8), valid(100, 7), inner(150, 6), valid(100, 5)],
+        ({100: 8, 150: 6}, {100: 5}),
+    ),
+    "other lines, and lines cut off": (
+        [inner(50, 9), inner(100, 8)[:-20], "Traceback …", '{"loss": 1}', "| train_inner | x"],
+        ({50: 9}, {}),
+    ),
+    "a training that was killed within a character, and resumed": (
+        [inner(50, 9), inner(100, 8), f"{TIME} x | hypothesis: \udce7\udc8c2024 | INFO | x"]
+        + [resumed(50), inner(100, 7)],
+        ({50: 9, 100: 7}, {}),
+    ),
+}
+
+
+def test_the_records_that_count(folder):
+    for what, (lines, expected) in LOGS.items():
+        found = read_log(log(folder, *lines))
+        validation = found.validation.get("valid", {})
+        assert (losses(found.training), losses(validation)) == expected, what
+
+
+def test_parameters_and_the_last_record(folder):
+    """They are of the last start; an incomplete record does not count."""
+    shared = f"{TIME} fairseq_cli.train | num. shared model params: "
+    found = read_log(log(folder, inner("nan", 9), inner(60, 8)))
+    assert losses(found.training) == {60: 8}
+    lines = [f"{shared}1,000 (num. trained: 1,000)", inner(50, 9), f"{shared}12,345,678 (num. …)"]
+    path = log(folder, *lines, inner(100, 8))
+    assert parameters(path) == 12_345_678
+    assert last_record(path)["num_updates"] == "100"
+    path.write_bytes(path.read_bytes() + inner(150, 7)[:-9].encode())
+    assert last_record(path)["num_updates"] == "100"
+    path.write_text("".join(f"{inner(n, 5)}\n" for n in range(2000)))  # longer than what is read
+    assert last_record(path)["num_updates"] == "1999"
+    assert last_record(log(folder, BEGUN)) is None and last_record(folder / "none") is None
+    for name, said in (("train.log", "does not state the number"), ("none", "cannot be read")):
+        with pytest.raises(UserError, match=said):
+            parameters(folder / name)
+
+
+def test_a_run_without_numbers_to_the_end_has_diverged(folder):
+    def curves_of(*lines):
+        return curves_of_log("a", read_log(log(folder, *lines)))
+
+    lines = [inner(10, 5), inner(20, "inf"), inner(30, 4), valid(30, 3)]
+    training, validation = curves_of(*lines, inner(40, "nan"), inner(50, "inf"), valid(50, "nan"))
+    assert training.diverged == 40 and validation.diverged == 50
+    assert training.best == (30, 4) and training.last is None
+    assert training.as_dict()["values"] == [5, None, 4, None, None]
+    (whole,) = curves_of(inner(10, 5), inner(20, "nan"), inner(30, 4))
+    assert whole.diverged is None and whole.last == 4
+    (lost,) = curves_of(inner(0, "nan"), inner(20, "nan"))
+    assert lost.diverged == 0 and lost.best is None
+
+
+def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
+    for names, best in {
+        "loss nll_loss valid_loss aer aer.head1": (1, 5),
+        "bleu tokenised_bleu bleu.aerospace": (2, 9),
+    }.items():
+        for what in names.split():
+            curve = Curve("a", what, "checkpoints", "", (1, 2, 3), (5.0, 9.0, 5.0))
+            assert curve.best == best, what
+
+
+def test_smoothing_is_a_mean_over_the_updates_before():
+    updates, values = (50, 100, 150, 300, 350), (8.0, 4.0, NAN, 2.0, 1.0)
+    curve = Curve("a", "loss", "training", "", updates, values)
+    points = list(zip(updates, values, strict=True))
+    for window in (1, 50, 51, 100, 250, 1000):
+        found = smooth(curve, window)
+        assert found.updates == updates
+        for (at, value), smoothed in zip(points, found.values, strict=True):
+            near = [v for u, v in points if at - window < u <= at and v == v]
+            expected = sum(near) / len(near) if value == value else NAN
+            assert smoothed == pytest.approx(expected, nan_ok=True), (window, at)
+
+
+def scores(folder, name, points, subset="valid"):
+    curve = [
+        {"updates": at, "scores": {n: {"value": v, "signature": f"{n}|x"} for n, v in of.items()}}
+        for at, of in points.items()
+    ]
+    (folder / name).write_text(json.dumps({"curve": curve, "curve_set": subset}))
+
+
+@pytest.fixture
+def runs(folder):
+    """Two runs: one with scored checkpoints, one with BLEU in its log that diverged."""
+    first = [inner(50, 9), inner(100, 8), valid(100, 7.5, bleu=3), inner(150, 6), valid(150, 5)]
+    log(folder, *first, valid(150, 1, "valid1"), name="a.log")
+    log(folder, inner(50, 8), valid(50, 7, bleu=2), inner(100, "nan"), name="b.log")
+    scores(folder, "a.json", {150: {"bleu": 20.5, "aer": 40}, 100: {"bleu": 10, "aer": 30}})
+    return folder
+
+
+RUNS = ["a=a.log", "a=a.json", "b b=b.log"]
+
+
+def curves(*arguments, runs=RUNS):
+    main(["curves", *runs, "--json", "out.json", *arguments])
+    with open("out.json") as file:
+        found = json.load(file)["curves"]
+    return {(c["run"], c["what"], c["source"], c["subset"]): c for c in found}
+
+
+def test_files_of_a_name_are_one_run(runs, capsys):
+    found = curves("--csv", "out.csv")
+    logged = "loss training train, loss validation valid, bleu validation valid".split(", ")
+    scored = "loss validation valid1, bleu checkpoints valid, aer checkpoints valid".split(", ")
+    expected = {"a": logged + scored, "b b": logged}
+    assert set(found) == {(run, *one.split()) for run, ones in expected.items() for one in ones}
+    scored = found["a", "bleu", "checkpoints", "valid"]
+    assert (scored["updates"], scored["values"]) == ([100, 150], [10, 20.5])
+    assert scored["signature"] == "bleu|x"
+    assert found["b b", "loss", "training", "train"]["values"] == [8, None]
+    with open("out.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == sum(len(curve["updates"]) for curve in found.values())
+    (lost,) = [row for row in rows if row["value"] == ""]
+    assert (lost["run"], lost["updates"]) == ("b b", "100")
+    said = capsys.readouterr().out
+    assert "b b: loss (training): diverged; no finite number from update 100 on" in said
+    assert "checkpoints: bleu|x" in said and "20.500 at 150" in said
+    assert "1.000 at 150" not in said  # of a second validation set
+
+
+def test_other_names_and_places_of_files(runs, capsys):
+    before = curves()
+    (runs / "run/logs").mkdir(parents=True)
+    (runs / "a.log").rename(runs / "run/logs/train.log")
+    (runs / "a.json").rename(runs / "run/curve.json")
+    assert curves(runs=["a=run", RUNS[2]]) == before
+    (runs / "b.log").rename(runs / "b.json")  # a log may be called anything
+    with (runs / "b.json").open("ab") as file:
+        file.write(b"| hypothesis: \xe7")  # a part of a character
+    assert curves(runs=["a=run", "b b=b.json"]) == before
+    scores(runs, "other.json", {100: {"bleu": 12}}, "test")
+    curves(runs=["a=run/curve.json", "b=other.json"])
+    assert "on different sets: test, valid" in capsys.readouterr().out
+
+
+def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
+    curves("--figure", "out.png")
+    assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
+    monkeypatch.setattr(style, "save", lambda drawn, path: None)
+
+    def drawn(*arguments):
+        seen = []
+        monkeypatch.setattr(curves_figure, "draw", lambda panels, theme: seen.append(panels))
+        curves("--figure", "out.png", *arguments)
+        return seen[0]
+
+    bleu, loss = drawn()
+    assert (bleu.label, loss.label) == ("BLEU", "loss")
+    assert [(c.run, c.source) for c in bleu.curves] == [
+        *(("a", "validation"), ("a", "checkpoints"), ("b b", "validation"))
+    ]
+    assert bleu.names["checkpoints"] == "checkpoints, valid set"
+    assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
+    # Only training losses are smoothed, and only in the figure.
+    _, smoothed = drawn("--smooth", "100")
+    assert [c.values for c in smoothed.curves[:2]] == [(9, 8.5, 7), (7.5, 5)]
+    assert "mean over 100 updates" in capsys.readouterr().out
+    found = json.loads((runs / "out.json").read_text())["curves"]
+    assert found[0]["values"] == [9, 8, 6]
+    (aer,) = drawn("--panels", "aer")
+    assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
+
+
+def test_mistakes_are_reported(runs):
+    for name, text in {
+        **{"empty.log": "", "other.log": "some text\n", "list.json": "[1]"},
+        "other.json": '{"scores": {}}',
+        "broken.json": '{"curve": [{"updates": 3, "scores": {"bleu": 7}}]}',
+        "huge.json": '{"curve": [{"updates": 1e999, "scores": {"bleu": {"value": 7}}}]}',
+    }.items():
+        (runs / name).write_text(text)
+    mistakes = {
+        "a=a.log a=a.log": "twice",
+        "a=nothing.log": "cannot be read",
+        "a=nothing.json": "cannot be read",
+        "a=empty.log": "is empty",
+        "a=other.log": "--log-format json",
+        "a=other.json": "has no curve",
+        "a=list.json": "has no curve",
+        "a=broken.json": "its curve is invalid",
+        "a=huge.json": "its curve is invalid",
+        "a=.": "is not a run's folder",
+        "a=a.log --panels aer": "there are loss, bleu",
+        "a=a.log --figure a.txt": ".png, .pdf, .svg",
+        "a=a.log --json a.log": "one of the inputs",
+        "a=a.log --theme dark": "--figure",
+    }
+    check_command_refusals(mistakes.items(), "curves")
+    for arguments in ("a.log", "a=", "a=a.log --smooth 0"):
+        with pytest.raises(SystemExit) as stop:
+            main(["curves", *arguments.split()])
+        assert stop.value.code == 2, arguments
+
+
+def test_figure_shows_curves_gaps_and_where_a_run_diverged():
+    panels = [
+        CurvePanel("BLEU", [Curve("a", "bleu", "checkpoints", "", (100, 200), (5.0, 10.0))]),
+        CurvePanel(
+            "loss",
+            [
+                Curve("a", "loss", "training", "", (50, 100, 150), (9.0, NAN, 7.0)),
+                Curve("b", "loss", "validation", "", (100, 200), (8.0, NAN), diverged=200),
+            ],
+            {"training": "in training", "validation": "in validation"},
+        ),
+    ]
+    bleu, loss = curves_figure.draw(panels, "dark").axes
+    shown = [line for line in loss.lines if len(line.get_xdata())]
+    assert [list(line.get_xdata()) for line in shown] == [[50, 100, 150], [100, 200], [100]]
+    assert shown[2].get_marker() == "x" and list(shown[2].get_ydata()) == [8.0]
+    assert shown[0].get_color() != shown[1].get_color() == shown[2].get_color()
+    assert shown[0].get_color() == bleu.lines[0].get_color()
+    names = [text.get_text() for text in bleu.get_legend().get_texts()]
+    assert names == ["a", "b (diverged at update 200)"]
+    kinds = [text.get_text() for text in loss.get_legend().get_texts()]
+    assert kinds == ["in training", "in validation"]
+    labels = loss.get_xlabel(), bleu.get_ylabel(), loss.get_ylabel()
+    assert labels == ("updates", "BLEU", "loss")
+
+
+def test_plots_of_one_measure_have_one_scale():
+    def panel(value, measure):
+        return CurvePanel(
+            "", [Curve("a", "", "checkpoints", "", (1, 2), (0.0, value))], {}, measure
+        )
+
+    panels = [panel(5.0, "BLEU"), panel(30.0, "BLEU"), panel(7.0, "loss"), panel(2.0, "")]
+    low, high, loss, other = (axes.get_ylim() for axes in curves_figure.draw(panels).axes)
+    assert low == high and high[1] > 30 and loss[1] < 10 and other[1] < 5

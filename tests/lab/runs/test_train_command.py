@@ -1,0 +1,315 @@
+"""One run: what is reported beforehand, and that several processes train what one does."""
+
+import argparse
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from cli import command, environment, run
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.distributed.utils import infer_init_method
+from fairseq.options import get_training_parser, parse_args_and_arch
+from made_runs import MadeWorkspace
+from refusals import check_command_refusals
+from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
+from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
+from fairseq_hybrid_attn.lab.files.checksums import sha256
+from fairseq_hybrid_attn.lab.runs import train_command
+from fairseq_hybrid_attn.lab.runs.running import RunInProgress
+from fairseq_hybrid_attn.lab.runs.workspace import Run
+from fairseq_hybrid_attn.lab.runs.workspace_flags import seeds
+
+#: Without dropout, whose masks depend on the process.
+DRY = {
+    "train": {"dropout": 0.0, "max-update": 20, "head-patterns": "global,local"},
+    "checkpoints": {"every": 5, "average": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("place")
+    write_text(folder / "text")
+    table = with_rows(TABLE, plain=DRY)
+    write_configs(folder / "configs", **{"toy/table1.yaml": table})
+    where = ("--configs", "configs", "--data", "text", "--output", "out", "--device", "cpu")
+    return folder, where
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(place):
+    folder, where = place
+    row = ("toy/table1/plain", "--column", "bleu")
+    run("fairseq-hybrid", "train", *row, *where, cwd=folder)  # prepares the text first
+    made = folder / "out/runs/full@text/toy/table1/plain/bleu/seed1"
+    made.rename(folder / "alone")
+
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+            *("--master-port", str(29600 + os.getpid() % 1000), "--no-python"),
+            *command("fairseq-hybrid", "train", *row, *where),
+        ],
+        cwd=folder,
+        env=environment(),
+        check=True,
+        timeout=300,
+    )
+    states = [
+        read_checkpoint(path / "checkpoints/checkpoint_last.pt")
+        for path in (folder / "alone", made)
+    ]
+    assert [updates(state) for state in states] == [20, 20]
+    alone, together = (state["model"] for state in states)
+    torch.testing.assert_close(dict(together), dict(alone), atol=2e-4, rtol=0)
+    assert max(weight.abs().max() for weight in together.values()) > 0.01
+
+    # What several processes trained, one evaluates.
+    done = run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where, cwd=folder)
+    assert "train: done" not in done.stdout and "score: done" in done.stdout
+    assert (made / "result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "processes", "meet_at"),
+    [
+        ({}, 4, "tcp://localhost:"),
+        ({"SLURM_JOB_NODELIST": "n1", "SLURM_NTASKS": "1", "SLURM_NNODES": "1"}, 4, "tcp://local"),
+        ({"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "n1", "MASTER_PORT": "5"}, 1, "env://"),
+    ],
+    ids=["alone", "a job of SLURM", "torchrun"],
+)
+def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypatch):
+    """One command starts all of them; torchrun has started them already."""
+    folder, where = place
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    seen = []
+    monkeypatch.setattr(RunInProgress, "train", lambda work: seen.append(work))
+    monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(train_command, "prepare_corpora", lambda *given: (None, []))
+    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(train_command, "begin", lambda *given: None)
+    gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
+    main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
+    (work,) = seen
+    for name in os.environ.keys() - work.environment.keys():
+        monkeypatch.delenv(name)
+    parser = get_training_parser()
+    cfg = convert_namespace_to_omegaconf(parse_args_and_arch(parser, work.train_command()[1:]))
+    infer_init_method(cfg.distributed_training)
+    found = cfg.distributed_training
+    assert found.distributed_world_size == 4
+    assert found.distributed_init_method.startswith(meet_at)
+    assert (1 if found.distributed_no_spawn else found.distributed_num_procs) == processes
+
+
+def test_show_prints_commands_that_a_shell_can_run(place):
+    folder, where = place
+    row = ("show", "toy/table1/mixed", "--column", "bleu")
+    shown = run("fairseq-hybrid", *row, *where, cwd=folder).stdout
+    echo = "fairseq-train() { printf '%s\\n' \"$@\"; }\n"
+    program = echo + shown.split("fairseq-hybrid average")[0]
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    words = done.stdout.split("\n")
+    for flag, value in SETTINGS["train"].items():
+        at = words.index(f"--{flag}")
+        wanted = "global,local,forward,backward" if flag == "head-patterns" else str(value)
+        assert value is True or words[at + 1] == wanted
+    # On several devices, the batch keeps its size.
+    shown = run("fairseq-hybrid", *row, "--devices", "3", *where[:-2], cwd=folder).stdout
+    assert "--max-tokens 100" in shown and "--update-freq 1" in shown
+    assert "--distributed-world-size 3" in shown and "--cpu" not in shown
+    assert "--fp16" in shown  # the precision that reproduce would choose
+    # The column's own settings are in its commands.
+    shown = run("fairseq-hybrid", "show", "hysan/table1/e1", "--column", "nopos", cwd=folder).stdout
+    assert "--no-encoder-positions" in shown and "--no-decoder-positions" in shown
+
+
+def test_a_row_that_is_not_one_run_is_refused(place, monkeypatch):
+    folder, where = place
+    monkeypatch.chdir(folder)
+    toys = " ".join(where)
+    check_command_refusals(
+        [
+            (f"toy/table1/others {toys}", "cited by the paper"),
+            (f"toy/table1/later {toys}", "an LSTM on top"),
+            (f"mixed {toys}", "no such table"),
+            ("hysan/table1/e1", r"which --column\? bleu, nopos"),
+        ],
+        "show",
+    )
+
+
+def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own").mkdir()
+    for side in ("de", "en"):
+        (tmp_path / f"own/train.{side}").write_text("Haus\n")
+    tst2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"
+    for words, told in [
+        ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
+        ("evidence/positions", "Corpus multi30k.de-en: to be prepared\n"),
+        ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n"),
+        ("hybrid_gate/table2", "licensed, you supply its files (the message says which)\n"),
+        ("mma/figure2 --data own --source-lang de --target-lang en", "prepared from own, de-en\n"),
+    ]:
+        main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
+        assert told in capsys.readouterr().out, words
+
+
+@pytest.mark.slow
+def test_your_own_text_and_flags(place):
+    """No row: a table of one is made, which the command that is printed then measures."""
+    folder, _ = place
+    where = ("--data", "text", "--output", "mine", "--device", "cpu")
+    sizes = ("--tokens", 300, "--save-every", 5, "--average", 2, "--name", "tiny")
+    flags = "--arch transformer_hysan --max-update 20 --encoder-layers 1 --decoder-layers 1 "
+    flags += "--encoder-embed-dim=32 --lr 5e-4 --dropout 0.3 --share-all-embeddings"
+    done = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
+    made = folder / "mine/runs/full@text/own/tiny/tiny/bleu/seed1"
+    saved = read_checkpoint(made / "checkpoints/checkpoint_last.pt")
+    assert updates(saved) == 20
+    wanted = {"encoder_embed_dim": 32, "dropout": 0.3}
+    model, optimization = saved["cfg"]["model"], saved["cfg"]["optimization"]
+    assert {k: model[k] for k in wanted} == wanted
+    assert optimization["lr"] == [5e-4] and saved["cfg"]["task"]["_name"].endswith("able")
+    # Again, it is trained; the command that is printed averages, translates and scores it.
+    again = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
+    assert "is already trained" in again.stdout
+    measure = done.stdout.strip().rpartition("\n")[2].split()
+    printed = run(*measure, "--device", "cpu", cwd=folder).stdout
+    assert "train: done" not in printed and "score: done" in printed
+    shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
+    assert re.search("own/tiny/tiny/bleu/seed1 .* done", shown)
+
+
+def test_a_row_or_text_and_flags(place, monkeypatch):
+    folder, where = place
+    monkeypatch.chdir(folder)
+    check_command_refusals(
+        [
+            ("", "text and model: --data DIR -- --arch NAME"),
+            ("--data text", "text and model: --data DIR -- --arch NAME"),
+            ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
+            ("--data text --configs configs -- --arch transformer_mma", "--configs is for a row"),
+            (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
+            (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
+            (
+                "--data text --output no --name ../../it -- --arch transformer_mma",
+                "without slashes",
+            ),
+            (
+                "--data text --output no -- --arch transformer_mma --lr=",
+                "--lr=: the value is missing",
+            ),
+        ],
+        "train",
+    )
+    fp16 = "train --data text --output no --device cpu --precision fp16 -- --arch transformer_mma"
+    with pytest.raises(UserError, match="fp32 or bf16 only"):
+        main(fp16.split())
+    assert not Path("no/corpora").exists()  # before the text is prepared
+
+
+def test_a_run_that_has_begun_keeps_its_flags(tmp_path, monkeypatch):
+    """Its file of settings is what "reproduce" measures it with."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        train_command, "the_run", lambda args: (_ for _ in ()).throw(UserError("written"))
+    )
+    made = tmp_path / "out/runs/full@text/own/mine/mine/bleu/seed2"
+    for dropout, told in [("0.1", "written"), ("0.2", "written"), ("0.3", "another --name")]:
+        words = "train --data text --output out --name mine -- --arch transformer_mma --dropout"
+        with pytest.raises(UserError, match=told):
+            main([*words.split(), dropout])
+        if dropout == "0.2":
+            made.mkdir(parents=True)
+            (made / "begun.json").touch()
+    assert "dropout: 0.2" in Path("out/configs/own/mine.yaml").read_text()
+
+
+def test_seeds_are_counted_or_named(capsys):
+    assert [seeds(text) for text in ("3", "5,7", "5,")] == [(1, 2, 3), (5, 7), (5,)]
+    for text in ("2000", "0", "5,5", "1,4294967296", "x"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            seeds(text)
+    with pytest.raises(SystemExit):
+        main(["train", "toy/table1/plain", "--seed", "4294967296"])
+    assert "fairseq's seeds are below 2^32" in capsys.readouterr().err
+
+
+def test_values_are_numbers_as_fairseq_reads_them():
+    flags = train_command.flags_of(
+        "--a 010 --b 1:30 --c 1e-9 --d=-2 --e 0.30 --f --g 1,000".split()
+    )
+    wanted = {"a": "010", "b": "1:30", "c": "1e-9", "d": -2, "e": 0.3, "f": True, "g": "1,000"}
+    assert flags == wanted
+
+
+def test_flags_win_over_a_profile_which_wins_over_defaults(place, monkeypatch):
+    folder, _ = place
+    monkeypatch.chdir(folder)
+    the_run = train_command.the_run
+    found = []
+
+    def see(args):
+        found.append(the_run(args).settings)
+        raise UserError("seen")
+
+    monkeypatch.setattr(train_command, "the_run", see)
+    for flags in ("--dropout 0.3 --encoder-layers 1", "--max-epoch 3"):
+        words = "train --data text --output sizes --profile small --tokens 300"
+        words += f" -- --arch transformer_mma --share-all-embeddings {flags}"
+        with pytest.raises(UserError, match="seen"):
+            main(words.split())
+    one, two = found
+    wanted = {"dropout": 0.3, "encoder-layers": 1, "decoder-layers": 2, "max-update": 600}
+    assert {name: one.train[name] for name in wanted} == wanted
+    assert (one.batch.tokens, one.batch.per_device, one.checkpoints.every) == (300, 2048, 60)
+    assert two.train["max-epoch"] == 3 and "max-update" not in two.train
+
+
+def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
+    """They cannot prepare it; an earlier text's data would be recorded as this one's."""
+    made = MadeWorkspace(tmp_path)
+    run = made.run("plain")
+    empty = {field.name: {} for field in dataclasses.fields(Manifest)}
+    facts = {"digest": digest_of(run.recipe, {})}
+    facts["archives"] = {path.name: sha256(path) for path in (tmp_path / "text").iterdir()}
+    run.corpus_folder.mkdir(parents=True)
+    Manifest(**{**empty, **facts, "digest": "another treatment's"}).write(run.corpus_folder)
+    assert run.current_manifest is None
+    Manifest(**{**empty, **facts}).write(run.corpus_folder)
+    assert run.current_manifest is not None
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "text/train.de").write_text("another\n")
+    with pytest.raises(UserError, match="not prepared in .* --prepare-only"):
+        made.hybrid("train", "toy/table1/plain", "--column", "bleu", "--device", "cpu")
+
+
+def test_no_process_waits_for_a_training_that_is_over(tmp_path, monkeypatch):
+    """All updates were made, and a kill came before that was recorded."""
+    made = MadeWorkspace(tmp_path)
+    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    started = []
+    monkeypatch.setattr(RunInProgress, "train_here", lambda work, log: started.append(log))
+    for over in (False, True):
+        monkeypatch.setattr(RunInProgress, "is_trained", lambda work, over=over: over)
+        made.hybrid("train", "toy/table1/plain", "--column", "bleu", "--device", "cpu")
+        assert started == ["train-rank1"]

@@ -1,0 +1,313 @@
+"""BLEU by source length: groups, scores against sacrebleu's own, files, and users' mistakes."""
+
+import csv
+import json
+import random
+import sys
+
+import pytest
+from refusals import check_command_refusals
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.look import style
+from fairseq_hybrid_attn.lab.scores import lengths_figure
+from fairseq_hybrid_attn.lab.scores.lengths_measure import (
+    GroupScores,
+    SystemScore,
+    groups_of,
+    length_ratio,
+    score_by_length,
+)
+from fairseq_hybrid_attn.lab.scores.metrics import build_metric
+from fairseq_hybrid_attn.lab.tables.run_results import ScoredTranslations
+
+CHOOSE = random.Random(7)
+VOCABULARY = "the a cat dog sat ran on under mat tree , . quickly and saw well-known it's".split()
+
+
+def sentence(words: int) -> str:
+    return " ".join(CHOOSE.choice(VOCABULARY) for _ in range(words))
+
+
+def corrupt(line: str, share: float) -> str:
+    return " ".join(
+        CHOOSE.choice(VOCABULARY) if CHOOSE.random() < share else word for word in line.split()
+    )
+
+
+# Every bound and its neighbours, sentences without words, and none of 31 to 40.
+LENGTHS = [0, 1, 9, 10, 10, 11, 11, 19, 20, 21, 29, 30, 41, 50, 51, 52, 80, 0, 5, 6, 7, 15, 16, 25]
+SOURCE = [" ".join(["wort"] * length) for length in LENGTHS]
+REFERENCE = [sentence(max(4, length)) for length in LENGTHS]
+GOOD = [corrupt(line, 0.2) for line in REFERENCE]
+BAD = [corrupt(line, 0.5) for line in REFERENCE]
+
+
+@pytest.fixture(autouse=True)
+def files(folder, monkeypatch):
+    """A source, a reference and two systems in the current folder."""
+    # A tenth of the resampling, for speed.
+    assert score_by_length.__kwdefaults__["samples"] == 1000
+    monkeypatch.setitem(score_by_length.__kwdefaults__, "samples", 100)
+    for name, lines in {"src": SOURCE, "ref": REFERENCE, "good": GOOD, "bad": BAD}.items():
+        write(folder / name, lines)
+
+
+def write(path, lines):
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+FILES = "--source src --reference ref --target-lang en".split()
+SYSTEMS = "--hypotheses good=good --hypotheses bad=bad".split()
+
+
+def lengths(*arguments, files=FILES, systems=SYSTEMS):
+    main(["lengths", *files, *systems, "--json", "out.json", *arguments])
+    with open("out.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def test_groups_are_open_below_and_closed_above():
+    for words in range(120):
+        found = [words in group for group in groups_of((3, 4, 100))]
+        assert found == [0 < words <= 3, words == 4, 4 < words <= 100, words > 100]
+    names = "(0,10] (10,20] (20,30] (30,40] (40,50] (50,∞)".split()
+    assert list(map(str, groups_of())) == names
+
+
+EDGES = [(0, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 1000)]
+
+
+def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, monkeypatch, capsys):
+    """With intervals and p of sacrebleu; a group without sentences has an empty row."""
+    found = lengths("--csv", "out.csv")
+    assert found["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
+    assert found["without_words"] == [1, 18]
+    for (low, high), group in zip(
+        [*EDGES, (-1, 1000)], [*found["groups"], found["whole"]], strict=True
+    ):
+        numbers = [n for n, length in enumerate(LENGTHS) if low < length <= high]
+        assert group["sentences"] == len(numbers)
+        assert group["words"] == sum(LENGTHS[n] for n in numbers)
+        if not numbers:
+            assert group["scores"] == {} and low == 30
+            continue
+        references = [[REFERENCE[n] for n in numbers]]
+        for name, lines in {"good": GOOD, "bad": BAD}.items():
+            expected = BLEU().corpus_score([lines[n] for n in numbers], references)
+            assert group["scores"][name]["value"] == pytest.approx(expected.score, abs=1e-9)
+
+    numbers = [n for n, length in enumerate(LENGTHS) if 0 < length <= 10]
+    monkeypatch.setenv("SACREBLEU_SEED", "12345")
+    named = [(name, [lines[n] for n in numbers]) for name, lines in (("g", GOOD), ("b", BAD))]
+    references = [[REFERENCE[n] for n in numbers]]
+    _, results = PairedTest(named, {"BLEU": BLEU()}, references, "bs", n_samples=100)()
+    good, bad = (found["groups"][0]["scores"][name] for name in ("good", "bad"))
+    for ours, theirs in zip((good, bad), results["BLEU"], strict=True):
+        assert ours["mean"] == pytest.approx(theirs.mean) and ours["interval"] > 0
+        assert ours["interval"] == pytest.approx(theirs.ci)
+    assert good["p_value"] is None
+    assert bad["p_value"] == pytest.approx(results["BLEU"][1].p_value)
+
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.split("\n") if line}
+    assert lines["(30,40]"] == ["(30,40]", "0"]
+    assert lines["(0,10]"][1] == "7" and lines["(0,10]"][3] == "±"
+    assert lines["all"][1] == str(len(LENGTHS))
+    with open("out.csv", encoding="utf-8") as file:
+        rows = {(row["group"], row["system"]): row for row in csv.DictReader(file)}
+    assert len(rows) == 7 * 2
+    assert (rows["(30,40]", "bad"]["value"], rows["(30,40]", "bad"]["sentences"]) == ("", "0")
+    value = found["groups"][1]["scores"]["bad"]["value"]
+    assert float(rows["(10,20]", "bad"]["value"]) == value
+    assert rows["all", "good"]["sentences"] == str(len(LENGTHS))
+
+
+CHINESE = "我 喜欢 这 本 书 。|今天 天气 很 好 ， 我们 去 公园 。|他 在 看 报纸 。".split("|")
+
+
+def test_targets_without_spaces_are_in_sacrebleus_words(folder):
+    wrong = [CHINESE[0], CHINESE[1][:-4] + CHINESE[2][-3:], CHINESE[2]]
+    for name, text in {"src": ["a b c", "a b c d", "a b"], "ref": CHINESE, "good": wrong}.items():
+        write(folder / name, text)
+    files = "--source src --reference ref --target-lang zh".split()
+    found = lengths("--bounds", "3", files=files, systems=SYSTEMS[:2])
+    assert "|tok:zh" in found["signature"]
+    first, second = (group["scores"]["good"]["value"] for group in found["groups"])
+    expected = BLEU(tokenize="zh").corpus_score(wrong[1:2], [CHINESE[1:2]]).score
+    assert (first, second) == pytest.approx((100, expected)) and 0 < expected < 100
+
+
+def test_one_sentence_has_a_score_and_no_interval():
+    found = score_by_length("bleu", {"a": GOOD[:3], "b": BAD[:3]}, REFERENCE[:3], [1, 1, 20], "en")
+    assert found.groups[1].scores["b"].value > 0
+    assert found.groups[1].scores["b"].interval is found.groups[1].scores["b"].p_value is None
+    assert found.groups[0].scores["b"].interval is not None
+
+
+def test_output_of_generate_is_the_same_as_text(folder):
+    lines = []
+    for number in reversed(range(len(GOOD))):
+        words = GOOD[number].replace("quickly", "quick@@ ly")
+        lines += [f"S-{number}\tx", f"H-{number}\t-0.1\t{words}", f"D-{number}\t-0.1\tother"]
+    write(folder / "out.txt", lines)
+    flags = ["--subwords", "subword-nmt", "--tokenizer", "none"]
+    found = lengths(*flags, systems=["--generated", "made=out.txt", *SYSTEMS[:2]])
+    assert found["systems"] == ["made", "good"]
+    for group in found["groups"]:
+        if group["scores"]:
+            assert group["scores"]["made"]["value"] == group["scores"]["good"]["value"]
+            assert group["scores"]["good"]["p_value"] in (1.0, None)
+
+
+def test_words_are_counted_of_joined_subwords_and_tokenised_text(folder, capsys):
+    plain = lengths()
+    write(folder / "src", [line.replace("wort", "wo@@ rt") for line in SOURCE])
+    sizes = [group["sentences"] for group in plain["groups"]]
+    again = lengths("--source-subwords", "subword-nmt")
+    assert [group["sentences"] for group in again["groups"]] == sizes
+    assert "warning" not in capsys.readouterr().err
+    split = lengths()
+    assert [group["sentences"] for group in split["groups"]] != sizes
+    assert "--source-subwords subword-nmt" in capsys.readouterr().err
+    # "Wort," is two words to Moses.
+    write(folder / "src", ["Wort, " * length for length in LENGTHS])
+    moses = lengths("--source-tokenizer", "moses", "--source-lang", "de")
+    assert moses["whole"]["words"] == 2 * sum(LENGTHS)
+    write(folder / "src", ["Wo@@ rt@@ , " * length for length in LENGTHS])
+    both = "--source-subwords subword-nmt --source-tokenizer moses --source-lang de".split()
+    assert lengths(*both)["whole"]["words"] == 2 * sum(LENGTHS)
+    capsys.readouterr()
+    write(folder / "src", ["我喜欢这本书" * 5] * len(SOURCE))
+    lengths()
+    assert "--source-tokenizer" in capsys.readouterr().err
+
+
+def test_figures_are_written_in_all_formats_the_same_each_time(folder):
+    groups = [GroupScores("all", 12, 100, {"a": SystemScore(30.0, 31.0, 4.0)})]
+    for suffix, start in {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}.items():
+        written = []
+        for _ in range(2):
+            style.save(lengths_figure.draw(groups, ["a"], "BLEU"), folder / f"figure.{suffix}")
+            written.append((folder / f"figure.{suffix}").read_bytes())
+        assert written[0] == written[1] and written[0].startswith(start), suffix
+    lengths("--figure", "dark.svg", "--theme", "dark")
+    dark = style.THEMES["dark"].background
+    assert [dark in (folder / f"{name}.svg").read_text() for name in ("dark", "figure")] == [1, 0]
+
+
+def test_figure_shows_the_numbers():
+    groups = [
+        GroupScores("(0,10]", 12, 100, {"a": SystemScore(30.0, 31.0, 4.0), "b": SystemScore(20.0)}),
+        GroupScores("(10,∞)", 0, 0, {}),
+    ]
+    (axes,) = lengths_figure.draw(groups, ["a", "b"], "BLEU").axes
+    first, second = (bars.lines for bars in axes.containers)
+    assert list(first[0].get_ydata())[0] == 30.0 and list(second[0].get_ydata())[0] == 20.0
+    assert first[0].get_ydata()[1] != first[0].get_ydata()[1]  # a gap
+    # 31 ± 4, for any value.
+    assert [tuple(point[1] for point in bar) for bar in first[2][0].get_segments()][0] == (27, 35)
+    ticks = [label.get_text() for label in axes.get_xticklabels()]
+    assert ticks == ["(0,10]\nn = 12", "(10,∞)\nn = 0"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
+
+
+def test_fonts_are_found_by_their_characters(monkeypatch, capsys):
+    from matplotlib import font_manager
+
+    bundled = ("DejaVu Sans", "DejaVu Serif", "STIXGeneral", "cmr10")
+    files = {name: font_manager.findfont(name) for name in bundled}
+    monkeypatch.setattr(style, "_installed", lambda: files)
+    style._characters.cache_clear()
+    assert style.fonts("plain, Ünïcode") == ["DejaVu Sans"]
+    assert style.fonts("ᶁ") == ["DejaVu Sans", "STIXGeneral"]  # U+1D81
+    assert capsys.readouterr().err == ""
+    assert style.fonts("猫") == ["DejaVu Sans"]
+    message = capsys.readouterr().err
+    assert "no installed font has 猫" in message and "fonts-noto-cjk" in message
+    style._characters.cache_clear()
+
+
+def test_japanese_text_tries_a_japanese_font_first():
+    installed = style._installed()
+    assert not any(name.startswith("Last Resort") for name in installed)
+    families = {"Noto Sans CJK JP": "", "Noto Sans CJK SC": "", "Another": ""}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(style, "_installed", lambda: families)
+        assert style._candidates("猫が")[0] == "Noto Sans CJK JP"
+        assert style._candidates("猫")[0] == "Noto Sans CJK SC"
+        assert style._candidates("猫")[-1] == "Another"
+
+
+def test_a_dollar_in_a_name_is_not_a_formula(folder):
+    with style.theme("light", ["a$b$"]):
+        shown = style.new_figure(2, 2)
+        shown.subplots().set_title("$\\frac{$ and $x_1$")
+        assert style.render(shown, "svg")  # matplotlib would refuse the formula
+
+
+def test_mistakes_are_reported(folder):
+    write(folder / "short", GOOD[:3])
+    text, systems = " ".join(FILES), " ".join(SYSTEMS)
+    only_text = {
+        "": "give a system",
+        "--hypotheses a=good --hypotheses a=bad": "two systems are called a",
+        "--generated a=good": "--subwords and --tokenizer",
+        "--generated a=good --subwords none": "needs --tokenizer",
+        "--generated a=good --tokenizer none --score given_bleu": "use --tokenizer given",
+        "--hypotheses a=short": "short has 3 lines, the",
+        "--hypotheses a=missing": "missing cannot be read",
+    }
+    more = {
+        "--subwords subword-nmt": "subword-nmt needs --generated",
+        "--source-tokenizer moses": "--source-lang",
+        "--source-tokenizer moses --source-lang german": "--source-lang 'german'",
+        "--theme dark": "is for --figure",
+        "--figure figure.gif": ".png, .pdf, .svg",
+        "--figure none/figure.png": "no directory",
+        "--json ref": "one of the inputs",
+        "--json x --csv x": "writes there too",
+        "--source short": "short has 3 lines, but",
+        "--target-lang english": "--target-lang",
+        "--target-lang zh --score nist_bleu": "nist_bleu",
+    }
+    cases = [(f"{text} {flags}", said) for flags, said in only_text.items()]
+    cases += [(f"{text} {systems} {flags}", said) for flags, said in more.items()]
+    check_command_refusals(cases, "lengths")
+
+
+def test_without_matplotlib_the_extra_is_named(folder, monkeypatch):
+    """Before the work; and what needs no figure needs no matplotlib."""
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"fairseq-hybrid-attn\[analysis\]"):
+        lengths("--figure", "figure.png")
+    assert not (folder / "out.json").exists() and lengths()
+
+
+def test_wrong_values_are_refused(capsys):
+    for flag in (["--bounds", "20,10"], ["--bounds", "0"], ["--hypotheses", "x"]):
+        with pytest.raises(SystemExit) as error:
+            main(["lengths", *FILES, *SYSTEMS, *flag])
+        assert error.value.code == 2 and flag[0] in capsys.readouterr().err
+
+
+def test_length_ratio_is_that_of_the_words_that_bleu_counts():
+    metric = build_metric("bleu", "en")
+    found = length_ratio(metric, ["a cat, it sat", ""], ["a cat", "it sat."])
+    assert found.value == 5 / 5  # the comma and the full stop are words
+    assert "tok:13a" in found.signature
+    with pytest.raises(UserError, match="no words"):
+        length_ratio(metric, ["a", "b"], ["", ""])
+    with pytest.raises(UserError, match="1 lines"):
+        length_ratio(metric, ["a"], ["a", "b"])
+
+
+def test_a_cut_translation_ends_where_its_reference_does():
+    """Except in text without spaces between words."""
+    sides = ["a b c", "a", "a b", ""], ["x y", "x y", "", "x"]
+    english, japanese = (ScoredTranslations("bleu", *sides, to, False) for to in ("en", "ja"))
+    assert english.cut().translations == ["a b", "a", "", ""]
+    with pytest.raises(UserError, match="ja has no spaces"):
+        japanese.cut()

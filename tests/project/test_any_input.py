@@ -164,7 +164,7 @@ OF_TABLES = [
     "show toy/table1/plain --settings",
     "runs",
     "reproduce toy/table1 --dry-run --device cpu",
-    "reproduce toy/table1 --redo-stale --device cpu",
+    "reproduce toy/table1 --redo --device cpu",
 ]
 
 

@@ -123,7 +123,7 @@ def models_part(found: Findings) -> Iterator[Item]:
             yield Code(
                 f"The command that translates with {model.name}", shlex.join(model.translating)
             )
-    made_with = {**found.versions, "code": found.code["digest"], "commit": found.code["commit"]}
+    made_with = {**found.versions, "commit": found.code["commit"]}
     if found.code["modified"]:
         made_with["commit"] += ", with changes"
     lines = [f"{what} {version}" for what, version in made_with.items() if version]

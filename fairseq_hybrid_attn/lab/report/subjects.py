@@ -28,7 +28,8 @@ from ..look import model_arguments as model_args
 from ..look.model_arguments import note
 from ..runs.fairseq_commands import PreparedCorpus, RunFolder
 from ..runs.finished_run import finished_run
-from ..runs.results import read_begun, read_result
+from ..runs.results import read_result
+from ..runs.run_folders import read_begun
 from ..runs.training_log import read_log
 
 #: The model in a folder, best first: of a run, averaged, and fairseq's own.

@@ -11,7 +11,7 @@ from .devices import Devices, share_out
 from .model_size import parameter_count
 from .plan import Plan
 from .run_folders import devices_of
-from .status import StaleRuns, State, status
+from .status import State, Status, status
 from .workspace import Run
 
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own
@@ -23,8 +23,17 @@ TOKENS_A_SENTENCE = 28
 SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
 
 
+#: What to type about stale runs.
+REDO = "--redo deletes a run that is stale or done, and does it again"
+
+
+def to_do(state: Status, redo: bool) -> bool:
+    """Whether a run in this state is done now; with ``redo``, also one that is there."""
+    return redo or state.state in (State.BEGUN, State.NOT_BEGUN)
+
+
 def describe(
-    plan: Plan, slots: list[Devices], stale: StaleRuns, runs: list[Run], faults: list[str]
+    plan: Plan, slots: list[Devices], redo: bool, runs: list[Run], faults: list[str]
 ) -> str:
     """The plan of these runs; ``faults``: why others cannot be done."""
     table, place = plan.table, plan.workspace
@@ -36,7 +45,7 @@ def describe(
         f"   devices    {len(slots)} x {slots[0]}",
         "",
         *_corpora(runs),
-        *_runs(runs, slots, stale),
+        *_runs(runs, slots, redo),
     ]
     if faults:
         lines += ["", "Cannot be run:", *(f"   {fault}" for fault in faults)]
@@ -88,7 +97,7 @@ def _comes_from_you(run: Run) -> str:
     return f"; you supply {', '.join(files)}" if files else ""
 
 
-def _runs(runs: list[Run], slots: list[Devices], stale: StaleRuns) -> list[str]:
+def _runs(runs: list[Run], slots: list[Devices], redo: bool) -> list[str]:
     if not runs:
         return ["", "Nothing to run."]
     devices = slots[0]
@@ -96,14 +105,14 @@ def _runs(runs: list[Run], slots: list[Devices], stale: StaleRuns) -> list[str]:
     largest = 0.0
     times = []
     states = {run.name: status(run) for run in runs}
-    now = sum(map(stale.to_do, states.values()))
+    now = sum(to_do(state, redo) for state in states.values())
     lines = ["", f"Runs: {len(runs)}" + f", of which {now} to do" * (now < len(runs))]
     for run in runs:
         state = states[run.name]
         line = f"   {run.name}: {state}"
-        if state.state is State.STALE:
-            line += f"; {stale.in_words(state)}"
-        if not stale.to_do(state):
+        if state.state is State.STALE or (redo and state.state is State.DONE):
+            line += "; deleted and done again" if redo else "; left as it is"
+        if not to_do(state, redo):
             lines.append(line)
             continue
         key = (run.settings.corpus, *_sizing(run))
@@ -119,8 +128,8 @@ def _runs(runs: list[Run], slots: list[Devices], stale: StaleRuns) -> list[str]:
             times.append(_guess_seconds(run, sizes[key], devices) if sizes[key] else math.nan)
             about = "" if math.isnan(times[-1]) else f"; about {_hours(times[-1])}"
             lines.append(f"{line}; {_work(run, devices)}{about}")
-    if any(map(stale.leaves, states.values())):
-        lines.append(f"   {stale.HELP}")
+    if not redo and any(state.state is State.STALE for state in states.values()):
+        lines.append(f"   {REDO}")
     if times:
         at_once = min(len(slots), len(times))
         if math.isnan(sum(times)):

@@ -10,19 +10,69 @@ from zipfile import is_zipfile
 
 from ...cross_entropy import has_bfloat16
 from ...errors import UserError
+from ..corpora import read_manifest
 from ..files.deleting import check_inside, delete
-from ..files.json_files import write_json
+from ..files.json_files import read_json, write_json
 from ..files.lock import locked
 from ..files.writing import atomic_write
 from .devices import GPU_PRECISIONS, Devices
-from .results import changes, identity, products, read_begun
+from .fairseq_commands import RunFolder
 from .workspace import Run
 
-AGAIN = "--redo-stale starts it over"
+AGAIN = "--redo starts it over"
 BF16_CRITERIA = (  # those that take --cpu-bf16
     "fused_label_smoothed_cross_entropy",
     "label_smoothed_cross_entropy_with_supervised_attention",
 )
+
+
+#: The name of each part of an identity.
+PARTS = {
+    "settings": "configuration",
+    "recipe": "data",
+    "text": "data",
+    "corpus": "data",
+    "alignments": "data",
+}
+
+
+def identity(run: Run) -> dict:
+    """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from."""
+    manifest = read_manifest(run.corpus_folder)
+    aligned = manifest and run.settings.needs_alignments
+    return {
+        "settings": run.settings.digest,
+        "recipe": run.recipe.digest,
+        "text": run.text_digest,
+        "corpus": manifest.digest if manifest else None,
+        **({"alignments": manifest.alignments} if aligned else {}),
+    }
+
+
+def changes(run: Run, made_with: dict) -> list[str]:
+    """What has changed since a run had the identity ``made_with``: configuration, data or both."""
+    now = identity(run)
+    if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
+        del now["corpus"]
+    changed = [PARTS[key] for key in now if now[key] != made_with.get(key)]
+    return list(dict.fromkeys(changed))
+
+
+def products(folder: RunFolder) -> list[Path]:
+    """What a run has made so far, except logs, which another of its processes may begin first."""
+    first = (folder.begun, folder.path / "logs", folder.tensorboard)
+    every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
+    made = [path for path in every if path not in first and not path.name.startswith(".")]
+    # The folder for checkpoints, or a link to another disk, may be made by hand.
+    return [p for p in made if p != folder.checkpoints or (p.is_dir() and any(p.iterdir()))]
+
+
+def read_begun(path: Path) -> dict | None:
+    """Read what a run was begun with; None if it was not begun."""
+    begun = read_json(path)
+    if path.exists() and "identity" not in (begun if isinstance(begun, dict) else {}):
+        raise UserError(f"{path} does not say what a run was begun with; delete its folder")
+    return begun
 
 
 def begin(run: Run, devices: Devices) -> None:
@@ -68,7 +118,7 @@ def check_begun(run: Run, devices: Devices) -> None:
                 f"with. {AGAIN}"
             )
         return
-    changed = [what for what in changes(run, begun) if what != "code"]
+    changed = changes(run, begun["identity"])
     if changed and not folder.result.exists():
         raise UserError(
             f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"

@@ -12,6 +12,8 @@ from zipfile import is_zipfile
 from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
 from ..files import provenance
+from ..files.checkpoints import read_checkpoint
+from ..files.checkpoints import updates as updates_of
 from ..files.checksums import digest
 from ..files.console import Console, progress_line
 from ..files.deleting import delete
@@ -21,7 +23,7 @@ from ..files.processes import ProgramFailed, run_program
 from ..files.stages import Stage, Workshop
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
-from .results import make_result, training_summary
+from .results import make_result
 from .run_folders import begin, devices_of, repair
 from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .training_log import last_record
@@ -253,3 +255,19 @@ class RunInProgress:
 
     def _say(self, line: str) -> None:
         self.console.say(f"   {self.run.name}: {line}")
+
+
+def training_summary(folder: RunFolder) -> dict:
+    """How far a training got, from its last checkpoint."""
+    path = folder.checkpoints / "checkpoint_last.pt"
+    if not path.is_file():
+        raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
+    state = read_checkpoint(path)
+    where = state["extra_state"]["train_iterator"]
+    ended = where.get("iterations_in_epoch") == 0  # fairseq then names the next epoch
+    return {
+        "updates": updates_of(state),
+        "epoch": max(1, where["epoch"] - ended),
+        # fairseq's own count, over all interruptions; a tensor if several processes trained.
+        "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
+    }

@@ -1,7 +1,7 @@
 """List all runs of a folder: their progress and scores, and which are stale and why.
 
-A result is stale when its configuration, its data or the code that it uses has changed since.
-"reproduce" with --redo-stale or --accept-stale says what becomes of it.
+A run is stale when its configuration or its data has changed since it was begun.  Code makes none
+stale: results say what made them.  "reproduce --redo" does a run again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..config.paper_tables import Cell, load_table
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
 from .results import read_begun, read_result
-from .status import FORMER, StaleRuns, State, Status, status
+from .status import State, status
 from .workspace import Workspace
 from .workspace_flags import add_workspace, workspace
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
     print(Grid(headers, rows, left=len(headers)).terminal())
     if any(row[-1].startswith(State.STALE.value) for row in rows):
-        print(f'\nStale runs, with "fairseq-hybrid reproduce": {StaleRuns.HELP}.')
+        print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
 
 
 def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
@@ -61,9 +61,6 @@ def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
     record = read_begun(path / "begun.json").get("workspace")
     paper, table, row, column, seed = name
     try:
-        if label != place.label and record is None:
-            done = (path / "result.json").exists()
-            return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
         # By the configurations that it was begun with, unless the user names some.
         unnamed = place.configs == CONFIGS and record and Path(record["configs"]).is_dir()
         if record and (label != place.label or unnamed):

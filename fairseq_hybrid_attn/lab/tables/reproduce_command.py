@@ -24,12 +24,11 @@ from ..files.processes import stop_at_signals
 from ..runs import cluster_jobs
 from ..runs.checking import check_runs
 from ..runs.devices import Devices, slots
-from ..runs.dry_run import describe
+from ..runs.dry_run import REDO, describe, to_do
 from ..runs.preparing import prepare_corpora
-from ..runs.results import accept
 from ..runs.run_folders import forget
 from ..runs.scheduler import run_all
-from ..runs.status import StaleRuns, State, status
+from ..runs.status import State, status
 from ..runs.workspace import Run, Workspace
 from ..runs.workspace_flags import add_devices, add_workspace
 from .measuring import measure
@@ -44,16 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
     )
-    stale = parser.add_mutually_exclusive_group()
-    stale.add_argument(
-        "--redo-stale",
+    parser.add_argument(
+        "--redo",
         action="store_true",
-        help="delete runs whose configuration, data or code has changed, and do them again",
-    )
-    stale.add_argument(
-        "--accept-stale",
-        action="store_true",
-        help="keep results of which only the code has changed; the results and tables say so",
+        help="delete these runs, if they are done or stale, and do them again",
     )
     parser.add_argument(
         "--keep-checkpoints",
@@ -82,10 +75,11 @@ def run(args: argparse.Namespace) -> None:
     cluster_jobs.check(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run or args.slurm)
-    stale = StaleRuns(args.redo_stale, args.accept_stale)
     checked = [check_runs(plan) for plan in asked]
     shown = zip(asked, checked, strict=True)
-    print("\n\n".join(describe(plan, where, stale, *found) for plan, found in shown), flush=True)
+    print(
+        "\n\n".join(describe(plan, where, args.redo, *found) for plan, found in shown), flush=True
+    )
     faults = list(dict.fromkeys(f"  {fault}" for _, found in checked for fault in found))
     if args.dry_run:
         if faults:
@@ -93,7 +87,9 @@ def run(args: argparse.Namespace) -> None:
         return
     stop_at_signals()
     able = {run.name: run for runs, _ in checked for run in runs}
-    runs, left = wanted(list(able.values()), stale)
+    states = {name: status(run) for name, run in able.items()}
+    runs = [run for run in able.values() if to_do(states[run.name], args.redo)]
+    stale = [name for name, state in states.items() if state.state is State.STALE]
     problems = faults + do(runs, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
@@ -101,8 +97,9 @@ def run(args: argparse.Namespace) -> None:
     if problems:
         resume = "Once this is fixed, the same command resumes."
         told += ["", "Not everything was done:", *problems, resume]
-    if left:
-        told += ["", "Stale, and left as it is:", *left, f"{StaleRuns.HELP}."]
+    if stale and not args.redo:
+        left = [f"  {name}: {states[name]}" for name in stale]
+        told += ["", "Stale, and left as it is:", *left, f"{REDO}."]
     if told:
         raise UserError("\n".join(told))
 
@@ -119,7 +116,7 @@ def do(
         return problems
     for run in [] if args.prepare_only else list(ready):
         try:
-            if status(run).state is State.STALE:
+            if status(run).state in (State.STALE, State.DONE):
                 forget(run)
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
@@ -131,17 +128,3 @@ def do(
         print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
     outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
     return problems + [f"  {o.run.name}: {o.problem}" for o in outcomes if o.problem]
-
-
-def wanted(asked: list[Run], stale: StaleRuns) -> tuple[list[Run], list[str]]:
-    """The runs to do, and the stale ones that are left; results are accepted here."""
-    runs, left = [], []
-    for run in asked:
-        found = status(run)
-        if stale.to_do(found):
-            runs.append(run)
-        elif stale.accepts(found):
-            accept(run)
-        elif stale.leaves(found):
-            left.append(f"  {run.name}: {found}")
-    return runs, left

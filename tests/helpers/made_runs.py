@@ -84,7 +84,7 @@ class MadeWorkspace:
         Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
         bleu = {"value": score(translations, REFERENCES), "signature": "tok:13a"}
-        paper, table, row, column = run.cell.run_name.split("/")
+        paper, table, row, column = run.cell.split("/")
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},

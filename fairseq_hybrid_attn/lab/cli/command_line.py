@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
     try:
-        import_user_dir(args)
+        args.user_dir = import_user_dir(args.user_dir)
         module.run(args)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None

@@ -255,11 +255,6 @@ def load_table(name: str, configs: Path) -> Table:
 
 def _read_table(name: str, configs: Path) -> Table:
     path = table_file(name, configs)
-    if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
-        raise UserError(
-            f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
-            f"under rows: in {path} (see configs/README.md), and delete the folder"
-        )
     if name not in (*table_names(configs), *table_names(CONFIGS)):
         known = "\n  ".join(table_names(configs))
         raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")

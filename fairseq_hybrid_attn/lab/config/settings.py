@@ -148,6 +148,12 @@ class Settings:
     def digest(self) -> str:
         return digest(self.as_dict())
 
+    @classmethod
+    def of_dict(cls, stored: dict) -> Settings:
+        """The settings that :meth:`as_dict` gave; TypeError or KeyError for anything else."""
+        batch, checkpoints = Batch(**stored["batch"]), Checkpoints(**stored["checkpoints"])
+        return cls(**{**stored, "batch": batch, "checkpoints": checkpoints})
+
 
 #: The keys of settings: in their files, and in tables, rows, columns and profiles.
 KEYS = tuple(one.name.replace("_", "-") for one in fields(Settings))
@@ -176,11 +182,11 @@ FULL = Profile("full", "each table's own corpora, sizes and numbers of updates")
 def load_profile(name: str, configs: Path) -> Profile:
     """Read ``configs/profiles/<name>.yaml``, or the file ``name`` if that ends in .yaml.
 
-    The profile ``full`` needs no file, even where earlier runs recorded one: it changes nothing.
+    The profile ``full`` needs no file: it changes nothing.
     """
     named = name.endswith(".yaml")
     path = Path(name) if named else config_file(f"profiles/{name}.yaml", configs)
-    if path.stem == FULL.name and not path.is_file():
+    if name == FULL.name and not path.is_file():
         return FULL
     if not path.is_file():
         known = {p.stem for folder in (configs, CONFIGS) for p in folder.glob("profiles/*.yaml")}

@@ -14,6 +14,7 @@ stages         what each stage depends on and made
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import platform
 import sys
@@ -26,7 +27,7 @@ from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
 from ..files.lock import locked
 from ..files.processes import default_workers
-from ..files.stages import Stage, Workshop
+from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
 from . import manifest
 from .binarise import align_training_text, binarise
@@ -70,7 +71,7 @@ def prepare(
             raise UserError(f"{archive.path} is in {output}, which is overwritten")
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
-        shop = Workshop(output, say, whole=output / manifest.NAME, inside=inside)
+        shop = Stages(output, say, whole=output / manifest.NAME, inside=inside)
         run = _Preparation(corpus, output, downloads, workers, shop, alignments)
         run.shop.clear()
         try:
@@ -108,7 +109,7 @@ class _Preparation:
         output: Path,
         downloads: Path,
         workers: int,
-        shop: Workshop,
+        shop: Stages,
         align: bool,
     ):
         self.corpus, self.output, self.downloads = corpus, output, downloads
@@ -127,7 +128,8 @@ class _Preparation:
             if name == "select":  # nothing else needs these two
                 self.shop.discard(stages["tokenise"])
                 self.shop.discard(stages["read"])
-                self.shop.remove_if_empty("work")
+                with contextlib.suppress(OSError):  # not empty: the next time
+                    (self.output / "work").rmdir()
         stamps = {name: self.shop.stamp(name) for name in self.results}
         # Made by an earlier run: of this text, or of another, which must not stay beside this.
         for name in {"align", "gold"} - stamps.keys():

@@ -27,7 +27,7 @@ from ..files.checkpoints import read_checkpoint, updates
 from ..files.checksums import digest
 from ..files.json_files import write_json
 from ..files.processes import ProgramFailed, run_program
-from ..files.stages import Stage, Workshop
+from ..files.stages import Stage, Stages
 from ..files.text import read_lines
 from ..look import outputs
 from ..runs.fairseq_commands import GENERATE_TOKENS, USER_DIR, WHOLE_SET, RunFolder, flags
@@ -157,7 +157,7 @@ def score_one(
     )
     scored = Stage("score", "scoring", (point.score.name,), key, score, [translated], in_place=True)
     point.path.mkdir(exist_ok=True)
-    shop = Workshop(point.path, say=lambda _: None)
+    shop = Stages(point.path, say=lambda _: None)
     shop.clear()
     shop.ensure(translated)
     return shop.ensure(scored)

@@ -25,7 +25,7 @@ from tqdm import tqdm
 from ...errors import UserError
 from ..files.checksums import digest, sha256
 from ..files.lock import locked
-from ..files.stages import Stage, Workshop
+from ..files.stages import Stage, Stages
 from ..files.writing import atomic_write
 from ..look.model_arguments import note
 from ..runs.fairseq_commands import USER_DIR, WHOLE_SET, flags
@@ -86,7 +86,7 @@ def _in_folder(
 
     parts = list(map(part, range(count)))
     whole = Stage(subject.subset, "translating", (name,), key, join, in_place=True)
-    shop = Workshop(folder, say=lambda _: None)
+    shop = Stages(folder, say=lambda _: None)
     shop.clear()
     if shop.is_outdated(whole):
         done = sum(not shop.is_outdated(one) for one in parts)

@@ -19,8 +19,7 @@ from ..cli.user_dir import import_user_dir
 from ..files.console import Console
 from ..files.json_files import read_json, write_json
 from .devices import slots
-from .preparing import prepare_corpora
-from .running import RunInProgress
+from .running import RunInProgress, prepare_corpora
 from .workspace import Run, Workspace
 
 #: How often a job may run out of time and be requeued.
@@ -110,7 +109,7 @@ class RunJob:
     keep_checkpoints: bool
 
     def __call__(self) -> None:
-        import_user_dir(argparse.Namespace(user_dir=self.run.workspace.user_dir))
+        import_user_dir(self.run.workspace.user_dir)
         on = slots(*self.devices)[0]
         work = RunInProgress(self.run, on, Console(), threading.Event(), self.keep_checkpoints)
         try:

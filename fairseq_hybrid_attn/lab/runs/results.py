@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora import read_manifest
+from ..corpora.manifest import read_manifest
 from ..files import provenance
 from ..files.json_files import read_json
 from ..files.typed import read
@@ -29,7 +29,7 @@ def make_result(run: Run, devices: Devices) -> dict:
             f"its corpus in {run.corpus_folder} is not the one that it was begun with; "
             "--redo starts it over"
         )
-    paper, table, row, column = run.cell.run_name.split("/")
+    paper, table, row, column = run.cell.split("/")
     return {
         "name": run.name,
         **{"paper": paper, "table": table, "row": row, "column": column, "seed": run.seed},

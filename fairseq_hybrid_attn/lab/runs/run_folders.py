@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from zipfile import is_zipfile
 
 from ...cross_entropy import has_bfloat16
 from ...errors import UserError
-from ..corpora import read_manifest
+from ..corpora.manifest import read_manifest
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.lock import locked
-from ..files.writing import atomic_write
 from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
 from .workspace import Run
@@ -164,23 +161,3 @@ def forget(run: Run) -> None:
         for path in {*checkpoints, *folder.path.iterdir()} - kept:
             delete(path, inside)
         delete(folder.begun, inside)
-
-
-def repair(checkpoints: Path, inside: Path) -> list[Path]:
-    """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
-
-    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
-    killed meanwhile, half a file remains under that name.
-    """
-    for temporary in checkpoints.glob("*.tmp"):
-        delete(temporary, inside)
-    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
-    for path in broken:
-        delete(path, inside)
-    last = checkpoints / "checkpoint_last.pt"
-    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
-    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
-    if not last.exists() and whole:
-        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
-            shutil.copyfileobj(newest, file)
-    return broken

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, load_table
+from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
-from .results import read_begun, read_result
+from .results import read_result
+from .run_folders import read_begun
 from .status import State, status
-from .workspace import Workspace
+from .workspace import OWN_PAPER, Run, Workspace
 from .workspace_flags import add_workspace, workspace
 
 
@@ -27,18 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     place = workspace(args)
     folder = place.root / "runs"
-    found = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
-    if not found:
+    begun = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
+    if not begun:
         raise UserError(f"{folder}: there are no runs")
     rows = []
-    for path in found:
+    for path in begun:
         label, *name = path.relative_to(folder).parts
         result = None
         try:
             result = read_result(path / "result.json")
-            found = state(place, label, name, path)
+            told = state(place, label, name, path)
         except UserError as error:
-            found = str(error)
+            told = str(error)
         scores = result["scores"] if result else {}
         rows.append(
             [
@@ -47,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
                 *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
                 result["updates"] if result else "",
                 result["finished"][:16] if result else "",
-                found,
+                told,
             ]
         )
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
@@ -58,18 +60,25 @@ def run(args: argparse.Namespace) -> None:
 
 def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
     """The state of a run of any profile and text: those that it was begun with."""
-    record = read_begun(path / "begun.json").get("workspace")
-    paper, table, row, column, seed = name
+    begun = read_begun(path / "begun.json")
+    record = begun.get("workspace")
+    *cell, seed = name
+    paper, table, row, column = cell
     try:
+        number = int(seed.removeprefix("seed"))
         # By the configurations that it was begun with, unless the user names some.
         unnamed = place.configs == CONFIGS and record and Path(record["configs"]).is_dir()
         if record and (label != place.label or unnamed):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
-        found = load_table(f"{paper}/{table}", place.configs)
-        cell = Cell(found, found.row(row), found.column(column))
-    except (UserError, ValueError):  # ValueError: a copied folder, such as seed1.old
+        if paper == OWN_PAPER:  # no table names its settings: they are those it was begun with
+            settings = Settings.of_dict(begun["settings"])
+            asked = Run(place, "/".join(cell), number, settings)
+        else:
+            known = load_table(f"{paper}/{table}", place.configs)
+            asked = place.run(Cell(known, known.row(row), known.column(column)), number)
+    except (UserError, ValueError, TypeError, KeyError):  # or a copied folder, such as seed1.old
         return "stale (its row is no longer in the configurations)"
     try:
-        return str(status(place.run(cell, int(seed.removeprefix("seed")))))
+        return str(status(asked))
     except UserError as error:
         return f"not checked ({error})"

@@ -8,11 +8,15 @@ from pathlib import Path
 
 from ..config.paper_tables import Cell
 from ..config.settings import Profile, Settings, load_profile
-from ..corpora import Corpus, Manifest, load_corpus, own_corpus, read_manifest
-from ..corpora.definition import with_options
+from ..corpora.definition import Corpus, load_corpus, with_options
+from ..corpora.manifest import Manifest, read_manifest
+from ..corpora.own import own_corpus
 from ..files.checksums import digest, sha256
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
+
+#: The paper, in names of runs, of trainings that no table names.
+OWN_PAPER = "own"
 
 
 @dataclass(frozen=True)
@@ -81,25 +85,23 @@ class Workspace:
         return with_options(corpus, settings.pairs, settings.subword_size)
 
     def run(self, cell: Cell, seed: int) -> Run:
-        return Run(self, cell.owner, seed)
+        """The run that gives a cell's number; raises UserError if its row has a fault."""
+        return Run(self, cell.run_name, seed, cell.settings(self.profile))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A system trained with one seed."""
+    """A system trained with one seed: a cell of a table, or your own training."""
 
     workspace: Workspace
-    cell: Cell
+    cell: str  # paper/table/row/column
     seed: int
+    settings: Settings
 
     @property
     def name(self) -> str:
         """``paper/table/row/column/seedN``; unique in a workspace of one label."""
-        return f"{self.cell.run_name}/seed{self.seed}"
-
-    @cached_property
-    def settings(self) -> Settings:
-        return self.cell.settings(self.workspace.profile)
+        return f"{self.cell}/seed{self.seed}"
 
     @cached_property
     def recipe(self) -> Corpus:

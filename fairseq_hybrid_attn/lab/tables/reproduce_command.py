@@ -22,11 +22,10 @@ from ..cli.flags import positive
 from ..files.console import Console
 from ..files.processes import stop_at_signals
 from ..runs import cluster_jobs
-from ..runs.checking import check_runs
 from ..runs.devices import Devices, slots
 from ..runs.dry_run import REDO, describe, to_do
-from ..runs.preparing import prepare_corpora
 from ..runs.run_folders import forget
+from ..runs.running import prepare_corpora
 from ..runs.scheduler import run_all
 from ..runs.status import State, status
 from ..runs.workspace import Run, Workspace
@@ -75,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     cluster_jobs.check(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run or args.slurm)
-    checked = [check_runs(plan) for plan in asked]
+    checked = [plan.check() for plan in asked]
     shown = zip(asked, checked, strict=True)
     print(
         "\n\n".join(describe(plan, where, args.redo, *found) for plan, found in shown), flush=True

@@ -18,7 +18,7 @@ from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress, training_summary
 from fairseq_hybrid_attn.lab.runs.status import State, status
-from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
+from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 CPU = Devices("cpu")
 
@@ -145,9 +145,8 @@ def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     victim = tmp_path / "victim"
     (victim / "a").mkdir(parents=True)
     (victim / "a/b").write_text("precious")
-    odd = replace(run.cell.column, name="/".join([".."] * 30 + [*victim.parts[1:-1]]), run="x")
-    cell = replace(run.cell, column=replace(odd, run=odd.name))
-    strange = Run(run.workspace, cell, 1)
+    odd = "/".join([".."] * 30 + [*victim.parts[1:-1]])
+    strange = replace(run, cell=f"{run.cell.rpartition('/')[0]}/{odd}")
     assert strange.folder.path.parent.resolve() == tmp_path
     victim.rename(tmp_path / "seed1")
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):

@@ -14,6 +14,7 @@ from ..files.typed import BY_PROGRAM, Count, at_least, check_part, matching, not
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
+GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 

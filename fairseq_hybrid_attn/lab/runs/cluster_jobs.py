@@ -19,7 +19,6 @@ from ..cli.user_dir import import_user_dir
 from ..files.console import Console
 from ..files.json_files import read_json, write_json
 from .devices import slots
-from .running import RunInProgress, prepare_corpora
 from .workspace import Run, Workspace
 
 #: How often a job may run out of time and be requeued.
@@ -92,6 +91,8 @@ class PreparingJob:
     downloads: Path | None
 
     def __call__(self) -> None:
+        from .running import prepare_corpora  # here: a plan, which checks the flags, needs it not
+
         _, problems = prepare_corpora(self.runs, self.place, self.downloads)
         if problems:
             raise UserError("\n".join(problems))
@@ -109,6 +110,8 @@ class RunJob:
     keep_checkpoints: bool
 
     def __call__(self) -> None:
+        from .running import RunInProgress
+
         import_user_dir(self.run.workspace.user_dir)
         on = slots(*self.devices)[0]
         work = RunInProgress(self.run, on, Console(), threading.Event(), self.keep_checkpoints)

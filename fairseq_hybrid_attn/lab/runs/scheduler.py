@@ -1,30 +1,50 @@
-"""Do several runs side by side."""
+"""Do several runs side by side, or as jobs of a cluster, after the corpora that they need."""
 
 from __future__ import annotations
 
+import argparse
 import queue
 import threading
-from dataclasses import dataclass
 
 from ...errors import UserError
 from ..files.console import Console
+from . import cluster_jobs
 from .devices import Devices
-from .running import RunInProgress, Stopped
-from .workspace import Run
+from .run_folders import forget
+from .running import RunInProgress, Stopped, prepare_corpora
+from .status import State, status
+from .workspace import Run, Workspace
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended; ``problem`` is None if it is done."""
+def do_runs(
+    runs: list[Run], place: Workspace, slots: list[Devices], args: argparse.Namespace
+) -> list[str]:
+    """Do runs as ``reproduce`` is asked to; return what went wrong, a line each.
 
-    run: Run
-    problem: str | None
+    With ``--redo``, results and what is stale are deleted, once the corpora are prepared.
+    """
+    ready, problems = (runs, []) if args.slurm else prepare_corpora(runs, place, args.downloads)
+    if args.prepare_only and not args.slurm:
+        return problems
+    for run in list(ready) if args.redo and not args.prepare_only else []:
+        try:
+            if status(run).state in (State.DONE, State.STALE):  # a run that is begun is resumed
+                forget(run)
+        except (UserError, OSError) as error:
+            problems.append(f"  {run.name}: {error}")
+            ready.remove(run)
+    if args.slurm:
+        print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
+        return problems + cluster_jobs.submit(ready, place, args)
+    if ready:
+        print(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time", flush=True)
+    return problems + run_all(ready, slots, Console(), args.keep_checkpoints)
 
 
 def run_all(
     runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
-) -> list[Outcome]:
-    """Do runs in this order, one on each slot; return their outcomes, in order of completion.
+) -> list[str]:
+    """Do runs in this order, one on each slot; return what went wrong, a line for each that failed.
 
     A failed run does not stop the others.  Ctrl-C ends their programs before it is raised.
     """
@@ -32,30 +52,29 @@ def run_all(
     for run in runs:
         waiting.put(run)
     stopped = threading.Event()
-    outcomes: list[Outcome] = []
+    problems: list[str] = []
 
     def work(devices: Devices, ended: threading.Event) -> None:
         try:
             while True:
-                do_one(waiting.get_nowait(), devices)
+                do_run(waiting.get_nowait(), devices)
         except (queue.Empty, Stopped):
             pass
         finally:
             ended.set()
 
-    def do_one(run: Run, devices: Devices) -> None:
+    def do_run(run: Run, devices: Devices) -> None:
         try:
             RunInProgress(run, devices, console, stopped, keep_checkpoints).complete()
-            problem = None
+            return
         except UserError as error:
             problem = str(error)
         except Stopped:
             raise
         except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
-        if problem:
-            console.say(f"   {run.name}: FAILED: {problem}")
-        outcomes.append(Outcome(run, problem))
+        console.say(f"   {run.name}: FAILED: {problem}")
+        problems.append(f"  {run.name}: {problem}")
 
     # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.
     ends: list[threading.Event] = []
@@ -71,4 +90,4 @@ def run_all(
         stopped.set()
         for end in ends:
             end.wait()
-    return outcomes
+    return problems

@@ -8,7 +8,7 @@ bleu                 sacrebleu's default for the language: comparable, the one t
 tokenised_bleu       multi-bleu.perl of Moses words
 compound_split_bleu  the same with words split at hyphens: WMT14 English-German
 nist_bleu            mteval-v13a
-wat_bleu             the Stages on Asian Translation's, into Japanese or English
+wat_bleu             the Workshop on Asian Translation's, into Japanese or English
 word_bleu            multi-bleu.perl of jieba's words, into Chinese
 given_bleu           multi-bleu.perl of text that is tokenised already: fairseq-generate's own
 ===================  ==================================================================

@@ -7,7 +7,7 @@ In the former, subwords are joined and words are detokenised here.
   tokenised_bleu       multi-bleu.perl over Moses words, as in older papers
   compound_split_bleu  the same, words split at hyphens (get_ende_bleu.sh; WMT14 En-De)
   nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
-  wat_bleu             the procedure of the Stages on Asian Translation, for ja and en
+  wat_bleu             the procedure of the Workshop on Asian Translation, for ja and en
   word_bleu            multi-bleu.perl over jieba's words, for zh
   given_bleu           fairseq-generate's own, for text that comes tokenised (--tokenizer given)
 

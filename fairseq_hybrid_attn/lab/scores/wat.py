@@ -1,4 +1,4 @@
-"""Words as the Stages on Asian Translation's automatic evaluation counts them.
+"""Words as the Workshop on Asian Translation's automatic evaluation counts them.
 
 WAT (http://lotus.kuee.kyoto-u.ac.jp/WAT/) scores by multi-bleu.perl, after pipelines of small
 scripts on its pages; overview papers of WAT name the tools: for Japanese Juman 7.0, KyTea 0.4.6

@@ -19,20 +19,12 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..files.console import Console
 from ..files.processes import stop_at_signals
 from ..runs import cluster_jobs
-from ..runs.devices import Devices, slots
+from ..runs.devices import slots
 from ..runs.dry_run import REDO, describe, to_do
-from ..runs.run_folders import forget
-from ..runs.running import prepare_corpora
-from ..runs.scheduler import run_all
 from ..runs.status import State, status
-from ..runs.workspace import Run, Workspace
 from ..runs.workspace_flags import add_devices, add_workspace
-from .measuring import measure
-from .printing import as_terminal
-from .run_results import RunResults
 from .table_arguments import add_cells, plans
 
 
@@ -84,12 +76,18 @@ def run(args: argparse.Namespace) -> None:
         if faults:
             raise UserError("\n".join(["", "Not everything can be run:", *faults]))
         return
+    # A plan needs nothing of what follows.
+    from ..runs.scheduler import do_runs
+    from .measuring import measure
+    from .printing import as_terminal
+    from .run_results import RunResults
+
     stop_at_signals()
     able = {run.name: run for runs, _ in checked for run in runs}
     states = {name: status(run) for name, run in able.items()}
     runs = [run for run in able.values() if to_do(states[run.name], args.redo)]
     stale = [name for name, state in states.items() if state.state is State.STALE]
-    problems = faults + do(runs, asked[0].workspace, where, args)
+    problems = faults + do_runs(runs, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
     told = []
@@ -101,29 +99,3 @@ def run(args: argparse.Namespace) -> None:
         told += ["", "Stale, and left as it is:", *left, f"{REDO}."]
     if told:
         raise UserError("\n".join(told))
-
-
-def do(
-    runs: list[Run], place: Workspace, where: list[Devices], args: argparse.Namespace
-) -> list[str]:
-    """Do runs, after their corpora; return what went wrong, for display."""
-    if args.slurm:
-        ready, problems = runs, []
-    else:
-        ready, problems = prepare_corpora(runs, place, args.downloads)
-    if args.prepare_only and not args.slurm:
-        return problems
-    for run in [] if args.prepare_only else list(ready):
-        try:
-            if status(run).state in (State.STALE, State.DONE):
-                forget(run)
-        except (UserError, OSError) as error:
-            problems.append(f"  {run.name}: {error}")
-            ready.remove(run)
-    if args.slurm:
-        print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
-        return problems + cluster_jobs.submit(ready, place, args)
-    if ready:
-        print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
-    outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
-    return problems + [f"  {o.run.name}: {o.problem}" for o in outcomes if o.problem]

@@ -1,4 +1,4 @@
-"""ASPEC-JE, the Japanese-English scientific abstracts of the Stages on Asian Translation.
+"""ASPEC-JE, the Japanese-English scientific abstracts of the Workshop on Asian Translation.
 
 A line of the training sections is ``similarity ||| id ||| number ||| Japanese ||| English``;
 the other files have no similarity.  The sections are sorted by it: the first two

@@ -16,7 +16,6 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import positive
 from ..cli.user_dir import import_user_dir
-from ..files.console import Console
 from ..files.json_files import read_json, write_json
 from .devices import slots
 from .workspace import Run, Workspace
@@ -110,6 +109,7 @@ class RunJob:
     keep_checkpoints: bool
 
     def __call__(self) -> None:
+        from ..files.console import Console
         from .running import RunInProgress
 
         import_user_dir(self.run.workspace.user_dir)

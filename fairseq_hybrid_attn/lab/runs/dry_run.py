@@ -15,7 +15,7 @@ from .devices import Devices, share_out
 from .fairseq_commands import flags
 from .plan import Plan
 from .run_folders import devices_of
-from .status import State, Status, status
+from .status import REDO, State, Status, status
 from .workspace import Run
 
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own
@@ -25,10 +25,6 @@ SPEED = {"cpu": 4e10, "cuda": 3e13}
 TOKENS_A_SENTENCE = 28
 #: Flags that decide the size of a model, except those with a negligible effect.
 SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
-
-
-#: What to type about stale runs.
-REDO = "--redo deletes a run that is stale or done, and does it again"
 
 
 def to_do(state: Status, redo: bool) -> bool:

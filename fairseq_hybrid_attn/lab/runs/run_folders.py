@@ -1,22 +1,18 @@
-"""The folder of a run: begun once, repaired after a kill, deleted to start over."""
+"""What decides a run's numbers, what it was begun with, and what there is of it."""
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 
 from ...cross_entropy import has_bfloat16
 from ...errors import UserError
 from ..corpora.manifest import read_manifest
-from ..files.deleting import check_inside, delete
-from ..files.json_files import read_json, write_json
-from ..files.lock import locked
+from ..files.json_files import read_json
 from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
 from .workspace import Run
 
-AGAIN = "--redo starts it over"
 BF16_CRITERIA = (  # those that take --cpu-bf16
     "fused_label_smoothed_cross_entropy",
     "label_smoothed_cross_entropy_with_supervised_attention",
@@ -72,18 +68,6 @@ def read_begun(path: Path) -> dict | None:
     return begun
 
 
-def begin(run: Run, devices: Devices) -> None:
-    """Record what a run is begun with, or check that this has not changed."""
-    check_begun(run, devices)
-    if not products(run.folder):  # nor of an attempt that failed before its first checkpoint
-        found = identity(run)
-        if found["corpus"] is None:  # as while another run adds word alignments
-            raise UserError("its corpus is being prepared; run again when that has ended")
-        content = {"identity": found, "world": devices.world, "precision": devices.precision}
-        content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
-        write_json(run.folder.begun, content)
-
-
 def devices_of(run: Run, devices: Devices) -> Devices:
     """Return devices in the run's precision; ``auto``: what it was begun with, if it was.
 
@@ -101,63 +85,3 @@ def devices_of(run: Run, devices: Devices) -> Devices:
         wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
         precision = "bf16" if wanted and has_bfloat16() else "fp32"
     return replace(devices, precision=precision)
-
-
-def check_begun(run: Run, devices: Devices) -> None:
-    """Check that a run is resumed as it was begun; its code may differ, as the result records."""
-    folder = run.folder
-    made = products(folder)  # looked for first: another process may be at its beginning
-    begun = read_begun(folder.begun)
-    if begun is None:
-        if made:
-            raise UserError(
-                f"{made[0]} is there, but not {folder.begun.name}, which says what it was begun "
-                f"with. {AGAIN}"
-            )
-        return
-    changed = changes(run, begun["identity"])
-    if changed and not folder.result.exists():
-        raise UserError(
-            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"
-        )
-    if folder.trained.exists() or folder.checkpoints not in made:  # nothing to resume from
-        return
-    world, precision = begun.get("world"), begun.get("precision", devices.precision)
-    if world != devices.world:
-        raise UserError(
-            f"{run.name} was begun on {world} devices. A checkpoint counts what each of them has "
-            f"read, so the run cannot be resumed on {devices.world}; use the same number, or "
-            f"delete {folder.path}"
-        )
-    if devices.precision not in ("auto", precision):
-        raise UserError(
-            f"{run.name} was begun in {precision} and would go on in {devices.precision}; leave "
-            f"out --precision, use a machine that has {precision}, or delete {folder.path}"
-        )
-
-
-def forget(run: Run) -> None:
-    """Delete a run, so that it can start over."""
-    folder = run.folder
-    if not folder.path.exists():
-        return
-    inside = run.workspace.runs
-    linked = folder.checkpoints.is_symlink()  # to a disk that the user chose
-    checkpoints = list(folder.checkpoints.iterdir()) if linked else []
-    for path in (folder.begun, *checkpoints):  # before anything is written
-        check_inside(path, inside)
-
-    def refuse() -> None:
-        raise UserError(f"{run.name}: another process is working on it")
-
-    with locked(folder.lock, lambda _: None, refuse):
-        # If this is interrupted, what is left must be neither taken for a result nor resumed.  So
-        # until the end, the run says that it was begun with something that does not exist.
-        with contextlib.suppress(UserError):  # a full disk must not prevent deletion
-            write_json(folder.begun, {"identity": {}, "world": 0})
-        delete(folder.result, inside)
-        # Waiting processes hold the lock.
-        kept = {folder.lock, folder.begun, *([folder.checkpoints] if linked else [])}
-        for path in {*checkpoints, *folder.path.iterdir()} - kept:
-            delete(path, inside)
-        delete(folder.begun, inside)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -19,7 +20,7 @@ from ..files.checkpoints import read_checkpoint
 from ..files.checkpoints import updates as updates_of
 from ..files.checksums import digest
 from ..files.console import Console, progress_line
-from ..files.deleting import delete
+from ..files.deleting import check_inside, delete
 from ..files.json_files import write_json
 from ..files.lock import locked
 from ..files.processes import ProgramFailed, default_workers, run_program
@@ -28,8 +29,9 @@ from ..files.writing import atomic_write
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result
-from .run_folders import begin, devices_of
+from .run_folders import devices_of
 from .run_scores import VALID_LOSS, scores_of, valid_losses
+from .status import begin
 from .training_log import last_record
 from .workspace import Run, Workspace
 
@@ -281,6 +283,33 @@ def training_summary(folder: RunFolder) -> dict:
         # fairseq's own count, over all interruptions; a tensor if several processes trained.
         "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
     }
+
+
+def delete_run(run: Run) -> None:
+    """Delete a run, so that it can start over."""
+    folder = run.folder
+    if not folder.path.exists():
+        return
+    inside = run.workspace.runs
+    linked = folder.checkpoints.is_symlink()  # to a disk that the user chose
+    checkpoints = list(folder.checkpoints.iterdir()) if linked else []
+    for path in (folder.begun, *checkpoints):  # before anything is written
+        check_inside(path, inside)
+
+    def refuse() -> None:
+        raise UserError(f"{run.name}: another process is working on it")
+
+    with locked(folder.lock, lambda _: None, refuse):
+        # If this is interrupted, what is left must be neither taken for a result nor resumed.  So
+        # until the end, the run says that it was begun with something that does not exist.
+        with contextlib.suppress(UserError):  # a full disk must not prevent deletion
+            write_json(folder.begun, {"identity": {}, "world": 0})
+        delete(folder.result, inside)
+        # Waiting processes hold the lock.
+        kept = {folder.lock, folder.begun, *([folder.checkpoints] if linked else [])}
+        for path in {*checkpoints, *folder.path.iterdir()} - kept:
+            delete(path, inside)
+        delete(folder.begun, inside)
 
 
 def repair(checkpoints: Path, inside: Path) -> list[Path]:

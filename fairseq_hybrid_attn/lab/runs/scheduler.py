@@ -10,8 +10,7 @@ from ...errors import UserError
 from ..files.console import Console
 from . import cluster_jobs
 from .devices import Devices
-from .run_folders import forget
-from .running import RunInProgress, Stopped, prepare_corpora
+from .running import RunInProgress, Stopped, delete_run, prepare_corpora
 from .status import State, status
 from .workspace import Run, Workspace
 
@@ -29,7 +28,7 @@ def do_runs(
     for run in list(ready) if args.redo and not args.prepare_only else []:
         try:
             if status(run).state in (State.DONE, State.STALE):  # a run that is begun is resumed
-                forget(run)
+                delete_run(run)
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)

@@ -1,4 +1,4 @@
-"""The state of a run: done, stale, begun or not begun."""
+"""The state of a run: done, stale, begun or not begun; and beginning it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from ...errors import UserError
+from ..files.json_files import write_json
+from .devices import Devices
 from .fairseq_commands import RunFolder
 from .results import read_result
-from .run_folders import changes, products, read_begun
+from .run_folders import changes, identity, products, read_begun
 from .training_log import last_record
 from .workspace import Run
 
+#: What to type about a stale run.
+REDO = "--redo deletes a run that is stale or done, and does it again"
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
@@ -39,11 +44,13 @@ class Status:
 def status(run: Run) -> Status:
     """The state of a run, from its files alone: its corpus need not exist any more."""
     folder = run.folder
+    made = products(folder)  # looked for first: another process may be at its beginning
     result = read_result(folder.result)
     made_with = result or read_begun(folder.begun)
     if made_with is None:
-        made = products(folder)
-        return Status(State.STALE, f"{made[0].name} is there") if made else Status(State.NOT_BEGUN)
+        if not made:
+            return Status(State.NOT_BEGUN)
+        return Status(State.STALE, f"{made[0].name} is there, but no {folder.begun.name}")
     changed = " and ".join(changes(run, made_with["identity"]))
     if result is not None:
         return Status(State.STALE, f"{changed} changed") if changed else Status(State.DONE)
@@ -55,6 +62,40 @@ def status(run: Run) -> Status:
         far = "trained"
     failure = last_error(folder)
     return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
+
+
+def begin(run: Run, devices: Devices) -> None:
+    """Record what a run is begun with, or check that this has not changed."""
+    check_begun(run, devices)
+    if not products(run.folder):  # nor of an attempt that failed before its first checkpoint
+        decisive = identity(run)
+        if decisive["corpus"] is None:  # as while another run adds word alignments
+            raise UserError("its corpus is being prepared; run again when that has ended")
+        content = {"identity": decisive, "world": devices.world, "precision": devices.precision}
+        content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
+        write_json(run.folder.begun, content)
+
+
+def check_begun(run: Run, devices: Devices) -> None:
+    """Check that a run is resumed as it was begun; its code may differ, as the result records."""
+    folder = run.folder
+    state, begun = status(run), read_begun(folder.begun)
+    if state.state is State.STALE:
+        raise UserError(f"{run.name} is {state}. {REDO}")
+    if begun is None or folder.trained.exists() or folder.checkpoints not in products(folder):
+        return  # there is nothing to resume from
+    world, precision = begun.get("world"), begun.get("precision", devices.precision)
+    if world != devices.world:
+        raise UserError(
+            f"{run.name} was begun on {world} devices. A checkpoint counts what each of them has "
+            f"read, so the run cannot be resumed on {devices.world}; use the same number, or "
+            f"delete {folder.path}"
+        )
+    if devices.precision not in ("auto", precision):
+        raise UserError(
+            f"{run.name} was begun in {precision} and would go on in {devices.precision}; leave "
+            f"out --precision, use a machine that has {precision}, or delete {folder.path}"
+        )
 
 
 def last_error(folder: RunFolder) -> str | None:

@@ -27,9 +27,8 @@ from ..files.yaml_files import merge
 from .devices import Devices, of_environment, slots
 from .plan import fault_of_flags, run_of_row
 from .results import read_result
-from .run_folders import check_begun
 from .running import RunInProgress, prepare_corpora
-from .status import State, status
+from .status import State, check_begun, status
 from .workspace import OWN_PAPER, Run
 from .workspace_flags import add_devices, add_workspace, seed, workspace
 

@@ -22,8 +22,8 @@ from ..cli.flags import positive
 from ..files.processes import stop_at_signals
 from ..runs import cluster_jobs
 from ..runs.devices import slots
-from ..runs.dry_run import REDO, describe, to_do
-from ..runs.status import State, status
+from ..runs.dry_run import describe, to_do
+from ..runs.status import REDO, State, status
 from ..runs.workspace_flags import add_devices, add_workspace
 from .table_arguments import add_cells, plans
 

@@ -15,9 +15,9 @@ from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.console import Console
 from fairseq_hybrid_attn.lab.runs import run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
-from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
-from fairseq_hybrid_attn.lab.runs.running import RunInProgress, training_summary
-from fairseq_hybrid_attn.lab.runs.status import State, status
+from fairseq_hybrid_attn.lab.runs.run_folders import devices_of
+from fairseq_hybrid_attn.lab.runs.running import RunInProgress, delete_run, training_summary
+from fairseq_hybrid_attn.lab.runs.status import State, begin, check_begun, status
 from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 CPU = Devices("cpu")
@@ -39,12 +39,12 @@ def test_a_run_with_an_unknown_beginning_is_not_resumed(left, run):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
     for ask in (begin, check_begun):
-        with pytest.raises(UserError, match="is there, but not begun.json"):
+        with pytest.raises(UserError, match="is there, but no begun.json|is not a result"):
             ask(run, CPU)
     assert not run.folder.begun.exists()
     if left != "result.json":
         assert status(run).state is State.STALE
-        forget(run)
+        delete_run(run)
         assert status(run).state is State.NOT_BEGUN
 
 
@@ -101,12 +101,12 @@ def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", lambda path: (_ for _ in ()).throw(OSError("busy")))
         with pytest.raises(OSError, match="busy"):
-            forget(run)
+            delete_run(run)
     assert not run.folder.result.exists() and run.folder.begun.exists()
     assert status(run).state is State.STALE
     with pytest.raises(UserError, match="--redo"):
         begin(run, CPU)
-    forget(run)
+    delete_run(run)
     assert status(run).state is State.NOT_BEGUN
     begin(run, CPU)
 
@@ -131,10 +131,10 @@ def test_the_folder_for_checkpoints_may_be_a_link(disk, run, tmp_path):
     assert status(run).state is State.STALE
     if outside:
         with pytest.raises(UserError, match=f"is {disk}/checkpoint_last.pt, outside of"):
-            forget(run)
+            delete_run(run)
         assert status(run).state is State.STALE
         (disk / "checkpoint_last.pt").unlink()
-    forget(run)
+    delete_run(run)
     assert status(run).state is State.NOT_BEGUN and disk.is_dir()
     assert not any(disk.iterdir())
     begin(run, CPU)
@@ -150,18 +150,18 @@ def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     assert strange.folder.path.parent.resolve() == tmp_path
     victim.rename(tmp_path / "seed1")
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
-        forget(strange)
+        delete_run(strange)
     (tmp_path / "seed1").rename(victim)
     run.folder.path.rmdir()
     run.folder.path.symlink_to(victim)
     assert status(run).state is State.STALE  # what is there is not known to be a run
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
-        forget(run)
+        delete_run(run)
     run.folder.path.unlink()
     run.folder.path.mkdir()
     for name in ("text", "result.json"):
         (run.folder.path / name).symlink_to(victim)
-    forget(run)
+    delete_run(run)
     assert files(victim) == {"a/b": b"precious"} and status(run).state is State.NOT_BEGUN
 
 

@@ -156,7 +156,7 @@ class Settings:
 
 
 #: The keys of settings: in their files, and in tables, rows, columns and profiles.
-KEYS = tuple(one.name.replace("_", "-") for one in fields(Settings))
+KEYS = tuple(key.name.replace("_", "-") for key in fields(Settings))
 #: Those whose values are flags of programs.
 FLAGS = ("train", "generate", "align", "gates")
 

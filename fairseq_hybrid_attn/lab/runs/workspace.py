@@ -123,12 +123,12 @@ class Run:
     @property
     def current_manifest(self) -> Manifest | None:
         """That of its corpus; None if this is not prepared, or of another text or treatment."""
-        found, recipe = read_manifest(self.corpus_folder), self.recipe
-        if found is None or not found.is_by(recipe):
+        manifest, recipe = read_manifest(self.corpus_folder), self.recipe
+        if manifest is None or not manifest.is_by(recipe):
             return None
         gold = recipe.gold.files if recipe.gold else ()  # made apart from the rest
         texts = {file: sha for file, sha in self._texts.items() if file not in gold}
-        return found if texts.items() <= found.archives.items() else None
+        return manifest if texts.items() <= manifest.archives.items() else None
 
     @property
     def corpus_folder(self) -> Path:

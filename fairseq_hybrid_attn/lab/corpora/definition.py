@@ -14,7 +14,6 @@ from ..files.typed import BY_PROGRAM, Count, at_least, check_part, matching, not
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
-GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 
@@ -23,6 +22,8 @@ Address = Annotated[str, matching(r"[a-z]+://\S+", "use addresses such as https:
 _DIGITS = "use 64 digits of 0-9 and a-f, in quotes; leave it out if unknown"
 Checksum = Annotated[str, matching("[0-9a-f]{64}", _DIGITS)]
 Character = Annotated[str, matching("(?s).", "use a single character")]
+
+GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
 
 
 def fault_of_tokeniser(kind: str) -> str | None:

@@ -54,7 +54,7 @@ def describe(
 def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     """What the rows' own settings, which a profile does not override, make of it."""
     trained = [run for run in runs if not run.settings.aligner]
-    facts = {
+    facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],
         "precision": [devices_of(run, devices).precision for run in trained],
@@ -135,8 +135,7 @@ def _work(run: Run, devices: Devices) -> str:
 
 def _length(run: Run) -> str:
     settings = run.settings
-    updates, epochs = (settings.train.get(key) for key in ("max-update", "max-epoch"))
-    length = f"{updates} updates" if updates else f"{epochs} epochs"
+    length = f"{settings.updates} updates" if settings.updates else f"{settings.epochs} epochs"
     if "patience" in settings.train:
         length = f"at most {length}"
     return f"{length} of {settings.batch.tokens:,} tokens"
@@ -150,16 +149,16 @@ def _guess_seconds(run: Run, parameters: float, devices: Devices) -> float:
 
 def _tokens(run: Run) -> float:
     """About how many tokens a run trains on, at most; NaN if this is not known yet."""
-    settings = run.settings
+    settings, recipe = run.settings, run.recipe
     numbers = []
-    if "max-update" in settings.train:
-        numbers.append(int(settings.train["max-update"]) * settings.batch.tokens)
-    if "max-epoch" in settings.train:
+    if settings.updates:
+        numbers.append(settings.updates * settings.batch.tokens)
+    if settings.epochs:
         manifest = read_manifest(run.corpus_folder)
-        counts = manifest.counts if manifest else {**run.recipe.about, **run.recipe.expect}
-        if counts.get("train"):
-            epochs = int(settings.train["max-epoch"])
-            numbers.append(epochs * counts["train"] * TOKENS_A_SENTENCE)
+        expected = recipe.expect.get("train") or recipe.about.get("train", 0)
+        pairs = manifest.counts["train"] if manifest else expected
+        if pairs:
+            numbers.append(settings.epochs * pairs * TOKENS_A_SENTENCE)
     return min(numbers, default=math.nan)
 
 

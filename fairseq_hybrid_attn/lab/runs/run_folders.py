@@ -32,13 +32,13 @@ PARTS = {
 def identity(run: Run) -> dict:
     """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from."""
     manifest = read_manifest(run.corpus_folder)
-    aligned = manifest and run.settings.needs_alignments
+    aligned = run.settings.needs_alignments
     return {
         "settings": run.settings.digest,
         "recipe": run.recipe.digest,
         "text": run.text_digest,
         "corpus": manifest.digest if manifest else None,
-        **({"alignments": manifest.alignments} if aligned else {}),
+        **({"alignments": manifest.alignments} if manifest and aligned else {}),
     }
 
 

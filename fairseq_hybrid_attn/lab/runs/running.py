@@ -160,10 +160,10 @@ class RunInProgress:
     def is_trained(self) -> bool:
         """Whether all updates are made; fairseq-train would make one more before it checks."""
         last = self.folder.checkpoints / "checkpoint_last.pt"
-        updates = self.run.settings.train.get("max-update")
+        updates = self.run.settings.updates
         if updates is None or not is_zipfile(last):  # or cut off: rank 0 repairs it
             return False
-        return training_summary(self.folder)["updates"] >= int(updates)
+        return training_summary(self.folder)["updates"] >= updates
 
     def train_command(self) -> list[str]:
         return [*self.commands().train(self.run.seed), *self.launch_flags]
@@ -261,7 +261,7 @@ class RunInProgress:
         record = last_record(self.folder.log("train"))
         if record is not None and record != self.shown_record:
             self.shown_record = record
-            self._say(progress_line(record, self.run.settings.train.get("max-update")))
+            self._say(progress_line(record, self.run.settings.updates))
 
     def _say(self, line: str) -> None:
         self.console.say(f"   {self.run.name}: {line}")

@@ -25,7 +25,8 @@ def do_runs(
 
     What is done or stale of them is deleted, once the corpora are prepared.
     """
-    ready, problems = [run for run, _ in states], []
+    problems: list[str] = []
+    ready = [run for run, _ in states]
     if not args.slurm:
         ready, problems = prepare_corpora(ready, place, args.downloads)
         if args.prepare_only:

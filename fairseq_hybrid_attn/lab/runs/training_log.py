@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...errors import UserError
 
@@ -110,7 +111,7 @@ def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None
     return kind, int(updates), values
 
 
-def _number(text: object) -> float | None:
+def _number(text: Any) -> float | None:
     try:
         return float(text)
     except (TypeError, ValueError):

@@ -118,7 +118,7 @@ class Run:
     def _texts(self) -> dict[str, str]:
         """A checksum of each file of your text as it is now."""
         archives = self.recipe.archives if self.workspace.own else ()
-        return {item.file: _checksum(item.path) for item in archives}
+        return {item.file: _checksum(item.path) for item in archives if item.path}
 
     @property
     def current_manifest(self) -> Manifest | None:

@@ -1,31 +1,21 @@
 """Read text from the formats in which corpora come: archives and SGML test sets.
 
-Archives are streamed line by line, never unpacked; a test set alone is held in memory.  Those that
-expand to more than any text are refused (see ``files/text.py``).
+Archives are streamed line by line, never unpacked; a test set alone is held in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import re
 import tarfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import IO, NamedTuple
 
 from ...errors import UserError
-from ..files.text import (
-    DAMAGED,
-    LONGEST,
-    ParallelWriter,
-    decoded,
-    expansion_limit,
-    refuse_expansion,
-    require_equal,
-)
+from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
 from .definition import Corpus
 
 #: What reading a damaged or cut-off archive raises.
@@ -36,8 +26,6 @@ _DAMAGED = (
     NotImplementedError,  # zipfile: an unknown compression method
     RuntimeError,  # zipfile: encrypted; tarfile: headers nested too deeply
 )
-#: tarfile holds all headers of an archive in memory, and every name in one piece.
-_MOST_FILES, _LARGEST_PIECE = 10_000, 1 << 16
 
 
 def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
@@ -46,8 +34,8 @@ def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
     It is a ``.tar``, ``.tar.gz`` or ``.zip``, recognised by its content.  Read the lines of a file
     before the next file.
     """
-    with _telling_damage(archive), open(archive, "rb") as stream:
-        for path, file in _files(stream, archive):
+    with _telling_damage(archive):
+        for path, file in _files(archive):
             yield PurePosixPath(path).name, _lines(file, archive, path)
 
 
@@ -81,55 +69,30 @@ def _telling_damage(archive: Path) -> Iterator[None]:
         raise UserError(f"{archive} cannot be read: {error.strerror or error}") from error
 
 
-def _files(stream: io.BufferedReader, path: Path) -> Iterator[tuple[str, BinaryIO]]:
+def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield path and content of every file in a tar or zip archive."""
-    start = stream.peek(2)[:2]
-    if start == b"PK":
-        with zipfile.ZipFile(stream) as archive:
-            for item in archive.infolist():
-                if not item.is_dir():
-                    with archive.open(item) as file:
-                        yield item.filename, file
-        return
-    content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
-    forward = _Forward(content, path)
-    with tarfile.open(fileobj=forward, mode="r:") as archive:
-        for number, item in enumerate(archive):
-            if number == _MOST_FILES:
-                raise UserError(f"{path} has more than {_MOST_FILES:,} files; no corpus does")
-            if item.isfile() and not item.issparse():
-                yield item.name, archive.extractfile(item)
-        # Read on to the end, where the checksum is.
-        while forward.read(_LARGEST_PIECE):
+    with open(path, "rb") as stream:
+        start = stream.peek(2)[:2]
+        if start == b"PK":
+            with zipfile.ZipFile(stream) as archive:
+                for item in archive.infolist():
+                    if not item.is_dir():
+                        with archive.open(item) as file:
+                            yield item.filename, file
+            return
+        content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
+        with tarfile.open(fileobj=content, mode="r:") as archive:
+            for item in archive:
+                if item.isfile():
+                    yield item.name, archive.extractfile(item)
+        while content.read(1 << 16):  # on to the end, where gzip's checksum is
             pass
 
 
-class _Forward:
-    """What tarfile may read of an archive: onwards, to a limit, and little at a time."""
-
-    def __init__(self, file: BinaryIO, path: Path):
-        self.file, self.path, self.limit = file, path, expansion_limit(path)
-        self.tell = file.tell
-
-    def read(self, size: int) -> bytes:
-        if size > _LARGEST_PIECE:
-            raise UserError(f"{self.path} is damaged: it has a header of {size:,} bytes")
-        self._check(self.file.tell())
-        return self.file.read(size)
-
-    def seek(self, place: int) -> None:
-        self._check(place)  # first, since all that is skipped is unpacked
-        self.file.seek(place)
-
-    def _check(self, place: int) -> None:
-        if place > self.limit:
-            refuse_expansion(self.path, self.limit)
-
-
-def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
+def _lines(file: IO[bytes], archive: Path, path: str) -> Iterator[str]:
     # A separate generator, whose errors do not pass through contents().
     with _telling_damage(archive):
-        yield from decoded(file, f"{archive}: {path}", expansion_limit(archive))
+        yield from decoded(file, f"{archive}: {path}")
 
 
 def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> ParallelWriter:
@@ -212,7 +175,7 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
     It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  So only the
     tags ``doc`` and ``seg`` are parsed, and only the entities of XML are replaced.
     """
-    text = "\n".join(_of_a_test_set(lines, place))
+    text = "\n".join(lines)
     found: list[Segment] = []
     document, number, start = "", None, 0
     for tag in _TAG.finditer(text):
@@ -242,15 +205,6 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
     if not found:
         raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
     return found
-
-
-def _of_a_test_set(lines: Iterable[str], place: str) -> Iterator[str]:
-    size = 0
-    for line in lines:
-        size += len(line) + 1
-        if size > LONGEST:
-            raise UserError(f"{place} is longer than {LONGEST >> 20} MiB; no test set is")
-        yield line
 
 
 def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:

@@ -14,6 +14,8 @@ from ..files.typed import BY_PROGRAM, Count, at_least, check_part, matching, not
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
+#: Keys of a recipe on which the result does not depend.
+_ABOUT = ("expect", "about", "scores", "licence", "notes")
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 
@@ -60,8 +62,6 @@ class Subwords:
     # Learn from at most this many training sentences of each side, spread evenly over the text.
     # From millions, sentencepiece needs hours and tens of gigabytes.
     sample: Count | None = None
-    # Refuse a text that is too small for the size.
-    exact: bool = field(default=False, metadata=BY_PROGRAM)
 
     @property
     def family(self) -> str:
@@ -144,7 +144,7 @@ class Corpus:
     @property
     def files(self) -> dict[str, list[str]]:
         """``options["files"]`` with the names of both sides, source first."""
-        found = {}
+        files = {}
         for part, names in self.options.get("files", {}).items():
             if isinstance(names, str):
                 names = [names.replace("{language}", language) for language in self.languages]
@@ -154,8 +154,8 @@ class Corpus:
                     f"the recipe's options: files: {part}: {names}; name the {self.source} and the "
                     f"{self.target} file, in this order"
                 )
-            found[part] = names
-        return found
+            files[part] = names
+        return files
 
     @property
     def lacks_text(self) -> bool:
@@ -182,16 +182,15 @@ class Corpus:
 
     @property
     def treatment(self) -> dict:
-        """The part of the recipe that the result depends on."""
-        recipe = self.resolved()
-        for key in ("expect", "about", "scores", "licence", "notes"):
-            del recipe[key]
-        recipe["archives"] = [archive["file"] for archive in recipe["archives"]]
-        del recipe["subwords"]["exact"]
-        if self.gold is None:  # then nothing depends on it
-            del recipe["gold"]
-        if self.subwords.joined_dictionary is None:
-            del recipe["subwords"]["joined_dictionary"]
+        """The part of the recipe that the result depends on, as plain data.
+
+        What a recipe need not say is left out, so that the digests of published results hold.
+        """
+        recipe = {key: value for key, value in self.resolved().items() if key not in _ABOUT}
+        recipe["archives"] = [archive.file for archive in self.archives]
+        for part, key in ((recipe, "gold"), (recipe["subwords"], "joined_dictionary")):
+            if part[key] is None:
+                del part[key]
         return recipe
 
     @property
@@ -274,9 +273,9 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
 
 
 def with_options(
-    corpus: Corpus, pairs: int | None = None, subword_size: int | None = None, exact: bool = False
+    corpus: Corpus, pairs: int | None = None, subword_size: int | None = None
 ) -> Corpus:
-    """Return the corpus with n training ``pairs``, or another (``exact``) subword size."""
+    """Return the corpus with n training ``pairs``, or another subword size."""
     for flag, value in (("--pairs", pairs), ("--subword-size", subword_size)):
         if value is not None and value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")
@@ -284,6 +283,5 @@ def with_options(
         expect = {part: count for part, count in corpus.expect.items() if part != "train"}
         corpus = replace(corpus, pairs=pairs, expect=expect)
     if subword_size is not None:
-        subwords = replace(corpus.subwords, size=subword_size, exact=exact)
-        corpus = replace(corpus, subwords=subwords)
+        corpus = replace(corpus, subwords=replace(corpus.subwords, size=subword_size))
     return corpus

@@ -122,8 +122,8 @@ def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) ->
 
 def append_segments(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
     """Append the segments of two SGML files of an archive, source and reference."""
-    found = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
-    sides = [found[name] for name in names]
+    texts = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
+    sides = [texts[name] for name in names]
     _require_same_segments(sides, [f"{name} in {archive}" for name in names])
     for first, second in zip(*sides, strict=True):
         writer.write((first.text, second.text))
@@ -176,7 +176,7 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
     tags ``doc`` and ``seg`` are parsed, and only the entities of XML are replaced.
     """
     text = "\n".join(lines)
-    found: list[Segment] = []
+    parsed: list[Segment] = []
     document, number, start = "", None, 0
     for tag in _TAG.finditer(text):
         closing, name = tag[1], tag[2].lower()
@@ -188,12 +188,12 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
         }
         if closing:
             if number is not None:
-                found.append(Segment(document, number, _text(text[start : tag.start()])))
+                parsed.append(Segment(document, number, _text(text[start : tag.start()])))
             number = None
         elif name == "doc":
             document = attributes.get("docid", "")
         elif tag[3].rstrip().endswith("/"):
-            found.append(Segment(document, attributes.get("id", ""), ""))
+            parsed.append(Segment(document, attributes.get("id", ""), ""))
         else:
             number, start = attributes.get("id", ""), tag.end()
     if number is not None:
@@ -202,9 +202,9 @@ def segments(lines: Iterable[str], place: str) -> list[Segment]:
             f"{place}, line {line}: segment {number} of document {document or '(without name)'} "
             "does not end; the file is damaged or cut off: get it again"
         )
-    if not found:
+    if not parsed:
         raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
-    return found
+    return parsed
 
 
 def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
@@ -212,20 +212,13 @@ def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str])
 
     Documents may have different names on the two sides, but must have equal lengths.
     """
-    first, second = sides
-    if len(first) != len(second):
+    first, second = ([segment[:2] for segment in side] for side in sides)
+    same_names = set(first) == set(second)
+    if first != second and (same_names or [n for _, n in first] != [n for _, n in second]):
         raise UserError(
-            f"{names[0]} has {len(first):,} segments, but {names[1]} has {len(second):,}; "
-            "delete the archive and get it again"
+            f"{names[0]} and {names[1]} differ in their {len(first):,} and {len(second):,} "
+            "segments; delete the archive and get it again"
         )
-    keys = [[segment[:2] for segment in side] for side in sides]
-    same_names = set(keys[0]) == set(keys[1])
-    for left, right in zip(*keys, strict=True):
-        if left[1] != right[1] or (same_names and left != right):
-            raise UserError(
-                f"{names[0]} has segment {left[1]} of document {left[0]} where {names[1]} has "
-                f"{right[1]} of {right[0]}; they do not belong together"
-            )
 
 
 def _text(text: str) -> str:

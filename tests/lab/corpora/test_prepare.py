@@ -288,18 +288,13 @@ def test_subwords_have_the_requested_size_and_lose_nothing(no_preprocess, tmp_pa
             assert joined == lines(out / "tokenised" / name), (kind, name)
 
 
-def test_more_or_fewer_subwords_than_there_are(text, no_preprocess, tmp_path, capsys):
+def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, tmp_path, capsys):
     out = tmp_path / "out"
     for kind in ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"):
         corpus = own_corpus(recipe(kind=kind, size=9000), text)
         (size,) = prepare(corpus, out, workers=1).subwords["learned"].values()
         assert 40 < size < 1000
         assert f"has only {size:,} " in capsys.readouterr().err
-        # Asked for on the command line, it is refused, with the largest possible size.
-        asked = with_options(corpus, subword_size=size + 1, exact=True)
-        with pytest.raises(UserError, match=f"--subword-size {size + 1}: .* use {size} or less"):
-            prepare(asked, out, workers=1)
-        prepare(with_options(corpus, subword_size=size, exact=True), out, workers=1)
     corpus = own_corpus(recipe(kind="sentencepiece-bpe", size=10), text)
     with pytest.raises(UserError, match="more characters than that; use more than 3"):
         prepare(corpus, out, workers=1)

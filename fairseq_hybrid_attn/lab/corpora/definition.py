@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from ...errors import UserError
 from ..files.checksums import digest
 from ..files.names import Language, Name, PathWithin, fault_of_name
-from ..files.typed import BY_PROGRAM, Count, at_least, check_part, matching, not_empty, read
+from ..files.typed import BY_PROGRAM, Count, at_least, matching, not_empty, read
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
@@ -91,15 +91,14 @@ class GoldSet:
         return (*self.text.values(), self.links)
 
 
-@dataclass(frozen=True)
-class ReaderOptions:
-    """The types of the options that readers have; each reader says which it takes."""
-
-    files: dict[Name, str | tuple[str, ...]]
-    train: tuple[str, ...]
-    valid: Count | tuple[str, ...]
-    test: Count | tuple[str, ...]
-    newstest2014: str
+#: The readers of archives (``readers/``), and the types of the options that each takes.
+READERS: dict[str, dict[str, object]] = {
+    "iwslt14": {"test": tuple[str, ...]},
+    "wmt14": {},
+    "wmt17": {},
+    "aspec": {},
+    "own": {"files": dict[Name, str | tuple[str, ...]], "valid": Count, "test": Count},
+}
 
 
 @dataclass(frozen=True)
@@ -109,7 +108,7 @@ class Corpus:
     name: str
     source: Language
     target: Language
-    reader: str
+    reader: Literal["iwslt14", "wmt14", "wmt17", "aspec", "own"]
     tokenizer: dict[str, Annotated[str, fault_of_tokeniser]]
     subwords: Subwords
     archives: tuple[Archive, ...] = ()
@@ -236,16 +235,13 @@ def parse(data: dict, path: Path) -> Corpus:
     where = f"{path} is not a valid recipe"
     data = {key: value for key, value in data.items() if value is not None}
     corpus = read(Corpus, {"subwords": {}, "tokenizer": {}, **data}, where, name=path.stem)
-    check_part(ReaderOptions, corpus.options, f"{where}: options")
-    faults = check(corpus)
-    if faults:
-        raise UserError("\n  ".join([f"{where}:", *faults]))
-    return corpus
-
-
-def check(corpus: Corpus) -> list[str]:
-    """Return what does not fit together in a recipe whose values are right."""
     faults = []
+    known = READERS[corpus.reader]
+    for option, value in corpus.options.items():
+        if option in known:
+            read(known[option], value, f"{where}: options: {option}")
+        else:
+            faults.append(f"options: {option}: the reader {corpus.reader} has no such option")
     if missing := [language for language in corpus.languages if language not in corpus.tokenizer]:
         faults.append(f"tokenizer: no {' and '.join(missing)}")
     if corpus.source == corpus.target:
@@ -253,7 +249,9 @@ def check(corpus: Corpus) -> list[str]:
     if corpus.gold:
         files = {archive.file for archive in corpus.archives}
         faults += check_gold(corpus.gold, corpus.languages, files)
-    return faults
+    if faults:
+        raise UserError("\n  ".join([f"{where}:", *faults]))
+    return corpus
 
 
 def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:

@@ -136,25 +136,6 @@ def archive_of(archives: dict[str, Path], file: str) -> Path:
     return archives[file]
 
 
-def read_options(options: dict, known: dict[str, object]) -> dict:
-    """Return the reader's options of a recipe, on top of the defaults in ``known``."""
-    unknown = sorted(map(str, options.keys() - known.keys()))
-    if unknown:
-        raise UserError(
-            f"the recipe's options: no such option: {', '.join(unknown)}; there are "
-            f"{', '.join(known)}"
-        )
-    return {**known, **options}
-
-
-def check_names(option: str, names: object, known: Iterable[str]) -> None:
-    known = list(known)
-    if not isinstance(names, list) or not names or any(name not in known for name in names):
-        raise UserError(
-            f"the recipe's options: {option}: {names}; use a list of {', '.join(known)}"
-        )
-
-
 class Segment(NamedTuple):
     """A sentence of a test set; ``document`` and ``number`` identify it in the file."""
 

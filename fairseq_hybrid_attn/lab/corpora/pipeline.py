@@ -34,7 +34,6 @@ from .definition import PARTS, Corpus
 from .download import fetch, identify, place
 from .gold import prepare_gold
 from .manifest import Manifest
-from .readers import READERS
 from .readers import read as read_archives
 from .subwords import split_into_subwords
 from .test_sets import TEST_SETS
@@ -165,8 +164,6 @@ class _Preparation:
 
     def stages(self, archives: dict[str, str]) -> dict[str, Stage]:
         corpus = self.corpus
-        if corpus.reader not in READERS:
-            raise UserError(f"reader {corpus.reader}: use one of {', '.join(READERS)}")
         gold = {file: archives[file] for file in corpus.gold.files} if corpus.gold else {}
         if corpus.gold_text in corpus.files.values():  # the hand-aligned sentences are a test set
             text, also = archives, corpus.gold

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.processes import in_child
-from ..files.text import count_lines, lines, writing
+from ..files.text import count_lines, lines, rewrite, writing
 from .definition import PARTS, Corpus, Subwords
-from .rewriting import rewrite
 from .words import has_spaces
 
 

@@ -32,8 +32,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ...errors import UserError
+from ..files.text import rewrite
 from .moses import ESCAPE, moses
-from .rewriting import rewrite
 from .words import base_language
 
 #: The environment variable that names the KyTea model.

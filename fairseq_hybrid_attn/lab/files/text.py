@@ -10,11 +10,13 @@ import contextlib
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TextIO
 
 from ...errors import UserError
+from .processes import in_order
+from .writing import atomic_write
 
 #: What reading a damaged or cut-off gzip file raises.
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
@@ -109,3 +111,27 @@ class ParallelWriter(contextlib.ExitStack):
         for file, line in zip(self.files, row, strict=True):
             file.write(f"{line}\n")
         self.count += 1
+
+
+#: The number of lines that a worker rewrites at a time.
+BLOCK = 1000
+
+
+def rewrite(
+    source: Path, destination: Path, function: Callable[..., str], arguments: tuple, workers: int
+) -> None:
+    """Write ``function(line, *arguments)`` for every line of a file, in several processes.
+
+    The destination appears when complete, and is the same for any number of workers.  Memory
+    stays bounded whatever the size of the file.
+    """
+    text = lines(source)
+    blocks = iter(lambda: list(itertools.islice(text, BLOCK)), [])
+    tasks = ((block, function, arguments) for block in blocks)
+    with atomic_write(destination) as file:
+        file.writelines(in_order(_rewrite_block, tasks, workers))
+
+
+def _rewrite_block(task: tuple[list[str], Callable[..., str], tuple]) -> bytes:
+    block, function, arguments = task
+    return "".join(f"{function(line, *arguments)}\n" for line in block).encode()

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from ....errors import UserError
 from ...files.text import lines, pairs, require_equal, write_lines
 from ..definition import Corpus
-from ..formats import contents, part_writer, read_options
+from ..formats import contents, part_writer
 
 #: Lines that are not sentences.
 _ABOUT = re.compile("<(url|talkid|keywords|speaker|reviewer|translator)[ >]|</?doc[ >]")
@@ -32,7 +32,7 @@ Patterns = dict[tuple[str, str], str]
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
     direction = "-".join(corpus.languages)
-    tests = read_options(corpus.options, {"test": None})["test"]
+    tests = corpus.options.get("test")
     if not isinstance(tests, list):
         raise UserError(f"the recipe's options: test: {tests}; use a list of sets, as [tst2010]")
     patterns = {("train", lang): rf"train\.tags\.{direction}\.{lang}" for lang in corpus.languages}

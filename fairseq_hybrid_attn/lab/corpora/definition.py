@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
@@ -30,6 +30,10 @@ def fault_of_tokeniser(kind: str) -> str | None:
     from .tokenisers import KINDS
 
     return None if kind in KINDS else f"use {', '.join(KINDS)}"
+
+
+def fault_of_part(part: str) -> str | None:
+    return None if part in PARTS else f"use {', '.join(PARTS)}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Corpus:
     tokenizer: dict[str, Annotated[str, fault_of_tokeniser]]
     subwords: Subwords
     archives: tuple[Archive, ...] = ()
-    options: dict[str, object] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     clean: Clean = field(default_factory=Clean)
     lowercase: bool = False
     # If the reader supplies no validation set: it gets every n-th of the cleaned training pairs.
@@ -120,7 +124,7 @@ class Corpus:
     # Replacements of characters in the test text, references included.
     replace_in_test: dict[Character, str] = field(default_factory=dict)
     # Sizes that are checked.
-    expect: dict[Literal["train", "valid", "test"], int] = field(default_factory=dict)
+    expect: dict[Annotated[str, fault_of_part], int] = field(default_factory=dict)
     about: dict[str, int] = field(default_factory=dict)  # approximate sizes, for plans
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None
@@ -278,7 +282,8 @@ def with_options(
         if value is not None and value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")
     if pairs is not None:
-        expect = {part: count for part, count in corpus.expect.items() if part != "train"}
+        expect = dict(corpus.expect)
+        expect.pop("train", None)
         corpus = replace(corpus, pairs=pairs, expect=expect)
     if subword_size is not None:
         corpus = replace(corpus, subwords=replace(corpus.subwords, size=subword_size))

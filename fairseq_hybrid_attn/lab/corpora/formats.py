@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from ...errors import UserError
 from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
@@ -75,16 +75,17 @@ def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
         start = stream.peek(2)[:2]
         if start == b"PK":
             with zipfile.ZipFile(stream) as archive:
-                for item in archive.infolist():
-                    if not item.is_dir():
-                        with archive.open(item) as file:
-                            yield item.filename, file
+                for entry in archive.infolist():
+                    if not entry.is_dir():
+                        with archive.open(entry) as file:
+                            yield entry.filename, file
             return
-        content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
-        with tarfile.open(fileobj=content, mode="r:") as archive:
-            for item in archive:
-                if item.isfile():
-                    yield item.name, archive.extractfile(item)
+        content: Any = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
+        with tarfile.open(fileobj=content, mode="r:") as tar:
+            for item in tar:
+                member = tar.extractfile(item) if item.isfile() else None
+                if member:
+                    yield item.name, member
         while content.read(1 << 16):  # on to the end, where gzip's checksum is
             pass
 

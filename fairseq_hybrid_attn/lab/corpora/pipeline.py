@@ -117,7 +117,7 @@ class _Preparation:
         stages = self.plan()
         for name in self.results:
             self.shop.ensure(stages[name])
-        stamps = {name: self.shop.stamp(name) for name in self.results}
+        stamps: dict = {name: self.shop.stamp(name) for name in self.results}
         # Made by an earlier run: of this text, or of another, which must not stay beside this.
         for name in {"align", "gold"} - stamps.keys():
             if name == "gold" or self.shop.is_outdated(stages[name]):
@@ -133,7 +133,7 @@ class _Preparation:
         stamp = self.shop.stamp("text")
         recorded = stamp["facts"]["archives"] if stamp else {}
         present = {item.file: identify(item, self.downloads) for item in self.corpus.archives}
-        known = {file: sha or recorded.get(file) for file, sha in present.items()}
+        known: dict = {file: sha or recorded.get(file) for file, sha in present.items()}
         if None not in known.values():
             stages = self.stages(known)
             reading = [stages[name] for name in ("text", "gold") if name in self.results]
@@ -177,7 +177,7 @@ class _Preparation:
             name: str, title: str, make: Callable, folders: list, depends: object, *needs: Stage
         ) -> Stage:
             key = digest([corpus.languages, depends])
-            return Stage(name, title, folders, key, make, needs)
+            return Stage(name, title, tuple(folders), key, make, needs)
 
         make, folders = functools.partial(self.text, archives), ["raw", "tokenised"]
         made = stage("text", "reading the text", make, folders, [treatment, text, kytea])

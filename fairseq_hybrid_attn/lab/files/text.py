@@ -12,7 +12,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, TextIO
+from typing import TextIO
 
 from ...errors import UserError
 from .processes import in_order
@@ -22,7 +22,7 @@ from .writing import atomic_write
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
-def decoded(stream: IO[bytes], place: object) -> Iterator[str]:
+def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
     """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
     ``place`` is the location of the lines, for messages.

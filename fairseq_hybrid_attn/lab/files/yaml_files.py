@@ -51,8 +51,7 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
     if not isinstance(content, dict):
         raise UserError(f"{path}: must be a mapping from keys to values")
     # A misspelt key would be ignored silently.
-    unknown = [str(key) for key in content if known is not None and key not in known]
-    if unknown:
+    if known is not None and (unknown := [str(key) for key in content if key not in known]):
         raise UserError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
     return content
 

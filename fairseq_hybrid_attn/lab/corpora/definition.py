@@ -32,10 +32,6 @@ def fault_of_tokeniser(kind: str) -> str | None:
     return None if kind in KINDS else f"use {', '.join(KINDS)}"
 
 
-def fault_of_part(part: str) -> str | None:
-    return None if part in PARTS else f"use {', '.join(PARTS)}"
-
-
 @dataclass(frozen=True)
 class Archive:
     file: PathWithin  # its name (or path) within the folder of downloads
@@ -124,7 +120,7 @@ class Corpus:
     # Replacements of characters in the test text, references included.
     replace_in_test: dict[Character, str] = field(default_factory=dict)
     # Sizes that are checked.
-    expect: dict[Annotated[str, fault_of_part], int] = field(default_factory=dict)
+    expect: dict[Literal["train", "valid", "test"], int] = field(default_factory=dict)
     about: dict[str, int] = field(default_factory=dict)  # approximate sizes, for plans
     scores: tuple[str, ...] = ("bleu", "tokenised_bleu")
     licence: str | None = None

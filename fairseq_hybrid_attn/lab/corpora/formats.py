@@ -103,8 +103,8 @@ def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> Par
 
 def check_languages(corpus: Corpus, reader: str, languages: tuple[str, str]) -> None:
     if set(corpus.languages) != set(languages):
-        wanted, found = " and ".join(languages), " and ".join(corpus.languages)
-        raise UserError(f"the reader {reader} has {wanted}, not {found}")
+        wanted = " and ".join(languages)
+        raise UserError(f"the reader {reader} has {wanted}, not {' and '.join(corpus.languages)}")
 
 
 def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:

@@ -137,11 +137,11 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
         return {part: texts[part] for part in parts}
     texts = {stem: files for stem, files in texts.items() if len(files) > 1}
     if len(texts) != 1:
-        found = ", ".join(sorted(texts)) or "none"
+        stems = ", ".join(sorted(texts)) or "none"
         raise UserError(
             f"{folder}: needs train, valid and test (train.de, train.en, ...; or several sets, "
             "test.NAME.de, test.NAME.en) or one pair of files that differ only in their "
-            f"languages (x.de, x.en); all may be .gz; pairs found: {found}"
+            f"languages (x.de, x.en); all may be .gz; pairs found: {stems}"
         )
     return texts
 

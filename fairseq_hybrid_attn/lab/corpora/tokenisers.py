@@ -181,7 +181,7 @@ def _join(line: str, classes: tuple[str, ...]) -> str:
     tokens = line.split()
     text = tokens[:1]
     for left, right in itertools.pairwise(tokens):
-        apart = any(re.match(one, left[-1]) and re.match(one, right[0]) for one in classes)
+        apart = any(re.match(kind, left[-1]) and re.match(kind, right[0]) for kind in classes)
         text += [" ", right] if apart else [right]
     return "".join(text)
 

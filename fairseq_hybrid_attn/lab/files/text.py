@@ -53,10 +53,10 @@ def lines(path: Path) -> Iterator[str]:
 
 def read_lines(path: Path) -> list[str]:
     """Read all lines of a text file; refuse an empty one."""
-    found = list(lines(path))
-    if not found:
+    text = list(lines(path))
+    if not text:
         raise UserError(f"{path} is empty")
-    return found
+    return text
 
 
 def count_lines(path: Path) -> int:

@@ -79,8 +79,7 @@ def find(path: Path, patterns: Patterns, folder: Path) -> Texts:
                 names[key] = name
                 # A carriage return within a line would end it for some programs.
                 sentences = (line.replace("\r", " ") for line in take(text, place))
-                found = folder / name
-                texts[key] = found, write_lines(found, sentences)
+                texts[key] = folder / name, write_lines(folder / name, sentences)
     return texts
 
 

@@ -12,7 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from ...errors import UserError
 from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
@@ -124,10 +124,15 @@ def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) ->
 def append_segments(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
     """Append the segments of two SGML files of an archive, source and reference."""
     texts = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
-    sides = [texts[name] for name in names]
-    _require_same_segments(sides, [f"{name} in {archive}" for name in names])
-    for first, second in zip(*sides, strict=True):
-        writer.write((first.text, second.text))
+    first, second = (texts[name] for name in names)
+    # Documents may have other names in the reference, but must have equal lengths.
+    if [number for number, _ in first] != [number for number, _ in second]:
+        raise UserError(
+            f"{names[0]} and {names[1]} in {archive} differ in their {len(first):,} and "
+            f"{len(second):,} segments; delete the archive and get it again"
+        )
+    for (_, source), (_, reference) in zip(first, second, strict=True):
+        writer.write((source, reference))
 
 
 def archive_of(archives: dict[str, Path], file: str) -> Path:
@@ -137,70 +142,27 @@ def archive_of(archives: dict[str, Path], file: str) -> Path:
     return archives[file]
 
 
-class Segment(NamedTuple):
-    """A sentence of a test set; ``document`` and ``number`` identify it in the file."""
-
-    document: str
-    number: str
-    text: str
-
-
-_TAG = re.compile(r"<(/?)(doc|seg)\b((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
+_OPENING = re.compile(r"<seg\b[^<>]*>", re.IGNORECASE)
+_SEGMENT = re.compile(
+    r"<seg\b[^<>]*?\bid\s*=\s*[\"']?(\w+)[^<>]*?(?:/>|>(.*?)</seg\s*>)", re.IGNORECASE | re.DOTALL
+)
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
-def segments(lines: Iterable[str], place: str) -> list[Segment]:
-    """Return the segments of a test set in the SGML of NIST and WMT, in order; empty ones too.
+def segments(lines: Iterable[str], place: str) -> list[tuple[str, str]]:
+    """Return number and text of the segments of a test set in the SGML of NIST and WMT, in order.
 
     It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  So only the
-    tags ``doc`` and ``seg`` are parsed, and only the entities of XML are replaced.
+    tag ``seg`` is parsed, and only the entities of XML are replaced.
     """
     text = "\n".join(lines)
-    parsed: list[Segment] = []
-    document, number, start = "", None, 0
-    for tag in _TAG.finditer(text):
-        closing, name = tag[1], tag[2].lower()
-        if number is not None and (closing, name) != ("/", "seg"):
-            break  # another segment or document begins, or ends, within this segment
-        attributes = {
-            match[1].lower(): match[2] or match[3] or match[4] or ""
-            for match in _ATTRIBUTE.finditer(tag[3])
-        }
-        if closing:
-            if number is not None:
-                parsed.append(Segment(document, number, _text(text[start : tag.start()])))
-            number = None
-        elif name == "doc":
-            document = attributes.get("docid", "")
-        elif tag[3].rstrip().endswith("/"):
-            parsed.append(Segment(document, attributes.get("id", ""), ""))
-        else:
-            number, start = attributes.get("id", ""), tag.end()
-    if number is not None:
-        line = text.count("\n", 0, start) + 1
-        raise UserError(
-            f"{place}, line {line}: segment {number} of document {document or '(without name)'} "
-            "does not end; the file is damaged or cut off: get it again"
-        )
+    parsed = [(match[1], _text(match[2] or "")) for match in _SEGMENT.finditer(text)]
     if not parsed:
         raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
+    if len(parsed) != len(_OPENING.findall(text)):
+        raise UserError(f"{place} has a segment that does not end; it is damaged: get it again")
     return parsed
-
-
-def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
-    """Refuse sides that differ in their segments or in the order of these.
-
-    Documents may have different names on the two sides, but must have equal lengths.
-    """
-    first, second = ([segment[:2] for segment in side] for side in sides)
-    same_names = set(first) == set(second)
-    if first != second and (same_names or [n for _, n in first] != [n for _, n in second]):
-        raise UserError(
-            f"{names[0]} and {names[1]} differ in their {len(first):,} and {len(second):,} "
-            "segments; delete the archive and get it again"
-        )
 
 
 def _text(text: str) -> str:

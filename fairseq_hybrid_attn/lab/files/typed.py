@@ -122,7 +122,7 @@ def _value(kind: Any, value: object, place: str, faults: list[str]) -> Any:
     elif kind is float:
         fits = isinstance(value, (int, float)) and type(value) is not bool and math.isfinite(value)
     else:
-        fits = kind is object or type(value) is kind  # a bool is not an int here
+        fits = kind in (object, Any) or type(value) is kind  # a bool is not an int here
     return value if fits else wrong(f"use {_told(kind)}")
 
 

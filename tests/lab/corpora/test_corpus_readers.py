@@ -167,7 +167,7 @@ def test_damaged_and_wrong_archives(wmt14_archives):
     # Reference documents may have other names, but not another order or length.
     source = sgm("srcset", ("x", ["1", "2"]), ("y", ["3"]))
     for reference, said in (
-        ([("x", ["1"]), ("y", ["3"])], "src.en.sgm in .* and .*ref.de.sgm .* 3 and 2 segments"),
+        ([("x", ["1"]), ("y", ["3"])], "src.en.sgm and .*ref.de.sgm in .* 3 and 2 segments"),
         ([("y", ["3"]), ("x", ["1", "2"])], "differ in their 3 and 3 segments"),
         ([("x", ["1"]), ("y", ["2", "3"])], "differ in their 3 and 3 segments"),
     ):
@@ -205,19 +205,18 @@ two lines</SEG></p></DOC>
 &#x41;&#66; &#10;&apos;\u2028</seg></doc>
 </SRCSET>"""
     assert formats.segments(content.split("\n"), "a.sgm") == [
-        ("d1", "1", "Title"),
-        ("d1", "2", "two"),
-        ("d1", "3", ""),
-        ("d1", "4", ""),
-        ("d1", "5", "over two lines"),
-        ("d2", "1", "one & <i>two</i> 3 < 4 &copy; AB &#10;'\u2028"),
+        ("1", "Title"),
+        ("2", "two"),
+        ("3", ""),
+        ("4", ""),
+        ("5", "over two lines"),
+        ("1", "one & <i>two</i> 3 < 4 &copy; AB &#10;'\u2028"),
     ]
     start = '<doc docid="d">\n<seg id="1">one'
     for content, said in (
         ("<srcset></srcset>", "a.sgm has no segments"),
-        (f'{start}</seg>\n<seg id="2">two', "a.sgm, line 3: segment 2 of document d"),
-        (f'{start}\n<seg id="2">two</seg>\n</doc>', "line 2: segment 1"),
-        (f"{start}\n</doc>", "line 2: segment 1"),
+        (f'{start}</seg>\n<seg id="2">two', "a.sgm has a segment that does not end"),
+        (f'{start}\n<seg id="2">two</seg>\n</doc>', "does not end"),
     ):
         with pytest.raises(UserError, match=said):
             formats.segments(content.split("\n"), "a.sgm")

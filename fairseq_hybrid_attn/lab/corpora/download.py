@@ -135,7 +135,7 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
             request = urllib.request.Request(url, headers=headers)
             response = urllib.request.urlopen(request, timeout=TIMEOUT)
     except BrokenOffError as error:
-        if "416" in str(error):  # our part is not the beginning of the server's file
+        if getattr(error.__cause__, "code", None) == 416:  # our part is not of the server's file
             delete(partial, partial.parent)
         raise
     with response:

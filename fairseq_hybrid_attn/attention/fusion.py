@@ -279,7 +279,7 @@ Fusions = Mapping[str, Callable[..., Fusion]]
 
 HYSAN_FUSIONS: Fusions = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
 HYBRID_GATE_FUSIONS: Fusions = {"gate": HiddenGate, "concat": Concat}
-_REGISTERED: dict[str, Callable[..., Fusion]] = {}
+_REGISTERED: dict[str, Callable[[int, int, int], Fusion]] = {}
 #: Each of these words, with the module that registered it; results depend on that file.
 REGISTERED_BY: set[tuple[str, str]] = set()
 

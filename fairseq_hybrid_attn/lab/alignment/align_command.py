@@ -17,8 +17,8 @@ cannot be chosen; with --end-symbol null it can, and the target word then has no
 
 --output writes the links in Pharaoh format (i-j: source word, target word, from 0), one line per
 sentence in the order of the text.  --matrices writes the attention, target words by source words
-with the end symbol in the last column: FILE.npz has one array per sentence, named by its number
-from 0; FILE.jsonl has one line per sentence, with its words.  --gold prints the alignment error
+with the end symbol in the last column, as an array per sentence, named by its number from 0.
+--gold prints the alignment error
 rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
 """
 
@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import re
 import sys
 import zipfile
@@ -87,9 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the decoder see the whole translation, for models trained to align this way",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write links to FILE")
-    parser.add_argument(
-        "--matrices", type=Path, metavar="FILE", help="write attention to FILE, .npz or .jsonl"
-    )
+    parser.add_argument("--matrices", type=Path, metavar="FILE", help="write attention to FILE.npz")
     add_gold_arguments(parser, required=False)
     parser.add_argument(
         "--table", action="store_true", help="error rates of all layers and heads; needs --gold"
@@ -166,8 +163,6 @@ class SentenceResult:
     ``links`` has theirs under ``SELECTED`` and, if asked for, those of every layer, head and mean.
     """
 
-    source: list[str] | None  # words; None for a sentence that is too long
-    target: list[str] | None
     attention: np.ndarray
     links: dict[Key, Links]
 
@@ -184,13 +179,13 @@ class SentenceResult:
                 for layer in layers
                 for head in heads
             }
-        return cls(sentence.source, sentence.target, attention, links)
+        return cls(attention, links)
 
     @classmethod
     def empty(cls, lengths: tuple[int, int]) -> SentenceResult:
         """No links, no attention: a sentence that was left out."""
         attention = np.zeros((lengths[1], lengths[0] + 1), np.float32)
-        return cls(None, None, attention, {SELECTED: frozenset()})
+        return cls(attention, {SELECTED: frozenset()})
 
 
 def choice(flag: str, value: str) -> Choice:
@@ -214,8 +209,8 @@ def check_arguments(args: argparse.Namespace) -> None:
         flags.refuse(of_rates, "{} is about error rates; it needs --gold FILE")
     if args.by_sentence and not args.json:
         raise UserError("--by-sentence needs --json FILE to write to")
-    if args.matrices and args.matrices.suffix not in (".npz", ".jsonl"):
-        raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz or .jsonl")
+    if args.matrices and args.matrices.suffix != ".npz":
+        raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
     check_outputs(outputs, [args.path, args.source, args.target, args.gold])
 
@@ -229,26 +224,13 @@ def open_writers(
         writers.append(partial(_write_links, stack.enter_context(atomic_write(args.output))))
     if args.matrices:
         file = stack.enter_context(atomic_write(args.matrices))
-        if args.matrices.suffix == ".jsonl":
-            writers.append(partial(_write_json_line, file))
-        else:
-            archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
-            writers.append(partial(_write_array, archive))
+        archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+        writers.append(partial(_write_array, archive))
     return writers
 
 
 def _write_links(file: BinaryIO, number: int, result: SentenceResult) -> None:
     file.write(f"{pharaoh(result.links[SELECTED])}\n".encode())
-
-
-def _write_json_line(file: BinaryIO, number: int, result: SentenceResult) -> None:
-    entry = {
-        "sentence": number,
-        "source": result.source,
-        "target": result.target,
-        "attention": result.attention.round(6).astype(float).round(6).tolist(),
-    }
-    file.write(f"{json.dumps(entry, ensure_ascii=False)}\n".encode())
 
 
 def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) -> None:

@@ -6,8 +6,10 @@ import html
 import itertools
 import json
 import random
+import runpy
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import analysed
@@ -22,12 +24,15 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
+from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
 from fairseq_hybrid_attn.lab.probing import probe_command
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import SentenceEncoder
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
 from fairseq_hybrid_attn.lab.probing.treatment import AS_TRAINED, SentenceTreatment, treatment_of
+
+ROOT = Path(__file__).parents[3]
 
 
 def words(count=25, longest=11, seed=0):
@@ -249,9 +254,10 @@ def trained(corpus, tmp_path_factory):
         patch.setitem(analysed.MODELS, "model", longer)
         analysed.save(folder, "model")
     (folder / "text").write_text("\n".join(dict.fromkeys(english(600, seed=3))) + "\n")
-    options = "--tasks BShift,WC --sizes 40 10 10 --words 5 --first-rank 1 --tokenizer moses"
-    to = ["--output", str(folder / "tasks"), "--lang", "en"]
-    main(["probing-data", str(folder / "text"), *to, *options.split()])
+    tokenise_file(folder / "text", folder / "tokens", "moses", "en", workers=1)
+    options = "--tasks BShift WC --sizes 40 10 10 --words 5 --first-rank 1".split()
+    maker = runpy.run_path(str(ROOT / "examples/probing/make_tasks.py"))
+    maker["main"]([str(folder / "tokens"), "--output", str(folder / "tasks"), *options])
     return folder
 
 

@@ -79,11 +79,11 @@ def run(args: argparse.Namespace) -> None:
                 **gold_as_dict(args, gold),
                 "alignments": {
                     name: {
-                        **found.total.as_dict(),
-                        "undefined_sentences": [number + 1 for number in found.undefined],
-                        "sentences": [counts.as_dict() for counts in found.sentences],
+                        **scored.total.as_dict(),
+                        "undefined_sentences": [number + 1 for number in scored.undefined],
+                        "sentences": [counts.as_dict() for counts in scored.sentences],
                     }
-                    for name, found in scores.items()
+                    for name, scored in scores.items()
                 },
             },
         )
@@ -126,11 +126,11 @@ def print_scores(gold: Gold, scores: dict[str, AlignmentScore]) -> None:
             *map(per_cent, (total.aer, total.precision, total.recall)),
             *(f"{count:,}" for count in (total.links, total.sure_found, total.possible_found)),
         ]
-        for name, total in ((name, found.total) for name, found in scores.items())
+        for name, total in ((name, scored.total) for name, scored in scores.items())
     ]
     print(Grid(["", *columns], rows, left=1).terminal())
-    for name, found in scores.items():
-        if numbers := [str(number + 1) for number in found.undefined]:
+    for name, scored in scores.items():
+        if numbers := [str(number + 1) for number in scored.undefined]:
             shown = ", ".join(numbers[:_SHOWN]) + (", …" if len(numbers) > _SHOWN else "")
             what = "no links, no sure gold links; counted from 1"
             print(f"{name}: no AER in {len(numbers):,} sentences ({what}): {shown}")

@@ -199,7 +199,7 @@ def choice(flag: str, value: str) -> Choice:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check_one(args)
+    model_args.check(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
@@ -275,15 +275,15 @@ def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]
                     {
                         "layer": layer,
                         "head": head,
-                        **as_dict(found, args.by_sentence and layer == selected_layer),
+                        **as_dict(scored, args.by_sentence and layer == selected_layer),
                     }
-                    for (layer, head), found in scores.items()
+                    for (layer, head), scored in scores.items()
                 ],
             },
         )
 
 
-def as_dict(found: AlignmentScore, by_sentence: bool) -> dict:
+def as_dict(scored: AlignmentScore, by_sentence: bool) -> dict:
     """A score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
-    lists = {"by_sentence": list(map(astuple, found.sentences))} if by_sentence else {}
-    return found.total.as_dict() | lists
+    lists = {"by_sentence": list(map(astuple, scored.sentences))} if by_sentence else {}
+    return scored.total.as_dict() | lists

@@ -151,7 +151,7 @@ def warn_of_long(parts: dict[str, Bitext]) -> None:
 def write(args: argparse.Namespace, prefix: str, part: Bitext, links: list[Links]) -> None:
     path = Path(f"{prefix}.{args.align_suffix}")
     write_pharaoh(path, part.expand(links))
-    count, unaligned = sum(map(len, links)), sum(not found for found in links)
+    count, unaligned = sum(map(len, links)), sum(not of_sentence for of_sentence in links)
     print(
         f"{path}: {len(links):,} sentences, {count:,} links between words, {unaligned:,} sentences "
         "without any"

@@ -140,14 +140,14 @@ def run(args: argparse.Namespace) -> None:
             results.append(
                 probe(vectors, file, settings, seeds, device=device, progress=bar.update)
             )
-    found = about(args, encoder, settings, results)
-    print(grid({"accuracy": found}).terminal())
+    probed = about(args, encoder, settings, results)
+    print(grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
         print(f"Mean and standard deviation of {args.seeds} seeds.")
     name = model_args.names_of([args.path])[0]
     outputs.write(
-        args, found, records(found), lambda theme: probing_figure.draw({name: found}, theme)
+        args, probed, records(probed), lambda theme: probing_figure.draw({name: probed}, theme)
     )
 
 

@@ -85,7 +85,7 @@ def smoothed(panel: CurvePanel, window: int | None) -> CurvePanel:
 
 def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
     """The files of runs with their names; a folder of `reproduce` may have two."""
-    found = []
+    named = []
     for name, path in runs:
         files = [path]
         if path.is_dir():
@@ -95,21 +95,21 @@ def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
                 raise UserError(
                     f"{path} is not a run's folder: it has no logs/train.log and no curve.json"
                 )
-        found += [(name, file) for file in files]
-    return found
+        named += [(name, file) for file in files]
+    return named
 
 
 def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
-    found = []
+    curves: list[Curve] = []
     for name, path in files:
         try:
             content = parse_json(path)
         except ValueError:  # a log, whatever its name, of which a character may be cut off
-            found += curves_measure.curves_of_log(name, read_log(path))
+            curves += curves_measure.curves_of_log(name, read_log(path))
         else:
-            found += curves_measure.curves_of_scores(name, content, str(path))
-    curves_measure.check_distinct(found)
-    return found
+            curves += curves_measure.curves_of_scores(name, content, str(path))
+    curves_measure.check_distinct(curves)
+    return curves
 
 
 def panels(asked: Sequence[str] | None, curves: Sequence[Curve]) -> list[CurvePanel]:

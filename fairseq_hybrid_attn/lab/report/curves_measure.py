@@ -119,11 +119,11 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             f"{where} has no curve: name curve.json of score-checkpoints, or the result.json of a "
             "run whose settings have checkpoints: {curve: …}"
         )
-    found: dict[str, dict[int, dict]] = {}
+    by_name: dict[str, dict[int, dict]] = {}
     try:
         for point in sorted(points, key=lambda point: point["updates"]):
             for what, score in point["scores"].items():
-                found.setdefault(what, {})[int(point["updates"])] = score
+                by_name.setdefault(what, {})[int(point["updates"])] = score
         return [
             Curve(
                 run=run,
@@ -134,7 +134,7 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
                 values=tuple(float(score["value"]) for score in scores.values()),
                 signature=next(iter(scores.values()))["signature"],
             )
-            for what, scores in found.items()
+            for what, scores in by_name.items()
         ]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: its curve is invalid ({error!r})") from None

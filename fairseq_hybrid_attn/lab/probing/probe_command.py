@@ -80,7 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--no-subwords", action="store_true", help="words are not split")
     text.add_argument("--tokenizer", choices=KINDS, help="unless --prepared is given")
     text.add_argument("--lowercase", action="store_true", help="unless --prepared is given")
-    text.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
     settings = ProbeSettings()
     fits = parser.add_argument_group("classifiers")
     fits.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default: 3)")
@@ -123,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
         end_symbol=args.end_symbol == "in",
         max_tokens=args.max_tokens,
         device=device,
-        workers=args.workers or default_workers(),
+        workers=default_workers(),
     )
     seeds = range(1, args.seeds + 1)
     results = []
@@ -153,12 +152,8 @@ def run(args: argparse.Namespace) -> None:
 
 def check_arguments(args: argparse.Namespace) -> tuple[ProbeSettings, int]:
     """Refuse arguments that do not go together; return the classifiers' settings and the layer."""
-    for flag, value in (
-        ("--max-tokens", args.max_tokens),
-        ("--seeds", args.seeds),
-        ("--workers", args.workers),
-    ):
-        if value is not None and value < 1:
+    for flag, value in (("--max-tokens", args.max_tokens), ("--seeds", args.seeds)):
+        if value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")
     if args.prepared:
         if args.tokenizer or args.lowercase:

@@ -29,7 +29,7 @@ class ModelFindings:
     heads: ModelHeads
     training: list[str]  #: the command that trained it, if known
     translating: list[str] | None = None  #: the command that translates as was done here
-    search: str | None = None  #: its flags; None: the translations were given
+    search: str = ""  #: flags of fairseq-generate
 
     def as_dict(self) -> dict:
         """Plain data for JSON, without maps."""

@@ -55,7 +55,7 @@ def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[Card]:
             continue
         ours = score.systems[model.name]
         interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
-        detail = [f"{score.sentences:,} sentences", *([model.search] if model.search else [])]
+        detail = [f"{score.sentences:,} sentences", model.search]
         yield Card(score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
     if not findings.scores:
         return
@@ -260,7 +260,7 @@ def curves_part(findings: Findings) -> Iterator[Item]:
     shown = [curve for panel in drawn for curve in panel.curves]
     yield Drawing.of("Against updates", lambda theme: curve_figure.draw(drawn, theme))
     yield PageTable(curves.grid(shown))
-    yield from curves.notes(shown, None)
+    yield from curves.notes(shown)
 
 
 def probing_part(findings: Findings) -> Iterator[Item]:

@@ -48,8 +48,8 @@ from ..look.sentences import read_sentences
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, generate_command
 from ..runs.fairseq_commands import flags as flags_of
-from ..scores.generate_output import read_generated
-from ..scores.systems import System, add_bounds, add_systems, check_names
+from ..scores.generate_output import read_finished, read_generated
+from ..scores.systems import add_bounds
 from . import curves_command as curves
 from . import translations
 from .findings import Findings, ModelFindings
@@ -94,7 +94,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lowercase", action="store_true", help="by the corpus; ignore case; see `score`")
     text = 'those of the run, or fairseq\'s; flags of fairseq-generate, such as "--beam 4"'
     add("--generate", type=flags.search_flags, metavar="FLAGS", help=text)
-    add_systems(group)
     text = "a training log or another file of `curves`; may be repeated"
     add(
         "--log", dest="logs", action="append", type=flags.named_path, metavar="NAME=FILE", help=text
@@ -125,7 +124,6 @@ def run(args: argparse.Namespace) -> None:
     skip_long = args.too_long == "skip"
     measured = [model.usable(args.sentences, skip_long=skip_long) for model in loaded]
     texts, notes = translations.read_text(subjects[0], loaded[0].sentences)
-    given = {system.name for system in args.systems or ()}
     systems, commands = {}, {}
     for subject, model in zip(subjects, loaded, strict=True):
         name = subject.name
@@ -136,8 +134,7 @@ def run(args: argparse.Namespace) -> None:
     for subject, model, numbers in zip(subjects, loaded, measured, strict=True):
         first = models[0].maps if models else None
         seen = look(subject, model, numbers, args.maps, tags, first, checksums[subject.name])
-        search = None if subject.name in given else subject.search_text
-        models.append(replace(seen, translating=commands[subject.name], search=search))
+        models.append(replace(seen, translating=commands[subject.name], search=subject.search_text))
     findings = Findings(
         command=args.command_line,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -172,14 +169,11 @@ def check_arguments(args: argparse.Namespace, names: list[str], paths: list[Path
     gates.check_tags(args)
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
-    read_from = [*paths, args.tags, args.reference, *(s.path for s in args.systems or ())]
+    read_from = [*paths, args.tags, args.reference]
     read_from += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
     check_outputs(written(args), read_from)
     maps_page.require()
     style.require()
-    check_names(args.systems or ())
-    for system in args.systems or ():
-        flags.check_name("--generated" if system.generated else "--hypotheses", system.name, names)
     for flag, named in (("--log", args.logs), ("--probing", args.probing)):
         for name, _ in named or ():
             flags.check_name(flag, name, names)
@@ -213,14 +207,10 @@ def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
 def translate(
     args: argparse.Namespace, subject: Subject, loaded: Loaded, checksum: str
 ) -> tuple[list[str], list[str] | None]:
-    """The translations of a model, and the command that makes them, unless they were there."""
-    given = next((s for s in args.systems or () if s.name == subject.name), None)
-    if given is None and subject.hypotheses:
-        given = System(subject.name, subject.hypotheses, generated=False)
-    count, how = len(loaded.sentences), (subject.subwords, subject.tokenizer)
-    if given:
-        where = subject.reference or Path(subject.subset)
-        return given.read(where, count, subject.target, *how), None
+    """The translations of a model, and the command that makes them, unless its run has some."""
+    count = len(loaded.sentences)
+    if subject.hypotheses:
+        return read_finished(subject.hypotheses, subject.reference or subject.data, count), None
     data, model = subject.data.absolute(), subject.model.absolute()
     folder = RunFolder(args.output.absolute().with_suffix(".translations") / checksum[:16])
     skip_long = args.too_long == "skip"
@@ -232,8 +222,8 @@ def translate(
         user_dir=args.user_dir,
     )
     made = translated(command, data, model, subject.subset, folder)
-    missing = "empty" if skip_long else "error"
-    return read_generated(made, count, *how, subject.target, missing)[0], command
+    how = subject.subwords, subject.tokenizer, subject.target, "empty" if skip_long else "error"
+    return read_generated(made, count, *how)[0], command
 
 
 def check_same_text(subjects: Sequence[Subject], loaded: Sequence[Loaded]) -> None:
@@ -280,11 +270,6 @@ def absent(
         )
     elif not args.tags and not args.tagger:
         told.append("Gates by part of speech: --tagger LANGUAGE or --tags FILE.")
-    if len(without) == len(models) and (args.tags or args.tagger):
-        told.append(f"So parts of speech were not used ({gates.source_of_tags(args)}).")
-    for model in models:
-        if not model.heads.heads:
-            told.append(f"{model.name} has no attention that can be looked at.")
     unprobed = [model.name for model in models if model.name not in probed]
     if unprobed:
         told.append(

@@ -265,7 +265,7 @@ def trained(corpus, tmp_path_factory):
 def run_probe(corpus, trained):
     def run(*more, tasks="BShift"):
         path = trained / "model.pt"
-        files = ["--task-files", str(trained / "tasks"), "--tasks", tasks, "--workers", "1"]
+        files = ["--task-files", str(trained / "tasks"), "--tasks", tasks]
         fits = "--seeds 2 --hidden 5 --dropout 0 --cpu --source-lang en --target-lang de".split()
         data = str(corpus / "sentencepiece/bin")
         main(["probe", data, "--path", str(path), *files, *fits, *map(str, more)])

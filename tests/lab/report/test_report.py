@@ -48,7 +48,7 @@ BOTH = (
 GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
 TEXT = "--reference ref.en --tokenizer none"
 SCORED = "--reference ref.en --target-lang en --subwords subword-nmt --tokenizer none"
-PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu --hidden 2 --dropout 0"
+PROBE = "--tasks BShift --no-subwords --tokens as-trained --cpu --hidden 2 --dropout 0"
 
 
 def write(path, lines):
@@ -617,8 +617,6 @@ def test_mistakes(in_data, tmp_path):
         (f"{model} {TEXT} --reference three.en", "three.en has 3 lines, but test has 4"),
         (f"{model} --data tasks", "tasks has no dictionaries; --data names its data folder"),
         (f"{model} --data bin --gen-subset none", "there is no none.de-en in bin"),
-        (f"{model} --hypotheses nobody=mma.en", "no such model; they are called mma"),
-        (f"{model} --hypotheses mma=text.json", "has 1 lines, the reference"),
         (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
         (f"{model} --log mma=text.de", "has no training records"),
         (f"{model} --probing mma=none.json", "none.json cannot be read"),

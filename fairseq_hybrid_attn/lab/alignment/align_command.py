@@ -46,10 +46,11 @@ from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
 from ..look import model_arguments as model_args
+from ..look.loaded import TOO_LONG
 from ..look.sentences import some
 from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 from .error_rate import AlignmentScore, score
-from .forced import AVERAGE, AlignedSentence, Aligner, Choice, strongest
+from .forced import AVERAGE, AlignedSentence, Choice, align, strongest
 
 Key = tuple[Choice, Choice]  # a layer and a head
 SELECTED: Key = ("selected", "selected")  # those of --layer and --head
@@ -108,27 +109,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     selected = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
-    model, task = model_args.load_one(args)
-    sentences = model_args.sentences_of(args, task)
+    loaded = model_args.load_with_sentences(args, args.path.stem, args.path)
+    sentences = loaded.sentences
     lengths = [
         tuple(len(words_of(side, args.subwords)) for side in pair)
         for pair in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
-    skip = sentences.too_long(model, task)
+    skip = loaded.unusable(range(len(sentences))).get(TOO_LONG, [])
     if skip and args.too_long == "error":
-        raise UserError(
-            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes: "
-            f"{some(skip)}; --too-long empty gives them no links"
-        )
-    aligner = Aligner(
-        model,
-        args.subwords,
-        max_tokens=args.max_tokens,
-        device=model_args.device(args),
-        read_step=args.step == "read",
-        full_context=args.full_context,
-    )
+        loaded.refuse(TOO_LONG, skip, "--too-long empty gives them no links")
     result_of = partial(
         SentenceResult.of,
         selected=selected,
@@ -141,7 +131,8 @@ def run(args: argparse.Namespace) -> None:
         bar = stack.enter_context(
             tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
         )
-        results = aligner.align(sentences, use=result_of, skip=skip, progress=bar.update)
+        how = {"read_step": args.step == "read", "full_context": args.full_context}
+        results = align(loaded, use=result_of, skip=skip, progress=bar.update, **how)
         for number, result in enumerate(results):
             result = result or SentenceResult.empty(lengths[number])
             for write in writers:

@@ -139,7 +139,7 @@ def measure(
             "has them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own "
             "if it has a gate_kind"
         )
-    use = gates.use(loaded.sentences, loaded.subwords, known)
+    use = gates.use(loaded, known)
     loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
     return gates.of_model(loaded.name)
 

@@ -22,8 +22,8 @@ import numpy as np
 from ...patterns import Band
 from ..corpora.words import Words, words_of
 from .attentions import ENCODER, Layer, Observed, Seen
+from .loaded import Loaded
 from .means import RunningMean
-from .sentences import Sentences
 
 
 @dataclass(frozen=True)
@@ -115,12 +115,12 @@ class Gates:
         return place.gate in self.shares and place.head is None
 
     def use(
-        self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
+        self, loaded: Loaded, tags: Sequence[Sequence[str]] | None
     ) -> Callable[[int, Observed], None]:
-        """A function for :func:`~.attentions.watch`; ``tags`` are of each sentence."""
+        """A function for ``loaded.look``; ``tags`` are of each sentence."""
 
         def add(number: int, observed: Observed) -> None:
-            words = words_of(sentences.source[number], subwords)
+            words = words_of(loaded.sentences.source[number], loaded.subwords)
             self.add(observed, words, tags[number] if tags else None)
 
         return add

@@ -68,7 +68,7 @@ def measure(
 ) -> ModelHeads:
     """The heads of a model over the sentences that are ``listed`` as for ``--sentences``."""
     heads, attentions = Heads(), loaded.attentions(kinds)
-    use = heads.use(attentions, loaded.sentences, loaded.subwords, unit)
+    use = heads.use(attentions, loaded, unit)
     loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
     loaded.check_seen(bool(heads.layers))
     return heads.of_model(loaded.name, loaded.description)

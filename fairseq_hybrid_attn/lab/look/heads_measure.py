@@ -27,9 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .attentions import CROSS, DECODER, Attentions, Layer, Observed
+from .loaded import Loaded
 from .maps_measure import Map, maps_of
 from .means import MeanOfSums, RunningMean
-from .sentences import Sentences
 
 #: The numbers of a head.
 MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
@@ -196,14 +196,10 @@ class Heads:
             self.layers[key].add(weights, allowed)
 
     def use(
-        self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
+        self, attentions: Attentions, loaded: Loaded, unit: str
     ) -> Callable[[int, Observed], None]:
-        """A function for :func:`~.attentions.watch` that adds each sentence.
-
-        ``unit`` is one of ``maps_measure.UNITS``.
-        """
-
-        make = maps_of(attentions, sentences, subwords, (unit,))
+        """A function for ``loaded.look`` that adds each sentence, in one of ``UNITS``."""
+        make = maps_of(attentions, loaded, (unit,))
 
         def add(number: int, observed: Observed) -> None:
             for map_ in make(number, observed).units[unit].values():

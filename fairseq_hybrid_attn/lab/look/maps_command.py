@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
         if args.layer is not None and layers and not 1 <= args.layer <= len(layers):
             raise UserError(f"--layer {args.layer}: {loaded.name} has {len(layers)} encoder layers")
         numbers = shown("--sentences", args.sentences, loaded, models[0] if models else None)
-        use = maps_of(attentions, loaded.sentences, loaded.subwords)
+        use = maps_of(attentions, loaded)
         sentences = loaded.look(attentions, numbers, use)
         loaded.check_seen(any(sentence.units[UNITS[0]] for sentence in sentences))
         models.append(ModelMaps(loaded.name, loaded.description, sentences))

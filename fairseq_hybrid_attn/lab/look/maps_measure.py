@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import UserError
 from ..corpora.words import Words, text_of, word_attention, words_of
 from .attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
-from .sentences import Sentences
+from .loaded import Loaded
 
 #: How the end symbol is shown, and what the decoder reads first.
 END, START = "</s>", "<s>"
@@ -188,13 +188,13 @@ def sentence_maps(
 
 
 def maps_of(
-    attentions: Attentions, sentences: Sentences, subwords: str, units: Sequence[str] = UNITS
+    attentions: Attentions, loaded: Loaded, units: Sequence[str] = UNITS
 ) -> Callable[[int, Observed], SentenceMaps]:
-    """A function for :func:`~.attentions.watch` that makes maps of each sentence."""
+    """A function for ``loaded.look`` that makes maps of each sentence."""
 
     def use(number: int, observed: Observed) -> SentenceMaps:
-        pieces = sentences.source[number], sentences.target[number]
-        return sentence_maps(attentions, number, observed, *pieces, subwords, units)
+        pieces = loaded.sentences.source[number], loaded.sentences.target[number]
+        return sentence_maps(attentions, number, observed, *pieces, loaded.subwords, units)
 
     return use
 

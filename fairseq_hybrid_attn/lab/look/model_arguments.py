@@ -14,7 +14,7 @@ from ..corpora.words import SUBWORDS
 from . import loading
 from .attentions import KINDS
 from .loaded import Loaded
-from .sentences import Sentences, read_sentences
+from .sentences import read_sentences
 
 
 def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -143,13 +143,15 @@ def load(args: argparse.Namespace) -> Iterator[Loaded]:
     """Load one model of ``--path`` after the other, with the sentences in its numbers."""
     names = names_given(args.names, args.path)
     for number, (name, path) in enumerate(zip(names, args.path, strict=True)):
-        model, task = load_one(args, path)
-        sentences = sentences_of(args, task, warn=number == 0)
-        at = {"device": device(args), "max_tokens": args.max_tokens}
-        yield Loaded(name, path, model, task, sentences, args.subwords, **at)
+        yield load_with_sentences(args, name, path, warn=number == 0)
 
 
-def sentences_of(args: argparse.Namespace, task, *, warn: bool = True) -> Sentences:
-    """The sentences that the arguments name."""
+def load_with_sentences(
+    args: argparse.Namespace, name: str, path: Path, *, warn: bool = True
+) -> Loaded:
+    """Load a model with the sentences that the arguments name; ``warn`` of unknown subwords."""
+    model, task = load_one(args, path)
     text = (args.source, args.target) if args.source else None
-    return read_sentences(task, args.gen_subset or "test", text, args.subwords, warn=warn)
+    sentences = read_sentences(task, args.gen_subset or "test", text, args.subwords, warn=warn)
+    at = {"device": device(args), "max_tokens": args.max_tokens}
+    return Loaded(name, path, model, task, sentences, args.subwords, **at)

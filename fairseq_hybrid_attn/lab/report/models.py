@@ -39,10 +39,10 @@ def look(
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads()
     measures = (
-        gates.use(loaded.sentences, loaded.subwords, tags),
-        heads.use(attentions, loaded.sentences, loaded.subwords, "subwords"),
+        gates.use(loaded, tags),
+        heads.use(attentions, loaded, "subwords"),
     )
-    show = maps_of(attentions, loaded.sentences, loaded.subwords)
+    show = maps_of(attentions, loaded)
 
     def use(number: int, observed: Observed) -> SentenceMaps | None:
         for measure in measures if number in measured else ():

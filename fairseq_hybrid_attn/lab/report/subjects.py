@@ -119,8 +119,8 @@ def names_of(paths: list[Path]) -> list[str]:
     """
     named = [path.resolve().parent if path.name in MODELS else path for path in paths]
     named = [path.parent if path.name == "checkpoints" else path for path in named]
-    if len(named) == 1 and RunFolder(named[0]).result.is_file():
-        result = read_result(RunFolder(named[0]).result)
+    run = RunFolder(named[0])
+    if len(named) == 1 and run.model.is_file() and (result := read_result(run.result)):
         return [f"{result['row']}/{result['column']}/seed{result['seed']}"]
     return model_args.names_of(named if len(set(named)) == len(named) else paths)
 

@@ -29,11 +29,8 @@ import contextlib
 import re
 import sys
 import zipfile
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from functools import partial
+from dataclasses import astuple
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from tqdm import tqdm
@@ -119,26 +116,35 @@ def run(args: argparse.Namespace) -> None:
     skip = loaded.unusable(range(len(sentences))).get(TOO_LONG, [])
     if skip and args.too_long == "error":
         loaded.refuse(TOO_LONG, skip, "--too-long empty gives them no links")
-    result_of = partial(
-        SentenceResult.of,
-        selected=selected,
-        end_symbol=args.end_symbol == "null",
-        all_heads=args.table,
-    )
+    end_symbol = args.end_symbol == "null"
+
+    def use(sentence: AlignedSentence) -> tuple[np.ndarray, dict[Key, Links]]:
+        attention = sentence.of(*selected)
+        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
+        return attention, links | (all_links(sentence, end_symbol) if args.table else {})
+
     everyone: list[dict[Key, Links]] = []
     with contextlib.ExitStack() as stack:
-        writers = open_writers(args, stack)
+        output = stack.enter_context(atomic_write(args.output)) if args.output else None
+        matrices = stack.enter_context(atomic_write(args.matrices)) if args.matrices else None
+        archive = zipfile.ZipFile(matrices, "w", zipfile.ZIP_DEFLATED) if matrices else None
+        stack.enter_context(archive or contextlib.nullcontext())
         bar = stack.enter_context(
             tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
         )
         how = {"read_step": args.step == "read", "full_context": args.full_context}
-        results = align(loaded, use=result_of, skip=skip, progress=bar.update, **how)
+        results = align(loaded, use=use, skip=skip, progress=bar.update, **how)
         for number, result in enumerate(results):
-            result = result or SentenceResult.empty(lengths[number])
-            for write in writers:
-                write(number, result)
+            source, target = lengths[number]  # a sentence that is left out has no links
+            nothing = np.zeros((target, source + 1), np.float32), {SELECTED: frozenset()}
+            attention, links = result or nothing
+            if output:
+                output.write(f"{pharaoh(links[SELECTED])}\n".encode())
+            if archive:  # unlike np.savez, hold no other array in memory
+                with archive.open(f"{number}.npy", "w") as file:
+                    np.lib.format.write_array(file, attention, allow_pickle=False)
             if gold:
-                everyone.append(result.links)
+                everyone.append(links)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")
@@ -146,37 +152,14 @@ def run(args: argparse.Namespace) -> None:
         report(args, gold, everyone)
 
 
-@dataclass
-class SentenceResult:
-    """The results for one sentence.
-
-    ``attention`` is that of the selected layer and head, ``[target words, source words + 1]``.
-    ``links`` has theirs under ``SELECTED`` and, if asked for, those of every layer, head and mean.
-    """
-
-    attention: np.ndarray
-    links: dict[Key, Links]
-
-    @classmethod
-    def of(
-        cls, sentence: AlignedSentence, *, selected: Key, end_symbol: bool, all_heads: bool
-    ) -> SentenceResult:
-        attention = sentence.of(*selected)
-        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
-        if all_heads:
-            layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
-            links |= {
-                (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
-                for layer in layers
-                for head in heads
-            }
-        return cls(attention, links)
-
-    @classmethod
-    def empty(cls, lengths: tuple[int, int]) -> SentenceResult:
-        """No links, no attention: a sentence that was left out."""
-        attention = np.zeros((lengths[1], lengths[0] + 1), np.float32)
-        return cls(attention, {SELECTED: frozenset()})
+def all_links(sentence: AlignedSentence, end_symbol: bool) -> dict[Key, Links]:
+    """The links by every layer and head, and by their means."""
+    layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
+    return {
+        (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
+        for layer in layers
+        for head in heads
+    }
 
 
 def choice(flag: str, value: str) -> Choice:
@@ -204,30 +187,6 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
     check_outputs(outputs, [args.path, args.source, args.target, args.gold])
-
-
-def open_writers(
-    args: argparse.Namespace, stack: contextlib.ExitStack
-) -> list[Callable[[int, SentenceResult], None]]:
-    """Open the files to write; return functions that write the next sentence to them."""
-    writers = []
-    if args.output:
-        writers.append(partial(_write_links, stack.enter_context(atomic_write(args.output))))
-    if args.matrices:
-        file = stack.enter_context(atomic_write(args.matrices))
-        archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
-        writers.append(partial(_write_array, archive))
-    return writers
-
-
-def _write_links(file: BinaryIO, number: int, result: SentenceResult) -> None:
-    file.write(f"{pharaoh(result.links[SELECTED])}\n".encode())
-
-
-def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) -> None:
-    """Add an array to an .npz file; unlike ``np.savez``, hold no other one in memory."""
-    with archive.open(f"{number}.npy", "w") as file:
-        np.lib.format.write_array(file, result.attention, allow_pickle=False)
 
 
 def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:

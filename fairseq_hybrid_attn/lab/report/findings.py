@@ -76,7 +76,7 @@ class Findings:
     models: list[ModelFindings]
     tags: str | None  #: where parts of speech come from
     scores: list[SetScore]
-    lengths: ScoresByLength | None
+    lengths: ScoresByLength
     examples: list[SentenceScores]  #: all sentences of the set
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
@@ -95,6 +95,6 @@ class Findings:
             "examples": [asdict(example) for example in self.examples],
             "samples": SAMPLES,
             "seed": SEED,
-            "lengths": self.lengths.as_dict() if self.lengths else None,
+            "lengths": self.lengths.as_dict(),
             "curves": [curve.as_dict() for curve in self.curves],
         }

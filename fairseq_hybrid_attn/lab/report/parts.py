@@ -57,8 +57,6 @@ def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[Card]:
         interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
         detail = [f"{score.sentences:,} sentences", model.search]
         yield Card(score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
-    if not findings.scores:
-        return
     bleu, first = findings.scores[0], findings.models[0].name
     ours = bleu.systems[model.name]
     if model.name != first:
@@ -71,22 +69,18 @@ def _attention_cards(model: ModelFindings) -> Iterator[Card]:
     """What the heads of each kind do, means over all."""
     rows, layers = model.heads.heads, model.heads.layers
     for kind in dict.fromkeys(row["kind"] for row in rows):
-        values = {
-            name: _mean(row[name] for row in rows if row["kind"] == kind)
-            for name in ("distance", "relative_entropy")
-        }
+        entropy, distance = (
+            _mean(row[name] for row in rows if row["kind"] == kind)
+            for name in ("relative_entropy", "distance")
+        )
         differ = _mean(row["divergence_of_heads"] for row in layers if row["kind"] == kind)
-        details = [] if differ is None else [f"heads differ by {differ:.2f} bits"]
-        what = "mean distance"
-        peaked = values["relative_entropy"]
-        if peaked is not None:
-            details.insert(0, f"entropy {100 * peaked:.0f} % of its maximum")
-        if values["distance"] is not None:
-            value = f"{values['distance']:.2f} subwords"
-        else:
-            value, what = "" if peaked is None else f"{100 * peaked:.0f} %", "entropy"
-            details[:1] = [] if peaked is None else ["of its maximum"]
-        yield Card(f"{kind} attention, {what}", value, "; ".join(details))
+        details = ["of its maximum"]
+        if distance is not None:
+            details.append(f"mean distance {distance:.2f} subwords")
+        if differ is not None:
+            details.append(f"heads differ by {differ:.2f} bits")
+        value = "undefined" if entropy is None else f"{100 * entropy:.0f} %"
+        yield Card(f"{kind} attention, entropy", value, "; ".join(details))
     if model.gates and model.gates.share is not None:
         yield Card("gates", f"{model.gates.share:.3f}", "share of the local branch")
 
@@ -126,8 +120,6 @@ def models_part(findings: Findings) -> Iterator[Item]:
 
 def scores_part(findings: Findings) -> Iterator[Item]:
     """Show scores, and how likely the differences are due to chance."""
-    if not findings.scores:
-        return
     names = [model.name for model in findings.models]
     rows = []
     for score in findings.scores:
@@ -152,8 +144,6 @@ def scores_part(findings: Findings) -> Iterator[Item]:
 def translations_part(findings: Findings) -> Iterator[Item]:
     """Show sentences: where models differ, the worst and the best, and all of them."""
     examples, names = findings.examples, [model.name for model in findings.models]
-    if not examples:
-        return
     yield "Sentences are ranked by chrF (sacrebleu's, from 0 to 100), here before each translation."
     for other in names[1:]:
         for caption, some in differing(examples, names[0], other).items():
@@ -241,8 +231,6 @@ def heads_part(findings: Findings) -> Iterator[Item]:
 
 def lengths_part(findings: Findings) -> Iterator[Item]:
     scores = findings.lengths
-    if scores is None:
-        return
     yield Drawing.of(
         f"{scores.label} by words of the source sentence",
         lambda theme: length_figure.draw(

@@ -7,7 +7,6 @@ To add a fusion, subclass :class:`Fusion`, say what its gates are, and give it a
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -280,8 +279,6 @@ Fusions = Mapping[str, Callable[..., Fusion]]
 HYSAN_FUSIONS: Fusions = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
 HYBRID_GATE_FUSIONS: Fusions = {"gate": HiddenGate, "concat": Concat}
 _REGISTERED: dict[str, Callable[[int, int, int], Fusion]] = {}
-#: Each of these words, with the module that registered it; results depend on that file.
-REGISTERED_BY: set[tuple[str, str]] = set()
 
 
 def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> None:
@@ -293,7 +290,6 @@ def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> Non
     if word in {"local", *HYSAN_FUSIONS, *HYBRID_GATE_FUSIONS, *_REGISTERED}:
         raise UserError(f"register_fusion: {word!r} is a word for a fusion already")
     _REGISTERED[word] = fusion
-    REGISTERED_BY.add((word, sys._getframe(1).f_globals.get("__name__", "__main__")))
 
 
 def fusions_for(own: Fusions) -> Fusions:

@@ -22,8 +22,6 @@ from .subwords import model_name, split
 from .tokenisers import spelling
 from .words import split_words, words_of
 
-BASE = 0  # the number of the first word in the files that are written
-
 
 def prepare_gold(
     corpus: Corpus,

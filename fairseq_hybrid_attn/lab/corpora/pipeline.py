@@ -25,7 +25,7 @@ from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
 from ..files.lock import locked
 from ..files.processes import default_workers
-from ..files.stages import Stage, Workshop
+from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
 from . import manifest
 from .binarise import align_training_text, binarise
@@ -63,7 +63,7 @@ def prepare(
             raise UserError(f"{archive.path} is in {output}, which is overwritten")
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
-        shop = Workshop(output, say, whole=output / manifest.NAME, inside=inside)
+        shop = Stages(output, say, whole=output / manifest.NAME, inside=inside)
         run = _Preparation(corpus, output, downloads, workers, shop, alignments)
         run.shop.clear()
         try:
@@ -101,7 +101,7 @@ class _Preparation:
         output: Path,
         downloads: Path,
         workers: int,
-        shop: Workshop,
+        shop: Stages,
         align: bool,
     ):
         self.corpus, self.output, self.downloads = corpus, output, downloads

@@ -18,7 +18,7 @@ from corpora_made import CONFIGS, pairs_of, recipe, remade, sentences, state, wr
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, prepare, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
-from fairseq_hybrid_attn.lab.files.stages import Stage, Workshop
+from fairseq_hybrid_attn.lab.files.stages import Stage, Stages
 
 EVERYTHING = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
 
@@ -125,7 +125,7 @@ def test_disk_full_in_a_stage(tmp_path):
 
     stage = Stage("one", "making", ("made",), "key", make)
     with pytest.raises(UserError, match="making: .*made/big cannot be written: No space left"):
-        Workshop(tmp_path, print, tmp_path / "whole").ensure(stage)
+        Stages(tmp_path, print, tmp_path / "whole").ensure(stage)
     assert not list(tmp_path.iterdir())
 
 

@@ -20,7 +20,7 @@ from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.runs.plan import Plan
-from fairseq_hybrid_attn.lab.runs.results import identity
+from fairseq_hybrid_attn.lab.runs.run_folders import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
 
 WORDS = "the a dog cat house tree sees hears likes old new green".split()
@@ -84,7 +84,7 @@ class MadeWorkspace:
         Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
         bleu = {"value": score(translations, REFERENCES), "signature": "tok:13a"}
-        paper, table, row, column = run.cell.run_name.split("/")
+        paper, table, row, column = run.cell.split("/")
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
@@ -114,9 +114,9 @@ class MadeWorkspace:
         run.folder.alignment_score.write_text(json.dumps(entry))
 
     def make_stale(self, run: Run) -> None:
-        """Give a run's result the identity of other code."""
+        """Give a run's result the identity of other settings."""
         result = json.loads(run.folder.result.read_text())
-        result["identity"]["code"] = "other"
+        result["identity"]["settings"] = "other"
         run.folder.result.write_text(json.dumps(result))
 
     def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:

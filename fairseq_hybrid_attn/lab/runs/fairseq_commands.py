@@ -12,10 +12,9 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.settings import Settings
-from ..corpora.gold import BASE as GOLD_BASE
+from ..corpora.definition import GOLD_BASE
 from ..corpora.test_sets import TEST_SETS
 from ..corpora.words import base_language
-from ..look.tags import TAGGERS
 from .devices import Devices, share_out
 
 USER_DIR = Path(__file__).resolve().parents[2]
@@ -180,6 +179,8 @@ class RunCommands:
 
     def gates(self) -> list[str]:
         """fairseq-hybrid gates: their means, by part of speech if there is a tagger."""
+        from ..look.tags import TAGGERS  # here: no other command needs it
+
         corpus, asked = self.corpus, dict(self.settings.gates)
         if asked.get("tagger") == SOURCE:
             source = base_language(corpus.source)

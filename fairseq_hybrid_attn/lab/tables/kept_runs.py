@@ -21,7 +21,8 @@ from ..files.text import lines
 from ..files.writing import atomic_write
 from ..look.outputs import make_folder
 from ..runs.fairseq_commands import USER_DIR
-from ..runs.results import products, read_result
+from ..runs.results import read_result
+from ..runs.run_folders import products
 from ..runs.status import State, status
 from ..runs.workspace import Run, Workspace
 

@@ -110,7 +110,7 @@ def test_a_changed_gold_set_remakes_nothing_else(no_preprocess, tmp_path, capsys
     assert not (tmp_path / "out/aligned").exists()
     write_gold(folder, gold=GOLD[:3])
     corpus = own_corpus(load_corpus("own", CONFIGS), folder)
-    corpus = with_options(corpus, subword_size=60, exact=True)  # as by the command
+    corpus = with_options(corpus, subword_size=60)
     assert remade(corpus, tmp_path / "out") == ["hand-aligned"]
     assert read_manifest(tmp_path / "out").digest != before.digest
 

@@ -203,9 +203,9 @@ def test_p_values_of_a_head_are_against_the_baselines_head(made):
 
 def test_what_is_not_up_to_date_is_marked(made):
     made.make_stale(made.run("ours"))
-    assert made.cells("toy/table1")["ours", "bleu"]["state"].startswith("stale (code changed")
+    assert made.cells("toy/table1")["ours", "bleu"]["state"].startswith("stale (config")
     printed = made.hybrid("table", "toy/table1")
-    assert "† ours: stale (code changed" in printed and "† (a run is not up to date)" in printed
+    assert "† ours: stale (config" in printed and "† (a run is not up to date)" in printed
 
 
 def test_figures_are_of_tables_that_are_curves_or_lengths(made):

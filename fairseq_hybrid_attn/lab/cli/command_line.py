@@ -40,7 +40,6 @@ GROUPS = {
         ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
         ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),
-        ("probing-data", "probing.probing_data_command", "make small probing tasks from text"),
     ],
     "alignment": [
         ("align", "alignment.align_command", "extract word alignments from a model's attention"),

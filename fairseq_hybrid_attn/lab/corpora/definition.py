@@ -84,7 +84,6 @@ class GoldSet:
     links: str  # the file of links, in a format that fairseq-hybrid aer takes
     base: Literal[0, 1]  # the number of the first word there
     first: str  # the language whose word comes first in a link
-    format: str = "lines"  # one line per sentence; naacl: one line per link
     sure_alone: bool = False  # leave out sentences with links that are only possible
     fewest_links: Annotated[int, at_least(0)] = 0  # leave out sentences with fewer links
 
@@ -258,8 +257,6 @@ def parse(data: dict, path: Path) -> Corpus:
 
 def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
     """Return what is wrong with a gold set, whose files must be among the archives."""
-    from .link_files import GOLD_FORMATS
-
     faults = []
     if set(gold.text) != set(languages):
         faults.append(f"gold: text: give a file for {' and '.join(languages)}")
@@ -267,8 +264,6 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
         faults.append(f"gold: {', '.join(stray)}: name the file under archives as well")
     if gold.first not in languages:
         faults.append(f"gold: first: {gold.first}; use the language that comes first in a link")
-    if gold.format not in GOLD_FORMATS:
-        faults.append(f"gold: format: {gold.format}; use {' or '.join(GOLD_FORMATS)}")
     return faults
 
 

@@ -72,7 +72,6 @@ def _read(corpus: Corpus, archives: dict[str, Path]) -> tuple[list, Gold]:
     found = read_gold(
         archives[gold.links],
         base=gold.base,
-        kind=gold.format,
         reverse=gold.first != corpus.source,
         lengths=[(len(source), len(target)) for source, target in sentences],
     )

@@ -53,7 +53,7 @@ class Column:
     @property
     def group(self) -> Group | None:
         match self.source_words:
-            case [above, to]:
+            case [int(above), int() | None as to]:
                 return Group(above, to)
         return None
 

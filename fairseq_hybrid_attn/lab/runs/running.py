@@ -22,6 +22,7 @@ from ..files.stages import Stage, Workshop
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result, training_summary
+from .run_counts import write_counts
 from .run_folders import begin, devices_of, repair
 from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .training_log import last_record
@@ -222,6 +223,7 @@ class RunInProgress:
                 delete(self.folder.checkpoints, self.run.workspace.runs)
             except OSError as error:  # the result is written anyway
                 self._say(f"{self.folder.checkpoints} was not removed: {error.strerror or error}")
+        write_counts(self.run)
         write_json(self.folder.result, result)
 
     def run_program(self, log: str, command: list[str], folder: RunFolder | None = None) -> None:

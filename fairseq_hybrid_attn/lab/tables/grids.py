@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..files.tabular import Grid
 from ..scores.lengths_measure import LENGTH_RATIO
-from .numbers import ACCEPTED, STALE, Line, Section, Verdict
+from .numbers import STALE, Line, Section, Verdict
 
 #: Columns that fit on a page side by side.
 _ON_A_PAGE = 8
@@ -57,10 +57,10 @@ def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
         stale = f" {STALE} a run is not up to date" if one.stale else ""
         rows.append(
             [
-                one.claim,
+                one.claim + "*" * one.after_results,
                 f"**{one.verdict}**{stale}",
                 _signed(one.ours),
-                _range(one.over_sentences) + (one.width_of if one.over_sentences else ""),
+                _range(one.over_sentences),
                 *[_range(one.over_seeds)] * seeds,
                 _by_seed(one.by_seed),
                 _signed(one.paper),
@@ -69,11 +69,10 @@ def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
     return Grid(headings, rows, left=2)
 
 
-def _by_seed(values: dict[str, float]) -> str:
+def _by_seed(values: dict[int, float]) -> str:
     """With the seeds, unless they are 1, 2, …, as those of most tables."""
-    counted = [str(n) for n in range(1, len(values) + 1)]
-    told = {seed: _signed(value) for seed, value in values.items()}
-    return " ".join(told.values() if list(told) == counted else map(": ".join, told.items()))
+    counted = list(values) == list(range(1, len(values) + 1))
+    return " ".join(_signed(v) if counted else f"{n}: {_signed(v)}" for n, v in values.items())
 
 
 def name_of(line: Line) -> str:
@@ -145,10 +144,9 @@ def _ours(line: Line) -> str:
     ours = line.ours
     if ours is None:
         return line.why_not
-    intervals = [one for one in (ours.interval, ours.over_sentences) if one is not None]
-    interval = "".join(f" ± {_number(one, ours.score)}" for one in intervals)
-    mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
-    return f"{_number(ours.value, ours.score)}{interval}{mark}"
+    intervals = [half for half in (ours.over_seeds, ours.over_sentences) if half is not None]
+    interval = "".join(f" ± {_number(half, ours.score)}" for half in intervals)
+    return f"{_number(ours.value, ours.score)}{interval}{STALE * bool(ours.stale)}"
 
 
 def _difference(section: Section, line: Line) -> str:

@@ -34,7 +34,6 @@ from ..runs.workspace import Run, Workspace
 from ..runs.workspace_flags import add_devices, add_workspace
 from .measuring import measure
 from .printing import as_terminal
-from .run_results import RunResults
 from .table_arguments import add_cells, plans
 
 
@@ -96,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
     runs, left = wanted(list(able.values()), stale)
     problems = faults + do(runs, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
-        print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
+        print("\n" + as_terminal(measure(plan)), end="", flush=True)
     told = []
     if problems:
         resume = "Once this is fixed, the same command resumes."

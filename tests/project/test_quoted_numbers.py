@@ -21,9 +21,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
+
 from benchmarks.tables import markdown
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
-from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
 from fairseq_hybrid_attn.lab.tables.numbers import Measured, Section
 from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_markdown
 

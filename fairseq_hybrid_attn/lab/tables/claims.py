@@ -42,7 +42,7 @@ HOW_JUDGED = f"""\
   zero."""
 
 HOW_LATE = """\
-- \\*: written after the first results of these runs, or of the same systems in another table."""
+- *: written after the first results of these runs, or of the same systems in another table."""
 
 
 def how_judged(verdicts: tuple[Verdict, ...]) -> str:
@@ -149,6 +149,8 @@ def _sum(stored: StoredRuns, terms: list[tuple[int, Cell]], seed: int) -> _Sum |
         name = stored.score(cell, result["scores"])
         score, corpus = result["scores"].get(name), result["corpus"]["digest"]
         counts = stored.counts(run, name, group)
+        if counts is not None and not len(counts.rows):
+            raise UserError("there are no such sentences")
         if counts is None and (score is None or group is not None):
             return None
         number = score["value"] if counts is None else counts.value

@@ -17,9 +17,12 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.writing import check_outputs
 from ..look.outputs import write_text
+from ..runs.plan import Plan
+from ..runs.workspace import Run
 from ..runs.workspace_flags import add_workspace
 from . import table_command
 from .publishing import add_to_list, copy_run, document
+from .stored_runs import StoredRuns
 from .table_arguments import add_cells, plans
 
 
@@ -38,12 +41,8 @@ def run(args: argparse.Namespace) -> None:
     check_outputs({"--document": args.document}, inputs=[])
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
-    for plan in plans(args) if args.names else ():
-        if plan.faults:
-            raise UserError(plan.faults[0])
-        done = [run for run in plan.runs if run.folder.result.exists()]
-        if not done:
-            raise UserError(f"{plan.table.name}: none of its runs is finished")
+    chosen = [(plan, finished_runs(plan)) for plan in plans(args)] if args.names else []
+    for plan, done in chosen:
         for finished in done:
             copy_run(finished, args.results)
         add_to_list(plan, args.results)
@@ -57,3 +56,17 @@ def run(args: argparse.Namespace) -> None:
 
     write_text(args.document, document(args.results, args.document.parent, plans_of))
     print(f"{args.document} is written")
+
+
+def finished_runs(plan: Plan) -> list[Run]:
+    """The runs of a plan that have a result, which must be the one of their counts."""
+    if plan.faults:
+        raise UserError(plan.faults[0])
+    stored = StoredRuns(plan)
+    done = [run for run in plan.runs if stored.result(run)]
+    if not done:
+        raise UserError(f"{plan.table.name}: none of its runs is finished")
+    for run in done:
+        for score in stored.result(run)["scores"]:
+            stored.counts(run, score)
+    return done

@@ -6,13 +6,13 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
+from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
+from fairseq_hybrid_attn.lab.tables.results_document import write_up
 from rows import EVERY_TABLE
 
 from fairseq_hybrid_attn.lab.scores.lengths_measure import LENGTH_RATIO
 from fairseq_hybrid_attn.lab.tables import headline
 from fairseq_hybrid_attn.lab.tables.claims import decided, terms_of
-from fairseq_hybrid_attn.lab.tables.kept_tables import read_tables
-from fairseq_hybrid_attn.lab.tables.results_document import write_up
 
 ROOT = Path(__file__).parents[3]
 RESULTS, CONFIGS = ROOT / "results", ROOT / "configs"

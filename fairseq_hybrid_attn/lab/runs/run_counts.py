@@ -22,7 +22,7 @@ from ..files.checksums import digest
 from ..files.json_files import read_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write
-from ..scores.counts import Counts
+from ..scores.counts import SentenceCounts
 from ..scores.lengths_measure import LENGTH_RATIO, Group, word_counts
 from .fairseq_commands import RunFolder
 from .run_scores import read_rates
@@ -33,12 +33,12 @@ from .workspace import Run
 class RunCounts:
     """The counts behind the scores of a run, or of a point of its curve."""
 
-    counts: Mapping[str, Counts] = field(default_factory=dict)
+    counts: Mapping[str, SentenceCounts] = field(default_factory=dict)
     parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     source_words: list[int] | None = None
     curve: Mapping[int, RunCounts] = field(default_factory=dict)
 
-    def of(self, score: str, group: Group | None = None) -> Counts | None:
+    def of(self, score: str, group: Group | None = None) -> SentenceCounts | None:
         """The counts behind a score, of sentences whose sources have so many words.
 
         None if they are not there.  That of a length ratio are those of BLEU.
@@ -109,7 +109,7 @@ def read_counts(path: Path) -> RunCounts:
 
 def _read(content: dict) -> RunCounts:
     counts = {
-        name: Counts(of["kind"], np.array(of["rows"], float), of["text"], of["signature"])
+        name: SentenceCounts(of["kind"], np.array(of["rows"], float), of["text"], of["signature"])
         for name, of in content["counts"].items()
     }
     return RunCounts(counts, {part: tuple(ends) for part, ends in content["parts"].items()})

@@ -56,7 +56,7 @@ FORMULAS: dict[str, Formula] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class SentenceCounts:
     """The counts of each sentence behind a score.
 
     Attributes:
@@ -100,7 +100,7 @@ class Counts:
         scores = FORMULAS[self.kind](draws(len(self.rows), self.part) @ self.rows)
         return None if np.isnan(scores).any() else scores
 
-    def of(self, sentences: Sequence[int], text: str, part: int | None = None) -> Counts:
+    def of(self, sentences: Sequence[int], text: str, part: int | None = None) -> SentenceCounts:
         """The counts of some of the sentences (from 0)."""
         return replace(self, rows=self.rows[list(sentences)], text=text, part=part)
 
@@ -116,7 +116,7 @@ def draws(sentences: int, part: int | None = None) -> np.ndarray:
     return times if part is None else np.random.default_rng([SEED, part]).permutation(times)
 
 
-def mean_drawn(systems: Sequence[Counts]) -> np.ndarray | None:
+def mean_drawn(systems: Sequence[SentenceCounts]) -> np.ndarray | None:
     """The mean over systems, such as the seeds of one, for each draw, ``[SAMPLES]``.
 
     None if they are of different texts, or one of them cannot be resampled.
@@ -141,7 +141,7 @@ def half_width(drawn: np.ndarray | None) -> float | None:
     return (high - low) / 2
 
 
-def p_value(ours: Counts, theirs: Counts) -> float | None:
+def p_value(ours: SentenceCounts, theirs: SentenceCounts) -> float | None:
     """The two-sided p of the difference between two systems.
 
     It is (c + 1) / (SAMPLES + 1): c draws differ from their mean difference by at least the

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from .counts import SAMPLES, SEED, Counts, half_width, p_value
+from .counts import SAMPLES, SEED, SentenceCounts, half_width, p_value
 from .metrics import build_metric, check_parallel
 
 #: Among the scores of tables, words in the translations per word in the references, as BLEU counts
@@ -116,7 +116,7 @@ class ScoresByLength:
         ]
 
 
-def compare_systems(systems: dict[str, Counts]) -> dict[str, SystemScore]:
+def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore]:
     """The score of each system, compared with the first; all of the same sentences."""
     first = next(iter(systems.values()))
     return {

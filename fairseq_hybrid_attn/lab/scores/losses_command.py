@@ -33,7 +33,7 @@ from ..files.tabular import Grid
 from ..files.writing import check_outputs, file_identity
 from ..look.model_arguments import device, load_one
 from ..look.sentences import Sentences, in_batches, some
-from .counts import Counts, half_width
+from .counts import SentenceCounts, half_width
 
 _COLUMNS = {
     "system": "system",
@@ -132,7 +132,7 @@ def compare(systems: dict[str, np.ndarray], tokens: np.ndarray) -> list[dict]:
     """
     base, rows = None, []
     for name, losses in systems.items():
-        ours = Counts("loss", np.stack([losses, tokens], axis=1), text="")
+        ours = SentenceCounts("loss", np.stack([losses, tokens], axis=1), text="")
         row = {"system": name, "loss": ours.value, "interval": half_width(ours.drawn)}
         row |= {"difference": None, "difference_interval": None}
         if base:

@@ -33,7 +33,7 @@ from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
 from . import wat
-from .counts import Counts
+from .counts import SentenceCounts
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ class Metric:
         score = self.bleu.corpus_score(self.prepare(translations), [self.prepare(references)])
         return Score(score.score, self.signature(), self.label + str(score).removeprefix("BLEU"))
 
-    def counts(self, translations: list[str], references: list[str]) -> Counts:
+    def counts(self, translations: list[str], references: list[str]) -> SentenceCounts:
         """Count what BLEU adds up, for each line: sacrebleu's own statistics."""
         check_parallel({"translations": translations}, references)
         rows = self.bleu._extract_corpus_statistics(
             self.prepare(translations), [self.prepare(references)]
         )
         kind = "bleu" if self.bleu.smooth_method == "exp" else "bleu_unsmoothed"
-        return Counts(kind, np.array(rows), digest(references), self.signature())
+        return SentenceCounts(kind, np.array(rows), digest(references), self.signature())
 
     def signature(self) -> str:
         """Return sacrebleu's signature; ``bleu`` must have scored or counted before."""

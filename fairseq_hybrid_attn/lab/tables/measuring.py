@@ -14,7 +14,7 @@ from ..runs.plan import Plan
 from ..runs.run_scores import AER
 from ..runs.status import State, status
 from ..runs.workspace import Run
-from ..scores.counts import Counts, ends, half_width, mean_drawn, p_value
+from ..scores.counts import SentenceCounts, ends, half_width, mean_drawn, p_value
 from ..scores.lengths_measure import LENGTH_RATIO
 from ..scores.metrics import METRICS
 from .claims import judge
@@ -189,7 +189,7 @@ def _of_counts(stored: StoredRuns, run: Run, score: str, column: Column) -> dict
 
 def _counts(
     stored: StoredRuns, run: Run, score: str, column: Column, at: int | None = None
-) -> Counts | None:
+) -> SentenceCounts | None:
     return stored.counts(run, score, column.group, at)
 
 

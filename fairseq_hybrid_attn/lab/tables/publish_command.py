@@ -12,16 +12,22 @@ them, with their figures.  Without a table, the document alone is written again.
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.text import read_lines
 from ..files.writing import check_outputs
-from ..look.outputs import write_text
+from ..look import style
+from ..look.outputs import make_folder, write_text
 from ..runs.plan import Plan
 from ..runs.workspace import Run
 from ..runs.workspace_flags import add_workspace
 from . import table_command
-from .publishing import add_to_list, copy_run, document
+from .drawing import draw
+from .measuring import measure
+from .publishing import LIST, add_to_list, copy_run, document, figure_name
 from .stored_runs import StoredRuns
 from .table_arguments import add_cells, plans
 
@@ -47,15 +53,29 @@ def run(args: argparse.Namespace) -> None:
             copy_run(finished, args.results)
         add_to_list(plan, args.results)
         print(f"{plan.table.name}: {len(done)} of {len(plan.runs)} runs are in {args.results}")
-    parser = argparse.ArgumentParser(prog="table")
-    table_command.add_arguments(parser)
-    where = ["--output", str(args.results), "--configs", str(args.configs)]
-
-    def plans_of(words: list[str]):
-        return plans(parser.parse_args([*words, *where], argparse.Namespace(user_dir=None)))
-
-    write_text(args.document, document(args.results, args.document.parent, plans_of))
+    tables = [(line, plan, measure(plan)) for line, plan in listed(args.results, args.configs)]
+    for _, plan, numbers in tables:
+        if name := figure_name(plan, numbers):
+            make_folder("--results", (args.results / name).parent)
+            style.save(draw(plan, numbers.sections), args.results / name)
+    folder = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
+    write_text(args.document, document(tables, folder))
     print(f"{args.document} is written")
+
+
+def listed(results: Path, configs: Path) -> list[tuple[str, Plan]]:
+    """The published tables: their lines in the list, and what these ask for."""
+    path = results / LIST
+    if not path.exists():
+        raise UserError(f"{results} has no {LIST}; name tables to publish")
+    parser = argparse.ArgumentParser(prog=str(path))
+    table_command.add_arguments(parser)
+    where = ["--output", str(results), "--configs", str(configs)]
+    asked = []
+    for line in read_lines(path):
+        given = parser.parse_args([*shlex.split(line), *where], argparse.Namespace(user_dir=None))
+        asked += [(line, plan) for plan in plans(given)]
+    return asked
 
 
 def finished_runs(plan: Plan) -> list[Run]:

@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
-from ...errors import UserError
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write
-from ..look import style
 from ..look.outputs import make_folder
 from ..runs.fairseq_commands import USER_DIR, RunFolder
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.workspace import Run, Workspace
 from .claims import HOW_JUDGED
-from .drawing import draw, is_drawable
-from .measuring import measure
+from .drawing import is_drawable
+from .numbers import TableNumbers
 from .printing import as_markdown
 
 LIST = "tables.txt"
@@ -113,25 +110,23 @@ def add_to_list(plan: Plan, folder: Path) -> None:
         file.writelines(f"{line}\n".encode() for line in lines)
 
 
-def document(folder: Path, place: Path, plans_of: Callable[[list[str]], list[Plan]]) -> str:
-    """The document of all published tables, seen from ``place``; their figures are drawn.
+def figure_name(plan: Plan, numbers: TableNumbers) -> str | None:
+    """The file of a table's figure in the folder; None if it cannot be drawn."""
+    if not (is_drawable(plan) and numbers.is_measured):
+        return None
+    return f"figures/{plan.table.name.replace('/', '.')}.{plan.workspace.label}.png"
 
-    ``plans_of`` makes plans of a line of the list.
+
+def document(tables: Sequence[tuple[str, Plan, TableNumbers]], folder: str) -> str:
+    """The document of published tables: each with its line of the list, and its numbers.
+
+    ``folder`` is that of the results as seen from the document.
     """
-    path = folder / LIST
-    if not path.exists():
-        raise UserError(f"{folder} has no {LIST}; name tables to publish")
-    name = Path(os.path.relpath(folder, place)).as_posix()
-    blocks = [HEAD.format(folder=name)]
-    for line in read_lines(path):
-        for plan in plans_of(shlex.split(line)):
-            numbers = measure(plan)
-            blocks += [as_markdown(numbers)]
-            if is_drawable(plan) and numbers.is_measured:
-                drawn = f"{plan.table.name.replace('/', '.')}.{plan.workspace.label}.png"
-                make_folder("--results", folder / "figures")
-                style.save(draw(plan, numbers.sections), folder / "figures" / drawn)
-                blocks.append(f"![{numbers.title}]({name}/figures/{drawn})\n")
-            blocks.append(f"`fairseq-hybrid table {line} --output {name}`\n")
+    blocks = [HEAD.format(folder=folder)]
+    for line, plan, numbers in tables:
+        blocks.append(as_markdown(numbers))
+        if name := figure_name(plan, numbers):
+            blocks.append(f"![{numbers.title}]({folder}/{name})\n")
+        blocks.append(f"`fairseq-hybrid table {line} --output {folder}`\n")
     before, judged, after = "\n".join(blocks).partition(f"{HOW_JUDGED}\n")
     return before + judged + after.replace(judged or "\0", "")  # it is said once

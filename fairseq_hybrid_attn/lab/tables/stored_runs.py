@@ -12,7 +12,7 @@ from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.run_counts import RunCounts, read_counts
 from ..runs.workspace import Run
-from ..scores.counts import Counts
+from ..scores.counts import SentenceCounts
 from ..scores.lengths_measure import Group
 from ..scores.metrics import METRICS
 
@@ -27,7 +27,7 @@ class StoredRuns:
     plan: Plan
     _results: dict[str, dict | None] = field(default_factory=dict)
     _counts: dict[str, RunCounts] = field(default_factory=dict)
-    _of_scores: dict[tuple, Counts | None] = field(default_factory=dict)
+    _of_scores: dict[tuple, SentenceCounts | None] = field(default_factory=dict)
 
     def result(self, run: Run) -> dict | None:
         if run.name not in self._results:
@@ -45,7 +45,7 @@ class StoredRuns:
 
     def counts(
         self, run: Run, score: str, group: Group | None = None, at: int | None = None
-    ) -> Counts | None:
+    ) -> SentenceCounts | None:
         """The counts behind a score of a run, or of a point of its curve; None if there are none.
 
         They are checked against the result, if this has the score.
@@ -101,4 +101,6 @@ class StoredRuns:
             for name, value in {"commit": commit, **result["versions"]}.items():
                 facts.setdefault(name, {})[value] = None
         differing = {name: values for name, values in facts.items() if len(values) > 1}
-        return "; ".join(f"{name} {', '.join(values)}" for name, values in differing.items())
+        return "; ".join(
+            f"{name} {', '.join(map(str, values))}" for name, values in differing.items()
+        )

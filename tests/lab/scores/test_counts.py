@@ -10,7 +10,7 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.scores.counts import (
     SAMPLES,
     SEED,
-    Counts,
+    SentenceCounts,
     draws,
     ends,
     half_width,
@@ -87,7 +87,7 @@ def test_the_interval_of_a_mean_has_the_same_sentences_of_all_systems():
 
 
 def alignments(rows):
-    return Counts("aer", np.array(rows, float), "gold")
+    return SentenceCounts("aer", np.array(rows, float), "gold")
 
 
 def sentences(right, wrong):
@@ -107,11 +107,11 @@ def test_an_error_rate_is_that_of_added_counts():
 
 def test_a_length_ratio_is_of_the_words_that_bleu_counts():
     counts = bleu(["a cat, it sat", "", "a"], ["a cat", "it sat.", "a"])
-    ratio = Counts("length_ratio", counts.rows, "")
+    ratio = SentenceCounts("length_ratio", counts.rows, "")
     assert ratio.value == 6 / 6  # the comma and the full stop are words
     words, theirs = (draws(3) @ counts.rows)[:, :2].T
     assert ratio.drawn == pytest.approx(words / theirs)
-    assert Counts("length_ratio", np.zeros((2, 10)), "").drawn is None
+    assert SentenceCounts("length_ratio", np.zeros((2, 10)), "").drawn is None
 
 
 def test_parts_of_a_set_are_drawn_independently():
@@ -147,8 +147,8 @@ def test_p_is_about_a_normal_ones_of_the_same_difference():
     noise = np.random.default_rng(1).normal(size=400)
     noise = (noise - noise.mean()) / noise.std()
     tokens = np.ones(400)
-    base = Counts("loss", np.stack([tokens * 5, tokens], axis=1), "")
+    base = SentenceCounts("loss", np.stack([tokens * 5, tokens], axis=1), "")
     for errors, expected in ((1.0, 0.317), (1.96, 0.05), (2.58, 0.01)):
         shifted = 5 + noise + errors / np.sqrt(400)
-        ours = Counts("loss", np.stack([shifted, tokens], axis=1), "")
+        ours = SentenceCounts("loss", np.stack([shifted, tokens], axis=1), "")
         assert p_value(ours, base) == pytest.approx(expected, abs=0.03)

@@ -17,7 +17,13 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.runs.run_counts import read_counts
 from fairseq_hybrid_attn.lab.runs.run_scores import scores_of
-from fairseq_hybrid_attn.lab.scores.counts import Counts, draws, half_width, mean_drawn, p_value
+from fairseq_hybrid_attn.lab.scores.counts import (
+    SentenceCounts,
+    draws,
+    half_width,
+    mean_drawn,
+    p_value,
+)
 from fairseq_hybrid_attn.lab.scores.lengths_measure import Group
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.measuring import measure
@@ -171,7 +177,7 @@ def test_p_values_of_a_head_are_against_the_baselines_head(made):
     scores = {head: {"value": rates[head], "signature": "x"} for head in rates}
     made.run("plain").folder.alignment_score.write_text(json.dumps({**entries[0], **how}))
     made.finish(made.run("plain"), REFERENCES, {"aer": scores[1], "aer.head2": scores[2]})
-    plain, head2 = (Counts("aer", np.array(counts[head], float), "") for head in (1, 2))
+    plain, head2 = (SentenceCounts("aer", np.array(counts[head], float), "") for head in (1, 2))
     shown = made.cells("toy/gates")["head2", "aer"]["p_values"]
     assert float(shown) == near(p_value(head2, plain)) and float(shown) < 1
 

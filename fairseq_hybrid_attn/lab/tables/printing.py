@@ -9,50 +9,37 @@ from dataclasses import asdict
 from ..files.tabular import Grid
 from ..scores.counts import SAMPLES
 from .claims import how_judged, in_words
-from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
+from .grids import curves_grid, rows_grid, transposed_grid
 from .numbers import STALE, Line, RankAgreement, Section, TableNumbers
 
 
 def as_terminal(numbers: TableNumbers) -> str:
-    blocks = [numbers.title, *_scale(numbers)]
-    if numbers.transposed:
-        blocks += [transposed_grid(numbers.sections).terminal(), *_footnotes(*numbers.sections)]
-    else:
-        for section in numbers.sections:
-            if numbers.columns > 1:
-                blocks.append(f"{section.title}:")
-            grid = curves_grid(section) if section.curve else rows_grid(section)
-            blocks += [grid.terminal(), *_footnotes(section)]
-    if numbers.verdicts:
-        blocks += [
-            "Claims:",
-            "\n".join(map(in_words, numbers.verdicts)),
-            how_judged(numbers.verdicts),
-        ]
-    return _joined(numbers, blocks)
+    return _page(numbers, numbers.title, Grid.terminal)
 
 
 def as_markdown(numbers: TableNumbers) -> str:
-    """Shorter: a line for each system, differences in parentheses, notes once for all columns."""
-    blocks = [f"### {numbers.title} (`{numbers.table}`)", *_scale(numbers)]
+    return _page(numbers, f"### {numbers.title} (`{numbers.table}`)", Grid.markdown)
+
+
+def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
+    """A grid for each column, notes on all of them, and the claims."""
+    blocks = [title, *_scale(numbers)]
     if numbers.transposed:
-        blocks.append(transposed_grid(numbers.sections).markdown())
-    else:
-        blocks += [grid.markdown() for grid in short_grids(numbers.sections)]
-        for section in (section for section in numbers.sections if section.curve):
-            blocks += [f"{section.title}:", curves_grid(section).markdown()]
-    notes = _footnotes(*numbers.sections, parentheses=not numbers.transposed)
-    blocks.append("\n".join(f"- {note}" for block in notes for note in block.split("\n")))
+        blocks.append(shown(transposed_grid(numbers.sections)))
+    for section in () if numbers.transposed else numbers.sections:
+        blocks += [f"{section.title}:"] * (numbers.columns > 1)
+        blocks.append(shown(curves_grid(section) if section.curve else rows_grid(section)))
+    blocks.append("\n".join(f"- {note}" for note in _footnotes(numbers.sections)))
     if numbers.verdicts:
-        blocks += [claims_grid(numbers.verdicts).markdown(), how_judged(numbers.verdicts)]
-    return _joined(numbers, blocks)
-
-
-def _joined(numbers: TableNumbers, blocks: list[str]) -> str:
-    notes = [f"Its runs differ in {numbers.made_by}."] if numbers.made_by else []
-    notes += [f"Not used: {'; '.join(numbers.not_used)}."] if numbers.not_used else []
-    notes += [f"Note: {numbers.notes}"] if numbers.notes else []
-    return "\n\n".join([*blocks, *notes]) + "\n"
+        claims = "\n".join(map(in_words, numbers.verdicts))
+        blocks += ["Claims:", claims, how_judged(numbers.verdicts)]
+    if numbers.made_by:
+        blocks.append(f"Its runs differ in {numbers.made_by}.")
+    if numbers.not_used:
+        blocks.append(f"Not used: {'; '.join(numbers.not_used)}.")
+    if numbers.notes:
+        blocks.append(f"Note: {numbers.notes}")
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def as_csv(numbers: TableNumbers) -> str:
@@ -118,11 +105,8 @@ def _digits(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
-    """How numbers were computed, and which of them are not up to date.
-
-    ``parentheses``: differences from the baseline are in parentheses.
-    """
+def _footnotes(sections: tuple[Section, ...]) -> list[str]:
+    """How numbers were computed, and which of them are not up to date."""
     lines = [line for section in sections for line in section.measured]
     measured = [line.ours for line in lines]
     notes = []
@@ -133,9 +117,6 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
         names = list(scores)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
         notes.append(f"{told}: {signature}")
-    bases = {s.baseline.row for s in sections if s.baseline and len(s.lines) > 1}
-    if parentheses and bases:
-        notes.append(f"In parentheses: the difference from {', '.join(sorted(bases))}.")
     over_sentences = "by resampling the sentences (bootstrap); it does not cover how much other "
     over_sentences += "trainings would differ"
     both = any(None not in (ours.over_seeds, ours.over_sentences) for ours in measured)
@@ -157,7 +138,7 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
     notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
-    return ["\n".join(notes)] if notes else []
+    return notes
 
 
 def _rank(section: Section, among: str) -> str:

@@ -21,6 +21,7 @@ from ..files.text import read_lines
 from ..files.writing import check_outputs
 from ..look import style
 from ..look.outputs import make_folder, write_text
+from ..runs.fairseq_commands import flags
 from ..runs.plan import Plan
 from ..runs.workspace import Run
 from ..runs.workspace_flags import add_workspace
@@ -51,8 +52,9 @@ def run(args: argparse.Namespace) -> None:
     for plan, done in chosen:
         for finished in done:
             copy_run(finished, args.results)
-        add_to_list(plan, args.results)
         print(f"{plan.table.name}: {len(done)} of {len(plan.runs)} runs are in {args.results}")
+    if chosen:
+        add_to_list(line_of(args), args.results)
     tables = [(line, plan, measure(plan)) for line, plan in listed(args.results, args.configs)]
     for _, plan, numbers in tables:
         if name := figure_name(plan, numbers):
@@ -61,6 +63,20 @@ def run(args: argparse.Namespace) -> None:
     folder = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
     write_text(args.document, document(tables, folder))
     print(f"{args.document} is written")
+
+
+def line_of(args: argparse.Namespace) -> str:
+    """The arguments of `table` for what is published."""
+    seeds = ",".join(map(str, args.seeds)) + "," * (len(args.seeds) == 1)
+    return shlex.join(
+        [
+            *args.names,
+            *flags(seeds=seeds, columns=",".join(args.columns) or None),
+            *flags(profile=None if args.profile == "full" else Path(args.profile).name),
+            *flags(data=args.data and args.data.resolve().name),
+            *flags(source_lang=args.source_lang, target_lang=args.target_lang),
+        ]
+    )
 
 
 def listed(results: Path, configs: Path) -> list[tuple[str, Plan]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,38 +75,17 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
     return named(json.loads(json.dumps(content)))  # as a file would have it
 
 
-def add_to_list(plan: Plan, folder: Path) -> None:
-    """Add a table to those that are published; its line replaces an earlier one of its label."""
+def add_to_list(line: str, folder: Path) -> None:
+    """Add a line to the list of tables; it replaces one of the same tables on the same text."""
+
+    def subject(line: str) -> list[str]:
+        return re.findall(r"\S+/\S+|--(?:profile|data) \S+", line)
+
     path = folder / LIST
     lines = read_lines(path) if path.exists() else []
-    own = plan.workspace.own
-    flags = {
-        "--seeds": ",".join(map(str, plan.seeds)) + "," * (len(plan.seeds) == 1),
-        "--columns": ",".join(dict.fromkeys(cell.column.name for cell in plan.cells)),
-        "--profile": plan.workspace.profile.name,
-        "--data": own and own.folder.resolve().name,
-        "--source-lang": own and own.source_lang,
-        "--target-lang": own and own.target_lang,
-    }
-    if len(flags["--columns"].split(",")) == len(plan.table.columns):
-        del flags["--columns"]
-    if plan.workspace.profile.is_full:
-        del flags["--profile"]
-    rows = list(dict.fromkeys(cell.row.name for cell in plan.cells))
-    rows = [] if len(rows) == len(plan.table.rows) else rows
-    given = [word for flag, value in flags.items() if value for word in (flag, value)]
-    line = shlex.join([plan.table.name, *rows, *given])
-
-    def what(words: str) -> list[str]:
-        return [words.split()[0], *re.findall(r"--(?:profile|data) \S+", words)]
-
-    places = [number for number, other in enumerate(lines) if what(other) == what(line)]
-    if places:
-        lines[places[0]] = line
-    else:
-        lines.append(line)
+    lines = [line if subject(other) == subject(line) else other for other in lines]
     with atomic_write(path) as file:
-        file.writelines(f"{line}\n".encode() for line in lines)
+        file.write("".join(f"{line}\n" for line in dict.fromkeys([*lines, line])).encode())
 
 
 def figure_name(plan: Plan, numbers: TableNumbers) -> str | None:

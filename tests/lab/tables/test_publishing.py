@@ -33,15 +33,16 @@ def test_published_tables_are_the_printed_ones(made):
     made.hybrid("publish", "--configs", "configs")
     assert (made.folder / "RESULTS.md").read_text() == document
     assert files(made.folder / "results") == before
-    (line,) = re.findall("`fairseq-hybrid (table toy/table1 .*)`", document)
-    assert line == "table toy/table1 --seeds 1, --data text --output results"
+    (line,) = set(re.findall("`fairseq-hybrid (table .*)`", document))
+    assert line == f"table {' '.join(TABLES)} --seeds 1, --data text --output results"
 
 
 def test_a_table_published_again_replaces_its_line_and_its_runs(made):
     made.hybrid("publish", "toy/table1", "ours", "--columns", "bleu")
+    made.hybrid("publish", "toy/lengths")
     made.hybrid("publish", "toy/table1", "--seeds", "2")
     listed = (made.folder / "results/tables.txt").read_text()
-    assert listed == "toy/table1 --seeds 1,2 --data text\n"
+    assert listed == "toy/table1 --seeds 1,2 --data text\ntoy/lengths --seeds 1, --data text\n"
     kept = made.folder / "results/runs/full@text" / made.run("ours").name
     assert {path.name for path in kept.iterdir()} == {
         *("result.json", "counts.json.gz", "hypotheses.txt.gz")

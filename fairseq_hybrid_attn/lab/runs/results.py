@@ -145,6 +145,9 @@ class StoredResult:
     scores: dict[str, StoredScore]
     identity: dict[str, object]
     corpus: dict[str, object]
+    settings: dict[str, object]
+    versions: dict[str, object]
+    code: dict[str, object]
     updates: int
     parameters: int
     finished: str

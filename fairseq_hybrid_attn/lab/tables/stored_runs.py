@@ -97,7 +97,7 @@ class StoredRuns:
         facts: dict[str, dict[str, None]] = {}
         for result in filter(None, self._results.values()):
             code = result["code"]
-            commit = f"{str(code['commit'])[:10]}{' (modified)' * bool(code['modified'])}"
+            commit = f"{str(code.get('commit'))[:10]}{' (modified)' * bool(code.get('modified'))}"
             for name, value in {"commit": commit, **result["versions"]}.items():
                 facts.setdefault(name, {})[value] = None
         differing = {name: values for name, values in facts.items() if len(values) > 1}

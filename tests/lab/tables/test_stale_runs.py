@@ -8,7 +8,6 @@ from made_runs import MadeWorkspace, write_lines
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.runs.results import identity
 
 HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
 
@@ -42,25 +41,6 @@ def test_what_is_left_alone_is_no_failure(stale):
         stale.hybrid(*HERE)
     assert re.search("left as it is:\n  .*ours/bleu/seed1.*\n--redo-stale .*", str(refused.value))
     assert "resumes" not in str(refused.value)
-
-
-def test_an_accepted_result_says_so(stale):
-    """In its file with both fingerprints, in the tables, and until the code changes again."""
-    run = stale.run("ours")
-    stale.hybrid(*HERE, "--accept-stale")
-    result = json.loads(run.folder.result.read_text())
-    now = identity(run)["code"]
-    assert result["accepted"] == [{"made_with": "other", "for": now}]
-    assert result["identity"]["code"] == "other"
-    assert "ours/bleu/seed1: done" in stale.hybrid(*HERE, "--dry-run")
-    told = f"made by other code (digest other) and accepted for digest {now[5:17]}"
-    printed = stale.hybrid("table", "toy/table1")
-    assert f"‡ ours: {told}" in printed and "†" not in printed
-    assert stale.cells("toy/table1")["ours", "bleu"]["state"] == told
-    assert stale.cells("toy/table1")["plain", "bleu"]["state"] == "done"
-    result["accepted"][0]["for"] = "another"
-    run.folder.result.write_text(json.dumps(result))
-    assert "ours/bleu/seed1: stale (code changed" in stale.hybrid(*HERE, "--dry-run")
 
 
 def test_only_a_change_of_code_can_be_accepted(stale):

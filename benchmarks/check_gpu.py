@@ -235,11 +235,13 @@ def _at_most(seconds: int) -> Iterator[None]:
 def markdown(document: dict) -> str:
     """Write the tables of a check, below what was checked and what was left out."""
     settings, found = document["settings"], document["versions"]
-    where = document["machine"]
+    where, code = document["machine"], document["code"]
     device = ", ".join(where["gpus"]) if settings["device"] == "cuda" else where["processor"]
     lines = [
         f"# Check of {device or 'a processor without a name'}",
-        f"{document['started']}, {document['seconds']:.0f} s, code {document['code']['digest']}; "
+        f"{document['started']}, {document['seconds']:.0f} s, commit {code['commit'] or 'unknown'}"
+        + ", with changes" * bool(code["modified"])
+        + "; "
         + ", ".join(f"{name} {version}" for name, version in found.items())
         + f", CUDA {where['cuda'] or 'none'}.",
     ]

@@ -12,7 +12,6 @@ patterns get their words by :func:`register_pattern`.
 from __future__ import annotations
 
 import re
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -175,8 +174,6 @@ _REGISTERED: dict[str, dict[str, Pattern | Callable[[int], Pattern]]] = {
     "encoder": {},
     "decoder": {},
 }
-#: Each of these words, with the module that registered it; results depend on that file.
-REGISTERED_BY: set[tuple[str, str]] = set()
 
 
 def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pattern]) -> None:
@@ -204,7 +201,6 @@ def register_pattern(side: str, word: str, pattern: Pattern | Callable[[int], Pa
         kind = "a function of a number" if word.endswith("K") else "a pattern"
         raise UserError(f"register_pattern: {word!r} must be {kind}, not {pattern!r}")
     _REGISTERED[side][word] = pattern
-    REGISTERED_BY.add((word, sys._getframe(1).f_globals.get("__name__", "__main__")))
 
 
 def words_for(side: str, own: Vocabulary) -> Vocabulary:
@@ -236,7 +232,7 @@ def parse_patterns(
         faults.add(flag, repr(value), f"the list is empty; give at least one of {choices}")
     patterns = []
     for word in words:
-        family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()
+        family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
         if word in vocabulary and not word.endswith("K"):
             pattern = vocabulary[word]
         elif number and f"{family}K" in vocabulary:
@@ -244,7 +240,7 @@ def parse_patterns(
                 faults.add(flag, value, f"{word!r} has width {number}; use 1 or more")
                 continue
             try:
-                pattern = vocabulary[f"{family}K"](int(number))
+                pattern = vocabulary[f"{family}K"](int(number))  # type: ignore[operator]
             except ValueError as error:
                 faults.add(flag, value, f"{word!r}: {error}")
                 continue

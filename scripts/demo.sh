@@ -12,7 +12,8 @@ It creates the virtual environment .venv, downloads five wheels with German mess
 catalogues (75 MB, pinned by hash) and extracts clean text from them. Then "fairseq-hybrid
 reproduce demo/architectures" learns subwords, trains a small model, averages its last
 checkpoints, translates 1,000 held-out strings and scores them. "fairseq-hybrid report" makes
-a page of them. If interrupted, it resumes when run again. A finished run shows its result again, or is repeated if text or code have changed.
+a page of them. If interrupted, it resumes when run again. A finished run shows its result
+again; delete its folder to train once more.
 
 Environment variables:
   ARCH         architecture (transformer_mma): any of this package or transformer of fairseq, e.g.
@@ -161,7 +162,7 @@ reproduce() {
     fi
     fairseq-hybrid reproduce demo/architectures "$ARCH" --configs "$CONFIGS" \
         --data "$DEMO_DIR/text" --profile "$PROFILE" --output "$DEMO_DIR" --seeds "$SEED," \
-        --threads "$THREADS" --device cpu --redo-stale
+        --threads "$THREADS" --device cpu
 }
 
 # write_profile: override the settings of configs/demo with MAX_UPDATES and MINUTES.

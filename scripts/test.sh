@@ -6,7 +6,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/test.sh: linter, formatter and tests, in about five minutes on two cores.
+scripts/test.sh: linter, formatter, types and tests, in about five minutes on two cores.
 
   scripts/test.sh              the checks to run before a commit
   scripts/test.sh --all        also the slow tests, in about fifteen minutes
@@ -26,11 +26,9 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     usage
     exit 0
 fi
-all=
 if [[ $# == 0 ]]; then
     set -- -m "not slow"
 elif [[ $1 == --all ]]; then
-    all=yes
     shift
 fi
 
@@ -42,27 +40,16 @@ source "$ROOT/scripts/lib/common.sh"
 begin "Virtual environment"
 make_environment
 add_aligner # its tests are skipped otherwise
-# So are those of the fused kernels. CUDA builds of torch include a matching Triton.
-"$VENV/bin/python" -c "import triton" 2>/dev/null ||
-    logged triton "$VENV/bin/python" -m pip install --disable-pip-version-check \
-        --no-input --retries 2 --timeout 20 "triton==3.9.0"
-if [[ $all ]]; then # the kernels are compiled with those that PyTorch 2.11 and 2.13 bring for CUDA
-    for release in 3.6.0 3.7.1; do
-        folder=$ROOT/build/triton/$release # without it, their tests are skipped and say so
-        [[ -e $folder ]] || "$VENV/bin/python" -m pip install --disable-pip-version-check \
-            --no-input --retries 2 --timeout 20 --no-deps --target "$folder" \
-            "triton==$release" >"$LOGS/triton-$release.log" 2>&1 || rm -rf "$folder"
-    done
-fi
 finish
 
 cd "$ROOT"
 export PATH=$VENV/bin:$PATH OMP_NUM_THREADS=1
 unset PYTHONPATH PYTHONHOME
 
-begin "Linter and formatter"
+begin "Linter, formatter and types"
 ruff check .
 ruff format --check .
+mypy
 finish
 
 begin "Tests"

@@ -7,7 +7,6 @@ To add a fusion, subclass :class:`Fusion`, say what its gates are, and give it a
 from __future__ import annotations
 
 import copy
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -275,13 +274,11 @@ def _interpolate(branches: Tensor, gates: Tensor) -> Tensor:
 
 
 #: From a word of a paper to its fusion, built from (d, h, number of branches).
-Fusions = Mapping[str, Callable[[int, int, int], Fusion]]
+Fusions = Mapping[str, Callable[..., Fusion]]
 
 HYSAN_FUSIONS: Fusions = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
 HYBRID_GATE_FUSIONS: Fusions = {"gate": HiddenGate, "concat": Concat}
 _REGISTERED: dict[str, Callable[[int, int, int], Fusion]] = {}
-#: Each of these words, with the module that registered it; results depend on that file.
-REGISTERED_BY: set[tuple[str, str]] = set()
 
 
 def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> None:
@@ -293,7 +290,6 @@ def register_fusion(word: str, fusion: Callable[[int, int, int], Fusion]) -> Non
     if word in {"local", *HYSAN_FUSIONS, *HYBRID_GATE_FUSIONS, *_REGISTERED}:
         raise UserError(f"register_fusion: {word!r} is a word for a fusion already")
     _REGISTERED[word] = fusion
-    REGISTERED_BY.add((word, sys._getframe(1).f_globals.get("__name__", "__main__")))
 
 
 def fusions_for(own: Fusions) -> Fusions:
@@ -318,7 +314,7 @@ def mixes_positions(fusion: Fusion, embed_dim: int) -> bool:
     with torch.no_grad(), torch.device("cpu"):
         fusion = copy.deepcopy(fusion).cpu().float().eval()
         for parameter in fusion.parameters():  # a gate may begin at 0
-            parameter += torch.randn(parameter.shape, generator=random) / 10
+            parameter += torch.randn(parameter.shape, generator=random) / 10  # type: ignore[misc]
         made_up = torch.randn(fusion.num_branches + 2, n, 1, embed_dim, generator=random)
         whole, *alone = [
             results(numbers[2:], numbers[0], numbers[1])

@@ -20,8 +20,8 @@ from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.runs.plan import Plan
-from fairseq_hybrid_attn.lab.runs.results import identity
 from fairseq_hybrid_attn.lab.runs.run_counts import write_counts
+from fairseq_hybrid_attn.lab.runs.run_folders import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
@@ -93,7 +93,7 @@ class MadeWorkspace:
         kept = {"scores": {"bleu": bleu, **dict(scores)}, "sentences": len(REFERENCES)}
         kept |= {"counts": {"bleu": counts.as_dict()}, "parts": parts}
         run.folder.score.write_text(json.dumps(kept))
-        paper, table, row, column = run.cell.run_name.split("/")
+        paper, table, row, column = run.cell.split("/")
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
@@ -130,9 +130,9 @@ class MadeWorkspace:
         run.folder.result.write_text(json.dumps({**result, **facts}))
 
     def make_stale(self, run: Run) -> None:
-        """Give a run's result the identity of other code."""
+        """Give a run's result the identity of other settings."""
         result = json.loads(run.folder.result.read_text())
-        result["identity"]["code"] = "other"
+        result["identity"]["settings"] = "other"
         run.folder.result.write_text(json.dumps(result))
 
     def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:

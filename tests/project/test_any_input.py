@@ -22,7 +22,7 @@ from workspaces import FILES, write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.json_files import parse_json, read_json
-from fairseq_hybrid_attn.lab.tables import reproduce_command
+from fairseq_hybrid_attn.lab.runs import scheduler
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
@@ -164,14 +164,14 @@ OF_TABLES = [
     "show toy/table1/plain --settings",
     "runs",
     "reproduce toy/table1 --dry-run --device cpu",
-    "reproduce toy/table1 --redo-stale --device cpu",
+    "reproduce toy/table1 --redo --device cpu",
 ]
 
 
 @EXAMPLES
 def test_configurations(around, monkeypatch, examples):
     skip_preprocess(monkeypatch)
-    monkeypatch.setattr(reproduce_command, "run_all", lambda *given: [])  # nothing is trained
+    monkeypatch.setattr(scheduler, "run_all", lambda *given: [])  # nothing is trained
     names = sorted(FILES)
     files = st.sampled_from(names).flatmap(
         lambda name: st.tuples(st.just(name), changed(FILES[name]))
@@ -225,17 +225,16 @@ def as_bytes(lines: list, end: bytes) -> bytes:
 
 @EXAMPLES
 def test_links_of_words(around, examples):
-    kinds = st.sampled_from(["lines", "naacl"])
     files = st.builds(as_bytes, st.lists(LINES, max_size=4), st.just(b"\n") | ODD)
 
-    def run(links, gold, kind, base):
+    def run(links, gold, base):
         with around.fresh() as place:
             (place / "links").write_bytes(links)
             (place / "gold").write_bytes(gold)
-            flags = ["--gold", "gold", "--gold-format", kind, "--gold-base", base]
+            flags = ["--gold", "gold", "--gold-base", base]
             ends_well(["aer", "links", *flags], place)
 
-    strategy = st.tuples(files, files, kinds, st.sampled_from(["0", "1"]))
+    strategy = st.tuples(files, files, st.sampled_from(["0", "1"]))
     check(examples, strategy, lambda one: run(*one))
 
 

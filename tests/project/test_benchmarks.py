@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli import run_forked
 
-from fairseq_hybrid_attn.lab.files.provenance import code_digest
+from fairseq_hybrid_attn.lab.files.provenance import code
 
 ROOT = Path(__file__).parents[2]
 TINY = """--rounds 3 --shortest 0.01 --lengths 6 9 --sentences 2 --length 6
@@ -29,7 +29,7 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
     assert document["format"] == 2
     assert document["settings"]["rounds"] == 3 and document["settings"]["clock"] == "cpu"
     assert document["versions"]["torch"] and document["machine"]["cores"]
-    assert document["code"]["digest"] == code_digest()
+    assert document["code"] == code()
     assert len(document["load_average"]) == 2 and document["seconds"] > 0
 
     measured, nulls = set(), []

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 from fairseq.utils import import_user_module
 
@@ -25,11 +26,11 @@ def add_user_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def import_user_dir(args: argparse.Namespace) -> None:
-    """Import the folder of ``--user-dir`` if there is one, and make its path absolute."""
-    if args.user_dir is None:
-        return
-    folder = args.user_dir = Path(os.path.abspath(args.user_dir))  # without .., as fairseq has it
+def import_user_dir(folder: Path | None) -> Path | None:
+    """Import the folder of ``--user-dir``, if there is one; return its absolute path."""
+    if folder is None:
+        return None
+    folder = Path(os.path.abspath(folder))  # without .., as fairseq has it
     if not folder.is_dir():
         raise UserError(f"--user-dir {folder}: there is no such folder")
     if not folder.name or "." in folder.name:
@@ -39,4 +40,5 @@ def import_user_dir(args: argparse.Namespace) -> None:
         raise UserError(
             f"--user-dir {folder}: Python has already imported another {folder.name}; rename it"
         )
-    import_user_module(argparse.Namespace(user_dir=str(folder)))
+    import_user_module(SimpleNamespace(user_dir=str(folder)))
+    return folder

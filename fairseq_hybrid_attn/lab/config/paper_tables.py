@@ -244,11 +244,6 @@ def load_table(name: str, configs: Path) -> Table:
 
 def _read_table(name: str, configs: Path) -> Table:
     path = table_file(name, configs)
-    if name.count("/") == 1 and any((configs / name).glob("*.yaml")):  # else silently ignored
-        raise UserError(
-            f"{configs / name}: a folder of rows is the format of an earlier version; put the rows "
-            f"under rows: in {path} (see configs/README.md), and delete the folder"
-        )
     if name not in (*table_names(configs), *table_names(CONFIGS)):
         known = "\n  ".join(table_names(configs))
         raise UserError(f"{name}: there is no such table in {configs}. There are:\n  {known}")
@@ -283,9 +278,9 @@ def _read_table(name: str, configs: Path) -> Table:
 
 def _settings_of(content: object, configs: Path, where: str) -> tuple[RawSettings, dict]:
     """The settings that a mapping has, and its other keys."""
-    content = read(dict[str, object], content, where)
-    raw = load_raw(content, configs, where)
-    return raw, {key: one for key, one in content.items() if key not in (*KEYS, "extends")}
+    keys = read(dict[str, object], content, where)
+    others = {key: value for key, value in keys.items() if key not in (*KEYS, "extends")}
+    return load_raw(keys, configs, where), others
 
 
 def _named(entries: object, where: str) -> dict[str, object]:

@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     elif args.source_lang or args.target_lang:
         flag = "--source-lang" if args.source_lang else "--target-lang"
         raise UserError(f"{flag} needs --own; a recipe has its direction")
-    corpus = with_options(corpus, args.pairs, args.subword_size, exact=True)
+    corpus = with_options(corpus, args.pairs, args.subword_size)
     signal.signal(signal.SIGTERM, _end)
     manifest = prepare(
         corpus, args.output, args.downloads, args.workers, alignments=args.alignments

@@ -83,23 +83,12 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
 
 
 def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
-    found = sorted((m for m in models if m.window), key=lambda model: model.window)
-    windows = [model.window for model in found]
+    windowed = sorted((m for m in models if m.window), key=lambda model: model.window)
+    windows = [model.window for model in windowed]
     axes.set_xticks(windows)
     axes.set_xlabel("window, tokens (2m + 1)")
     axes.set_ylabel("mean share of the local branch")
-    if all(model.bleu is not None for model in found):
-        bleu = [model.bleu for model in found]
-        behind = axes.twinx()
-        behind.bar(windows, bleu, 1.0, color=colours.faint)
-        behind.set_ylabel("BLEU (bars)")
-        behind.spines.right.set_visible(True)
-        room = (max(bleu) - min(bleu)) or 1.0
-        behind.set_ylim(max(0.0, min(bleu) - room), max(bleu) + 0.2 * room)
-        behind.grid(False)
-        axes.set_zorder(behind.get_zorder() + 1)
-        axes.set_facecolor("none")
-    axes.plot(windows, [model.share for model in found], **style.series(0, colours))
+    axes.plot(windows, [model.share for model in windowed], **style.series(0, colours))
 
 
 def _legend(axes) -> None:

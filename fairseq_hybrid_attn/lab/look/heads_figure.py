@@ -19,7 +19,7 @@ _CELL = 0.38  # inches
 def longest(models: Iterable[ModelHeads]) -> float:
     """The longest mean distance of any head: where the colours of distances end."""
     distances = [row["distance"] for model in models for row in model.heads]
-    return max((one for one in distances if one is not None), default=0.0) or 1.0
+    return max((distance for distance in distances if distance is not None), default=0.0) or 1.0
 
 
 def draw(
@@ -46,7 +46,7 @@ def draw(
                 ends = (top or longest(models)) if measure == "distance" else 1.0
                 _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
                 place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
-            _lines(axes[2], [one for one in model.layers if one["kind"] == kind], colours)
+            _lines(axes[2], [row for row in model.layers if row["kind"] == kind], colours)
     return figure
 
 
@@ -93,9 +93,9 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: style.Colormap, top:
 
 
 def _lines(axes, differences: list[dict], colours: style.Theme) -> None:
-    layers = [one["layer"] for one in differences]
+    layers = [row["layer"] for row in differences]
     for number, what in enumerate(("heads", "branches")):
-        values = [one[f"divergence_of_{what}"] for one in differences]
+        values = [row[f"divergence_of_{what}"] for row in differences]
         if any(value is not None for value in values):
             numbers = [float("nan") if value is None else value for value in values]
             label = "heads of a branch" if what == "heads" else "branches"

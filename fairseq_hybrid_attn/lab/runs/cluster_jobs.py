@@ -16,11 +16,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import positive
 from ..cli.user_dir import import_user_dir
-from ..files.console import Console
 from ..files.json_files import read_json, write_json
 from .devices import slots
-from .preparing import prepare_corpora
-from .running import RunInProgress
 from .workspace import Run, Workspace
 
 #: How often a job may run out of time and be requeued.
@@ -33,7 +30,7 @@ GRACE = 5
 #: The number of a run's job, in its folder.
 JOB = ".job.json"
 #: The flags that are about jobs only.
-DEFAULTS = {"cluster": "slurm", "partition": None, "hours": 24, "sbatch": []}
+DEFAULTS: dict = {"cluster": "slurm", "partition": None, "hours": 24, "sbatch": []}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +90,8 @@ class PreparingJob:
     downloads: Path | None
 
     def __call__(self) -> None:
+        from .running import prepare_corpora  # here: a plan, which checks the flags, needs it not
+
         _, problems = prepare_corpora(self.runs, self.place, self.downloads)
         if problems:
             raise UserError("\n".join(problems))
@@ -110,7 +109,10 @@ class RunJob:
     keep_checkpoints: bool
 
     def __call__(self) -> None:
-        import_user_dir(argparse.Namespace(user_dir=self.run.workspace.user_dir))
+        from ..files.console import Console
+        from .running import RunInProgress
+
+        import_user_dir(self.run.workspace.user_dir)
         on = slots(*self.devices)[0]
         work = RunInProgress(self.run, on, Console(), threading.Event(), self.keep_checkpoints)
         try:
@@ -131,7 +133,8 @@ def submit(runs: list[Run], place: Workspace, args: argparse.Namespace) -> list[
     """
     local = args.cluster == "local"
     devices = (args.device, args.gpus_per_run, 1, args.threads, args.precision)
-    jobs, problems = [], []
+    jobs: list = []
+    problems: list[str] = []
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         waiting = {run.name: _state(run) for run in users}

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import logging
+import textwrap
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Table
+from ..config.paper_tables import Cell, Table, load_table, table_file
+from .devices import Devices
+from .status import State, Status, status
 from .workspace import Run, Workspace
 
 
@@ -23,45 +29,64 @@ class Plan:
     @property
     def runs(self) -> list[Run]:
         """Every run that the cells need, once, seed by seed so that all rows come early."""
-        return list(self._sorted_out[0].values())
+        return list(self._runs_and_faults[0].values())
 
     @property
     def faults(self) -> list[str]:
         """What is wrong with rows of the configurations, which are not among the runs."""
-        return list(dict.fromkeys(self._sorted_out[1].values()))
+        return list(dict.fromkeys(self._runs_and_faults[1].values()))
 
     @cached_property
-    def _sorted_out(self) -> tuple[dict[str, Run], dict[str, str]]:
+    def _runs_and_faults(self) -> tuple[dict[str, Run], dict[str, str]]:
         """Runs by their names, and a fault of each row that has one."""
-        found: dict[str, Run] = {}
+        runs: dict[str, Run] = {}
         faults: dict[str, str] = {}
         for seed in self.seeds:
             for cell in self.cells:
                 where = ""
                 try:
-                    if not cell.row.cited and cell.trainable:
-                        run = self.workspace.run(cell, seed)
-                        corpus = run.settings.corpus  # it names file and row itself
-                        where = "" if self.workspace.own else f"{cell.run_name}: corpus {corpus}: "
-                        run.recipe  # noqa: B018  it must be readable
-                        found.setdefault(run.name, run)
+                    if cell.row.cited or not cell.trainable:
+                        continue
+                    run = self.workspace.run(cell, seed)
+                    if self.workspace.own is None:
+                        where = f"{run.cell}: corpus {run.settings.corpus}: "
+                    run.recipe  # noqa: B018  it must be readable
+                    runs.setdefault(run.name, run)
                 except UserError as error:
                     faults.setdefault(cell.row.name, f"{where}{error}")
-        return found, faults
+        return runs, faults
 
     @property
     def planned(self) -> list[tuple[str, str]]:
         """Names of cells that this version cannot fill, with what is missing."""
-        found = []
+        named = []
         for cell in self.cells:
             with suppress(UserError):  # which is among the faults
-                found.append((f"{cell.row.name}/{cell.column.name}", cell.planned))
-        return [(name, missing) for name, missing in found if missing]
+                named.append((f"{cell.row.name}/{cell.column.name}", cell.planned))
+        return [(name, missing) for name, missing in named if missing]
 
     @property
     def cited(self) -> list[str]:
         """Names of rows that the paper quotes from others."""
         return list(dict.fromkeys(cell.row.name for cell in self.cells if cell.row.cited))
+
+    def check(self) -> tuple[list[tuple[Run, Status]], list[str]]:
+        """The runs that can be done, with their states; what is wrong with others, a line each."""
+        able, faults = [], dict.fromkeys(self.faults)
+        for run in self.runs:
+            try:
+                state = status(run)
+                fault = None if state.state is State.DONE else fault_of_flags(run)
+            except UserError as error:
+                faults[str(error)] = None
+                continue
+            if fault is None:
+                able.append((run, state))
+            else:
+                *table, row, _ = run.cell.split("/")
+                path = table_file("/".join(table), run.workspace.configs)
+                faults[f"{path}: rows: {row}: {fault}"] = None
+        return able, [" ".join(fault.split()) for fault in faults]
 
 
 def make_plan(
@@ -78,3 +103,50 @@ def make_plan(
         if (not rows or cell.row.name in rows) and (not columns or cell.column.name in columns)
     )
     return Plan(table, workspace, cells, seeds)
+
+
+def run_of_row(place: Workspace, row: str, column: str | None, seed: int) -> Run:
+    """The run of ``paper/table/row``; a row with several runs needs a column."""
+    table, _, name = row.rpartition("/")
+    columns = [column] if column else []
+    plan = make_plan(load_table(table, place.configs), place, [name], columns, (seed,))
+    if len(plan.runs) > 1:
+        raise UserError(f"{row}: which --column? {', '.join(c.column.name for c in plan.cells)}")
+    if plan.faults:
+        raise UserError(plan.faults[0])
+    if not plan.runs:
+        reasons = ", ".join(dict.fromkeys(reason for _, reason in plan.planned))
+        raise UserError(f"{row} is not run: {reasons or 'cited by the paper'}")
+    return plan.runs[0]
+
+
+def fault_of_flags(run: Run) -> str | None:
+    """What fairseq does not take of a run's flags; its programs would fail, the second one late."""
+    if run.settings.aligner:
+        return None
+    commands = run.commands(Devices("cpu"))
+    for key, words in {"train": commands.train(run.seed), "generate": commands.generate()}.items():
+        if refusal := _refusal(*words):
+            return f"{key}: {refusal}"
+    return None
+
+
+@cache
+def _refusal(program: str, *words: str) -> str | None:
+    """What a program of fairseq says of its flags, if it does not take them."""
+    from fairseq import options
+
+    logging.getLogger("fairseq.utils").setLevel(logging.WARNING)
+    training = program == "fairseq-train"
+    parser = options.get_training_parser() if training else options.get_generation_parser()
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            options.parse_args_and_arch(parser, list(words))
+    except SystemExit:
+        told = said.getvalue().strip().rpartition("error: ")[2]
+    except Exception as error:  # fairseq evaluates some values
+        told = f"{type(error).__name__}: {error}"
+    else:
+        return None
+    return f"{program}: {textwrap.shorten(told, 200)}"

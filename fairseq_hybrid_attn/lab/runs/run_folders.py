@@ -1,40 +1,71 @@
-"""The folder of a run: begun once, repaired after a kill, deleted to start over."""
+"""What decides a run's numbers, what it was begun with, and what there is of it."""
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from dataclasses import replace
 from pathlib import Path
-from zipfile import is_zipfile
 
 from ...cross_entropy import has_bfloat16
 from ...errors import UserError
-from ..files.deleting import check_inside, delete
-from ..files.json_files import write_json
-from ..files.lock import locked
-from ..files.writing import atomic_write
+from ..corpora.manifest import read_manifest
+from ..files.json_files import read_json
 from .devices import GPU_PRECISIONS, Devices
-from .results import changes, identity, products, read_begun
+from .fairseq_commands import RunFolder
 from .workspace import Run
 
-AGAIN = "--redo-stale starts it over"
 BF16_CRITERIA = (  # those that take --cpu-bf16
     "fused_label_smoothed_cross_entropy",
     "label_smoothed_cross_entropy_with_supervised_attention",
 )
 
 
-def begin(run: Run, devices: Devices) -> None:
-    """Record what a run is begun with, or check that this has not changed."""
-    check_begun(run, devices)
-    if not products(run.folder):  # nor of an attempt that failed before its first checkpoint
-        found = identity(run)
-        if found["corpus"] is None:  # as while another run adds word alignments
-            raise UserError("its corpus is being prepared; run again when that has ended")
-        content = {"identity": found, "world": devices.world, "precision": devices.precision}
-        content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
-        write_json(run.folder.begun, content)
+#: The name of each part of an identity.
+PARTS = {
+    "settings": "configuration",
+    "recipe": "data",
+    "text": "data",
+    "corpus": "data",
+    "alignments": "data",
+}
+
+
+def identity(run: Run) -> dict:
+    """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from."""
+    manifest = read_manifest(run.corpus_folder)
+    aligned = run.settings.needs_alignments
+    return {
+        "settings": run.settings.digest,
+        "recipe": run.recipe.digest,
+        "text": run.text_digest,
+        "corpus": manifest.digest if manifest else None,
+        **({"alignments": manifest.alignments} if manifest and aligned else {}),
+    }
+
+
+def changes(run: Run, made_with: dict) -> list[str]:
+    """What has changed since a run had the identity ``made_with``: configuration, data or both."""
+    now = identity(run)
+    if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
+        del now["corpus"]
+    changed = [PARTS[key] for key in now if now[key] != made_with.get(key)]
+    return list(dict.fromkeys(changed))
+
+
+def products(folder: RunFolder) -> list[Path]:
+    """What a run has made so far, except logs, which another of its processes may begin first."""
+    first = (folder.begun, folder.path / "logs", folder.tensorboard)
+    every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
+    made = [path for path in every if path not in first and not path.name.startswith(".")]
+    # An attempt that failed before its first checkpoint may begin again with other settings.
+    return [path for path in made if path != folder.checkpoints or any(path.iterdir())]
+
+
+def read_begun(path: Path) -> dict | None:
+    """Read what a run was begun with; None if it was not begun."""
+    begun = read_json(path)
+    if path.exists() and "identity" not in (begun if isinstance(begun, dict) else {}):
+        raise UserError(f"{path} does not say what a run was begun with; delete its folder")
+    return begun
 
 
 def devices_of(run: Run, devices: Devices) -> Devices:
@@ -54,83 +85,3 @@ def devices_of(run: Run, devices: Devices) -> Devices:
         wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
         precision = "bf16" if wanted and has_bfloat16() else "fp32"
     return replace(devices, precision=precision)
-
-
-def check_begun(run: Run, devices: Devices) -> None:
-    """Check that a run is resumed as it was begun; its code may differ, as the result records."""
-    folder = run.folder
-    made = products(folder)  # looked for first: another process may be at its beginning
-    begun = read_begun(folder.begun)
-    if begun is None:
-        if made:
-            raise UserError(
-                f"{made[0]} is there, but not {folder.begun.name}, which says what it was begun "
-                f"with. {AGAIN}"
-            )
-        return
-    changed = [what for what in changes(run, begun) if what != "code"]
-    if changed and not folder.result.exists():
-        raise UserError(
-            f"{run.name} was begun with other {' and '.join(changed)} (see {folder.begun}). {AGAIN}"
-        )
-    if folder.trained.exists() or folder.checkpoints not in made:  # nothing to resume from
-        return
-    world, precision = begun.get("world"), begun.get("precision", devices.precision)
-    if world != devices.world:
-        raise UserError(
-            f"{run.name} was begun on {world} devices. A checkpoint counts what each of them has "
-            f"read, so the run cannot be resumed on {devices.world}; use the same number, or "
-            f"delete {folder.path}"
-        )
-    if devices.precision not in ("auto", precision):
-        raise UserError(
-            f"{run.name} was begun in {precision} and would go on in {devices.precision}; leave "
-            f"out --precision, use a machine that has {precision}, or delete {folder.path}"
-        )
-
-
-def forget(run: Run) -> None:
-    """Delete a run, so that it can start over."""
-    folder = run.folder
-    if not folder.path.exists():
-        return
-    inside = run.workspace.runs
-    linked = folder.checkpoints.is_symlink()  # to a disk that the user chose
-    checkpoints = list(folder.checkpoints.iterdir()) if linked else []
-    for path in (folder.begun, *checkpoints):  # before anything is written
-        check_inside(path, inside)
-
-    def refuse() -> None:
-        raise UserError(f"{run.name}: another process is working on it")
-
-    with locked(folder.lock, lambda _: None, refuse):
-        # If this is interrupted, what is left must be neither taken for a result nor resumed.  So
-        # until the end, the run says that it was begun with something that does not exist.
-        with contextlib.suppress(UserError):  # a full disk must not prevent deletion
-            write_json(folder.begun, {"identity": {}, "world": 0})
-        delete(folder.result, inside)
-        # Waiting processes hold the lock.
-        kept = {folder.lock, folder.begun, *([folder.checkpoints] if linked else [])}
-        for path in {*checkpoints, *folder.path.iterdir()} - kept:
-            delete(path, inside)
-        delete(folder.begun, inside)
-
-
-def repair(checkpoints: Path, inside: Path) -> list[Path]:
-    """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
-
-    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
-    killed meanwhile, half a file remains under that name.
-    """
-    for temporary in checkpoints.glob("*.tmp"):
-        delete(temporary, inside)
-    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
-    for path in broken:
-        delete(path, inside)
-    last = checkpoints / "checkpoint_last.pt"
-    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
-    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
-    if not last.exists() and whole:
-        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
-            shutil.copyfileobj(newest, file)
-    return broken

@@ -1,32 +1,40 @@
-"""Do a run: its stages, one after the other, resumed where they stopped."""
+"""Do runs: prepare their corpora, then do stage after stage, resumed where they stopped."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from zipfile import is_zipfile
 
 from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
+from ..corpora.pipeline import prepare
 from ..files import provenance
+from ..files.checkpoints import read_checkpoint
+from ..files.checkpoints import updates as updates_of
 from ..files.checksums import digest
 from ..files.console import Console, progress_line
-from ..files.deleting import delete
+from ..files.deleting import check_inside, delete
 from ..files.json_files import write_json
 from ..files.lock import locked
-from ..files.processes import ProgramFailed, run_program
-from ..files.stages import Stage, Workshop
+from ..files.processes import ProgramFailed, default_workers, run_program
+from ..files.stages import Stage, Stages
+from ..files.writing import atomic_write
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
-from .results import make_result, training_summary
+from .results import make_result
 from .run_counts import write_counts
-from .run_folders import begin, devices_of, repair
+from .run_folders import devices_of
 from .run_scores import VALID_LOSS, scores_of, valid_losses
+from .status import begin
 from .training_log import last_record
-from .workspace import Run
+from .workspace import Run, Workspace
 
 SECONDS_BETWEEN_LINES = 30
 #: Flags that can end a training after any number of updates.
@@ -53,31 +61,33 @@ class RunInProgress:
         self.keep_checkpoints = keep_checkpoints
         self.folder: RunFolder = run.folder
         self.environment = devices.environment(without_launcher(os.environ))
+        # Other if torchrun or SLURM started one process of its training for each device.
+        self.training_environment = self.environment
+        self.launch_flags: list[str] = []  # how these processes find each other
         self.lock: int | None = None
-        self.launch_flags: list[str] = []  # how its processes find each other, on many nodes
         self.shown = time.monotonic()
         self.shown_record: dict | None = None
 
     def complete(self) -> None:
         """Do all stages that are not done; raise Stopped if the user stops the runs."""
         self.folder.path.mkdir(parents=True, exist_ok=True)
-        with self.locked() as self.lock:
+        with locked(self.folder.lock, self._say, self._raise_if_stopped) as self.lock:
             begin(self.run, self.devices)
             for left in self.folder.path.glob(".*.tmp"):  # by a kill while a file was written
                 delete(left, self.run.workspace.runs)
             self.do(self.folder, self.stages())
 
-    def locked(self):
-        """Lock the run's folder once no other process holds it; yield the lock."""
-        return locked(self.folder.lock, self._say, self._raise_if_stopped)
-
     def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
-        inside = self.run.workspace.runs
-        shop = Workshop(folder.path, lambda line: self._say(what + line), None, True, inside)
-        shop.clear()
-        shop.adopt(stages)
+        """Do the stages in a folder that are not done; ``what`` begins what is said of them."""
+        work = Stages(
+            folder.path,
+            lambda line: self._say(what + line),
+            timed=True,
+            inside=self.run.workspace.runs,
+        )
+        work.clear()
         for stage in stages:
-            shop.ensure(stage)
+            work.ensure(stage)
 
     def stages(self) -> list[Stage]:
         """All stages, in order; the result is the last, since a run that has one is done."""
@@ -110,8 +120,7 @@ class RunInProgress:
         makes, command = [folder.score, folder.hypotheses], commands.score(subset)
         score = self.command("score", makes, command, translated, folder=folder)
         # A recipe may get more scores later: they are not of the corpus, so not in its digest.
-        key = digest([score.key, self.run.recipe.scores])
-        stages = [translated, replace(score, key=key)]
+        stages = [translated, replace(score, key=digest(self.run.recipe.scores))]
         if self.run.measures_alignment:
             makes = [folder.alignment_score, folder.alignment]
             stages.append(self.command("align", makes, commands.align(), *needs, folder=folder))
@@ -121,9 +130,8 @@ class RunInProgress:
         return self.run.commands(self.devices, folder)
 
     def stage(self, name: str, makes: list[Path], make, *needs: Stage, in_place=True) -> Stage:
-        """A stage; begun.json guards everything else, so the settings' digest is its key."""
-        key = self.run.settings.digest
-        return Stage(name, name, tuple(path.name for path in makes), key, make, needs, in_place)
+        """A stage; begun.json guards what all of them depend on, so it has no key of its own."""
+        return Stage(name, name, tuple(path.name for path in makes), "", make, needs, in_place)
 
     def command(self, name: str, makes: list[Path], command: list[str], *needs, folder=None):
         """A stage that runs a program, which itself writes only complete files."""
@@ -153,10 +161,10 @@ class RunInProgress:
     def is_trained(self) -> bool:
         """Whether all updates are made; fairseq-train would make one more before it checks."""
         last = self.folder.checkpoints / "checkpoint_last.pt"
-        updates = self.run.settings.train.get("max-update")
+        updates = self.run.settings.updates
         if updates is None or not is_zipfile(last):  # or cut off: rank 0 repairs it
             return False
-        return training_summary(self.folder)["updates"] >= int(updates)
+        return training_summary(self.folder)["updates"] >= updates
 
     def train_command(self) -> list[str]:
         return [*self.commands().train(self.run.seed), *self.launch_flags]
@@ -164,7 +172,7 @@ class RunInProgress:
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""
         self._say(f"trains on {self.devices}")
-        self.run_program(log, self.train_command())
+        self.run_program(log, self.train_command(), environment=self.training_environment)
 
     def average(self, _) -> None:
         """Average the last checkpoints, or fewer if the training may have ended before them."""
@@ -216,9 +224,7 @@ class RunInProgress:
 
     def write_result(self, _) -> None:
         result = make_result(self.run, self.devices)
-        if self.folder.checkpoints.is_symlink():
-            self._say(f"{self.folder.checkpoints} was not removed: it is a link")
-        elif not self.keep_checkpoints:
+        if not self.keep_checkpoints:
             try:
                 delete(self.folder.checkpoints, self.run.workspace.runs)
             except OSError as error:  # the result is written anyway
@@ -226,7 +232,13 @@ class RunInProgress:
         write_counts(self.run)
         write_json(self.folder.result, result)
 
-    def run_program(self, log: str, command: list[str], folder: RunFolder | None = None) -> None:
+    def run_program(
+        self,
+        log: str,
+        command: list[str],
+        folder: RunFolder | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """Run a program to its end, with its log in the run's folder or another one."""
         path = (folder or self.folder).log(log)
 
@@ -236,7 +248,7 @@ class RunInProgress:
                 self._show_progress()
 
         try:
-            run_program(command, path, self.environment, self.lock, look)
+            run_program(command, path, environment or self.environment, self.lock, look)
         except ProgramFailed as error:
             raise ProgramFailed(f"{error}\n   Full log: {path}") from None
 
@@ -251,7 +263,97 @@ class RunInProgress:
         record = last_record(self.folder.log("train"))
         if record is not None and record != self.shown_record:
             self.shown_record = record
-            self._say(progress_line(record, self.run.settings.train.get("max-update")))
+            self._say(progress_line(record, self.run.settings.updates))
 
     def _say(self, line: str) -> None:
         self.console.say(f"   {self.run.name}: {line}")
+
+
+def training_summary(folder: RunFolder) -> dict:
+    """How far a training got, from its last checkpoint."""
+    path = folder.checkpoints / "checkpoint_last.pt"
+    if not path.is_file():
+        raise UserError(f"the training has ended without {path}; see {folder.log('train')}")
+    state = read_checkpoint(path)
+    where = state["extra_state"]["train_iterator"]
+    ended = where.get("iterations_in_epoch") == 0  # fairseq then names the next epoch
+    return {
+        "updates": updates_of(state),
+        "epoch": max(1, where["epoch"] - ended),
+        # fairseq's own count, over all interruptions; a tensor if several processes trained.
+        "training_seconds": round(float(state["extra_state"]["previous_training_time"]), 1),
+    }
+
+
+def delete_run(run: Run) -> None:
+    """Delete a run, so that it can start over."""
+    folder, inside = run.folder, run.workspace.runs
+    if not folder.path.exists():
+        return
+    check_inside(folder.begun, inside)  # before anything is written
+
+    def refuse() -> None:
+        raise UserError(f"{run.name}: another process is working on it")
+
+    with locked(folder.lock, lambda _: None, refuse):
+        # If this is interrupted, what is left must be neither taken for a result nor resumed.  So
+        # until the end, the run says that it was begun with something that does not exist.
+        with contextlib.suppress(UserError):  # a full disk must not prevent deletion
+            write_json(folder.begun, {"identity": {}, "world": 0})
+        delete(folder.result, inside)
+        for path in {*folder.path.iterdir()} - {folder.lock, folder.begun}:
+            delete(path, inside)  # but the lock, which waiting processes hold
+        delete(folder.begun, inside)
+
+
+def repair(checkpoints: Path, inside: Path) -> list[Path]:
+    """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
+
+    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
+    killed meanwhile, half a file remains under that name.
+    """
+    for temporary in checkpoints.glob("*.tmp"):
+        delete(temporary, inside)
+    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
+    for path in broken:
+        delete(path, inside)
+    last = checkpoints / "checkpoint_last.pt"
+    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
+    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
+    if not last.exists() and whole:
+        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
+            shutil.copyfileobj(newest, file)
+    return broken
+
+
+def prepare_corpora(
+    runs: list[Run], place: Workspace, downloads: Path | None
+) -> tuple[list[Run], list[str]]:
+    """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
+    failed: set[Path] = set()
+    for folder in dict.fromkeys(run.corpus_folder for run in runs):
+        users = [run for run in runs if run.corpus_folder == folder]
+        run = users[0]
+        print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
+        try:
+            if run.recipe.lacks_text:
+                raise UserError("this recipe is for your own text; name its folder: --data DIR")
+            other = next((user for user in users if user.recipe.digest != run.recipe.digest), None)
+            if other is not None:
+                raise UserError(
+                    f"{run.name} and {other.name} want this corpus with different pairs or "
+                    "subword-size; put each into its own profile"
+                )
+            prepare(
+                run.recipe,
+                folder,
+                downloads=downloads or place.root / "downloads",
+                workers=default_workers(),
+                alignments=any(user.settings.needs_alignments for user in users),
+                inside=place.root / "corpora",
+            )
+        except UserError as error:
+            failed.add(folder)
+            print(f"   {error}", flush=True)
+    ready = [run for run in runs if run.corpus_folder not in failed]
+    return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]

@@ -1,7 +1,7 @@
 """List all runs of a folder: their progress and scores, and which are stale and why.
 
-A result is stale when its configuration, its data or the code that it uses has changed since.
-"reproduce" with --redo-stale or --accept-stale says what becomes of it.
+A run is stale when its configuration or its data has changed since it was begun.  Code makes none
+stale: results say what made them.  "reproduce --redo" does a run again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, load_table
+from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
-from .results import read_begun, read_result
-from .status import FORMER, StaleRuns, State, Status, status
-from .workspace import Workspace
+from .results import read_result
+from .run_folders import read_begun
+from .status import State, status
+from .workspace import OWN_PAPER, Run, Workspace
 from .workspace_flags import add_workspace, workspace
 
 
@@ -27,18 +29,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     place = workspace(args)
     folder = place.root / "runs"
-    found = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
-    if not found:
+    begun = sorted(path.parent for path in folder.glob("*/*/*/*/*/seed*/begun.json"))
+    if not begun:
         raise UserError(f"{folder}: there are no runs")
     rows = []
-    for path in found:
+    for path in begun:
         label, *name = path.relative_to(folder).parts
         result = None
         try:
             result = read_result(path / "result.json")
-            found = state(place, label, name, path)
+            told = state(place, label, name, path)
         except UserError as error:
-            found = str(error)
+            told = str(error)
         scores = result["scores"] if result else {}
         rows.append(
             [
@@ -47,32 +49,36 @@ def run(args: argparse.Namespace) -> None:
                 *(f"{scores[n]['value']:.2f}" if n in scores else "" for n in ("bleu", "aer")),
                 result["updates"] if result else "",
                 result["finished"][:16] if result else "",
-                found,
+                told,
             ]
         )
     headers = ["profile", "run", "BLEU", "AER", "updates", "finished (UTC)", "state"]
     print(Grid(headers, rows, left=len(headers)).terminal())
     if any(row[-1].startswith(State.STALE.value) for row in rows):
-        print(f'\nStale runs, with "fairseq-hybrid reproduce": {StaleRuns.HELP}.')
+        print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
 
 
 def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
     """The state of a run of any profile and text: those that it was begun with."""
-    record = read_begun(path / "begun.json").get("workspace")
-    paper, table, row, column, seed = name
+    begun = read_begun(path / "begun.json") or {}
+    record = begun.get("workspace")
+    *cell, seed = name
+    paper, table, row, column = cell
     try:
-        if label != place.label and record is None:
-            done = (path / "result.json").exists()
-            return str(Status(State.STALE, f"code changed; {FORMER}")) if done else "unfinished"
+        number = int(seed.removeprefix("seed"))
         # By the configurations that it was begun with, unless the user names some.
         unnamed = place.configs == CONFIGS and record and Path(record["configs"]).is_dir()
         if record and (label != place.label or unnamed):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
-        found = load_table(f"{paper}/{table}", place.configs)
-        cell = Cell(found, found.row(row), found.column(column))
-    except (UserError, ValueError):  # ValueError: a copied folder, such as seed1.old
+        if paper == OWN_PAPER:  # no table names its settings: they are those it was begun with
+            settings = Settings.of_dict(begun["settings"])
+            asked = Run(place, "/".join(cell), number, settings)
+        else:
+            known = load_table(f"{paper}/{table}", place.configs)
+            asked = place.run(Cell(known, known.row(row), known.column(column)), number)
+    except (UserError, ValueError, TypeError, KeyError):  # or a copied folder, such as seed1.old
         return "stale (its row is no longer in the configurations)"
     try:
-        return str(status(place.run(cell, int(seed.removeprefix("seed")))))
+        return str(status(asked))
     except UserError as error:
         return f"not checked ({error})"

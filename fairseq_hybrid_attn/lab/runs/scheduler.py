@@ -1,30 +1,55 @@
-"""Do several runs side by side."""
+"""Do several runs side by side, or as jobs of a cluster, after the corpora that they need."""
 
 from __future__ import annotations
 
+import argparse
 import queue
 import threading
-from dataclasses import dataclass
 
 from ...errors import UserError
 from ..files.console import Console
+from . import cluster_jobs
 from .devices import Devices
-from .running import RunInProgress, Stopped
-from .workspace import Run
+from .running import RunInProgress, Stopped, delete_run, prepare_corpora
+from .status import Status
+from .workspace import Run, Workspace
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a run ended; ``problem`` is None if it is done."""
+def do_runs(
+    states: list[tuple[Run, Status]],
+    place: Workspace,
+    slots: list[Devices],
+    args: argparse.Namespace,
+) -> list[str]:
+    """Do runs as ``reproduce`` is asked to; return what went wrong, a line each.
 
-    run: Run
-    problem: str | None
+    What is done or stale of them is deleted, once the corpora are prepared.
+    """
+    problems: list[str] = []
+    ready = [run for run, _ in states]
+    if not args.slurm:
+        ready, problems = prepare_corpora(ready, place, args.downloads)
+        if args.prepare_only:
+            return problems
+    there = {run.name for run, state in states if state.is_there and not args.prepare_only}
+    for run in [run for run in ready if run.name in there]:
+        try:
+            delete_run(run)
+        except (UserError, OSError) as error:
+            problems.append(f"  {run.name}: {error}")
+            ready.remove(run)
+    if args.slurm:
+        print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
+        return problems + cluster_jobs.submit(ready, place, args)
+    if ready:
+        print(f"\n== Runs: {len(ready)}, {min(len(slots), len(ready))} at a time", flush=True)
+    return problems + run_all(ready, slots, Console(), args.keep_checkpoints)
 
 
 def run_all(
     runs: list[Run], slots: list[Devices], console: Console, keep_checkpoints: bool = False
-) -> list[Outcome]:
-    """Do runs in this order, one on each slot; return their outcomes, in order of completion.
+) -> list[str]:
+    """Do runs in this order, one on each slot; return what went wrong, a line for each that failed.
 
     A failed run does not stop the others.  Ctrl-C ends their programs before it is raised.
     """
@@ -32,30 +57,29 @@ def run_all(
     for run in runs:
         waiting.put(run)
     stopped = threading.Event()
-    outcomes: list[Outcome] = []
+    problems: list[str] = []
 
     def work(devices: Devices, ended: threading.Event) -> None:
         try:
             while True:
-                do_one(waiting.get_nowait(), devices)
+                do_run(waiting.get_nowait(), devices)
         except (queue.Empty, Stopped):
             pass
         finally:
             ended.set()
 
-    def do_one(run: Run, devices: Devices) -> None:
+    def do_run(run: Run, devices: Devices) -> None:
         try:
             RunInProgress(run, devices, console, stopped, keep_checkpoints).complete()
-            problem = None
+            return
         except UserError as error:
             problem = str(error)
         except Stopped:
             raise
         except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
-        if problem:
-            console.say(f"   {run.name}: FAILED: {problem}")
-        outcomes.append(Outcome(run, problem))
+        console.say(f"   {run.name}: FAILED: {problem}")
+        problems.append(f"  {run.name}: {problem}")
 
     # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.
     ends: list[threading.Event] = []
@@ -71,4 +95,4 @@ def run_all(
         stopped.set()
         for end in ends:
             end.wait()
-    return outcomes
+    return problems

@@ -15,10 +15,11 @@ import yaml
 from ..cli.flags import positive
 from .devices import Devices, check_cpu_precision, check_gpu_precision, slots
 from .fairseq_commands import shell
+from .plan import run_of_row
 from .results import command_texts
 from .run_folders import devices_of
-from .train_command import add_row, the_run
-from .workspace_flags import add_devices, add_workspace
+from .train_command import add_row
+from .workspace_flags import add_devices, add_workspace, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +39,9 @@ def preparing(args: argparse.Namespace) -> str:
 
 
 def run(args: argparse.Namespace) -> None:
-    found = the_run(args)
+    asked = run_of_row(workspace(args), args.row, args.column, args.seed)
     if args.settings:
-        print(yaml.safe_dump(found.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
+        print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
         return
     if args.devices:
         (check_cpu_precision if args.device == "cpu" else check_gpu_precision)(args.precision)
@@ -48,8 +49,8 @@ def run(args: argparse.Namespace) -> None:
         devices = Devices(kind, args.devices, (), 1, args.precision)
     else:
         devices = slots(args.device, 1, 1, 1, args.precision)[0]
-    devices = devices_of(found, devices)
-    print(f"# {found.name} ({found.workspace.label})")
+    devices = devices_of(asked, devices)
+    print(f"# {asked.name} ({asked.workspace.label})")
     print(f"# Its corpus is prepared by: {preparing(args)}")
-    for command in command_texts(found, devices).values():
+    for command in command_texts(asked, devices).values():
         print(f"\n{shell(command)}")

@@ -1,25 +1,29 @@
-"""The state of a run: done, stale, begun or not begun."""
+"""The state of a run: done, stale, begun or not begun; and beginning it."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 from ...errors import UserError
+from ..files.json_files import write_json
+from .devices import Devices
 from .fairseq_commands import RunFolder
-from .results import changes, has_former_digest, products, read_begun, read_result
+from .results import read_result
+from .run_folders import changes, identity, products, read_begun
 from .training_log import last_record
 from .workspace import Run
 
+#: What to type about a stale run.
+REDO = "--redo deletes a run that is stale or done, and does it again"
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
-#: Why a result of an earlier version is stale once, whatever its code was.
-FORMER = "its digest of the code is an earlier version's, of more than what it uses"
 
 
 class State(Enum):
+    """``STALE``: what is there is of other settings or data.  Code never makes a run stale."""
+
     DONE = "done"
     STALE = "stale"
     BEGUN = "begun"
@@ -32,62 +36,35 @@ class Status:
 
     state: State
     detail: str = ""
-    acceptable: bool = False  # nothing but the code has changed since its result was made
+
+    @property
+    def is_there(self) -> bool:
+        """Whether something must be deleted before the run can be done again."""
+        return self.state in (State.DONE, State.STALE)
+
+    def is_to_do(self, redo: bool) -> bool:
+        """Whether the run is done now; with ``redo``, also if it is there."""
+        return redo or not self.is_there
 
     def __str__(self) -> str:
         return self.state.value + (f" ({self.detail})" if self.detail else "")
 
 
-@dataclass(frozen=True)
-class StaleRuns:
-    """What the user wants done about stale runs."""
-
-    redo: bool = False
-    accept: bool = False  # where that is possible
-
-    #: What to type about those that are left as they are.
-    HELP = (
-        "--redo-stale deletes a stale run and does it again; --accept-stale keeps its result if "
-        "only the code has changed, and records that"
-    )
-
-    def to_do(self, found: Status) -> bool:
-        """Whether a run in this state is done now."""
-        return self.redo if found.state is State.STALE else found.state is not State.DONE
-
-    def accepts(self, found: Status) -> bool:
-        return self.accept and found.acceptable
-
-    def leaves(self, found: Status) -> bool:
-        return found.state is State.STALE and not (self.redo or self.accepts(found))
-
-    def in_words(self, found: Status) -> str:
-        """What happens to a stale run."""
-        if self.redo:
-            return "deleted and done again"
-        return "its result is accepted" if self.accepts(found) else "left as it is"
-
-
 def status(run: Run) -> Status:
+    """The state of a run, from its files alone: its corpus need not exist any more."""
     folder = run.folder
+    made = products(folder)  # looked for first: another process may be at its beginning
     result = read_result(folder.result)
     made_with = result or read_begun(folder.begun)
     if made_with is None:
-        made = products(folder)
-        return Status(State.STALE, f"{made[0].name} is there") if made else Status(State.NOT_BEGUN)
-    changed = changes(run, made_with)
-    if "code" in changed:
-        _check_user_dir(run)
+        if not made:
+            return Status(State.NOT_BEGUN)
+        return Status(State.STALE, f"{made[0].name} is there, but no {folder.begun.name}")
+    changed = " and ".join(changes(run, made_with["identity"]))
     if result is not None:
-        if not changed:
-            return Status(State.DONE)
-        told = f"{' and '.join(changed)} changed"
-        if "code" in changed and has_former_digest(result["identity"]):
-            told += f"; {FORMER}"
-        return Status(State.STALE, told, acceptable=changed == ["code"])
-    changed = [what for what in changed if what != "code"]
+        return Status(State.STALE, f"{changed} changed") if changed else Status(State.DONE)
     if changed:
-        return Status(State.STALE, f"unfinished, and {' and '.join(changed)} changed")
+        return Status(State.STALE, f"unfinished, and {changed} changed")
     record = last_record(folder.log("train"))
     far = f"at update {record['num_updates']}" if record else "before its first update"
     if folder.trained.exists():
@@ -96,13 +73,38 @@ def status(run: Run) -> Status:
     return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
 
 
-def _check_user_dir(run: Run) -> None:
-    """Code that is not loaded has not changed; --redo-stale must not delete what it made."""
-    record = (read_begun(run.folder.begun) or {}).get("workspace") or {}
-    made_with, given = record.get("user_dir"), run.workspace.user_dir
-    # A folder that was moved has the same name, and its package as well.
-    if made_with and (given is None or given.name != Path(made_with).name):
-        raise UserError(f"{run.name} was begun with --user-dir {made_with}; name it here too")
+def begin(run: Run, devices: Devices) -> None:
+    """Record what a run is begun with, or check that this has not changed."""
+    check_begun(run, devices)
+    if not products(run.folder):  # nor of an attempt that failed before its first checkpoint
+        decisive = identity(run)
+        if decisive["corpus"] is None:  # as while another run adds word alignments
+            raise UserError("its corpus is being prepared; run again when that has ended")
+        content = {"identity": decisive, "world": devices.world, "precision": devices.precision}
+        content |= {"settings": run.settings.as_dict(), "workspace": run.workspace.as_record()}
+        write_json(run.folder.begun, content)
+
+
+def check_begun(run: Run, devices: Devices) -> None:
+    """Check that a run is resumed as it was begun; its code may differ, as the result records."""
+    folder = run.folder
+    state, begun = status(run), read_begun(folder.begun)
+    if state.state is State.STALE:
+        raise UserError(f"{run.name} is {state}. {REDO}")
+    if begun is None or folder.trained.exists() or folder.checkpoints not in products(folder):
+        return  # there is nothing to resume from
+    world, precision = begun.get("world"), begun.get("precision", devices.precision)
+    if world != devices.world:
+        raise UserError(
+            f"{run.name} was begun on {world} devices. A checkpoint counts what each of them has "
+            f"read, so the run cannot be resumed on {devices.world}; use the same number, or "
+            f"delete {folder.path}"
+        )
+    if devices.precision not in ("auto", precision):
+        raise UserError(
+            f"{run.name} was begun in {precision} and would go on in {devices.precision}; leave "
+            f"out --precision, use a machine that has {precision}, or delete {folder.path}"
+        )
 
 
 def last_error(folder: RunFolder) -> str | None:
@@ -110,8 +112,8 @@ def last_error(folder: RunFolder) -> str | None:
     logs = sorted(folder.path.glob("**/logs/*.log"), key=lambda log: log.stat().st_mtime)
     if not logs:
         return None
-    _, found, end = logs[-1].read_text(errors="replace").rpartition("Traceback (most recent")
-    if not found or " | INFO | " in end:  # it was resumed
+    _, traceback, end = logs[-1].read_text(errors="replace").rpartition("Traceback (most recent")
+    if not traceback or " | INFO | " in end:  # it was resumed
         return None
     # Messages of several lines, and warnings, may follow.
     return next((line for line in reversed(end.split("\n")) if _ERROR.match(line)), None)

@@ -8,11 +8,15 @@ from pathlib import Path
 
 from ..config.paper_tables import Cell
 from ..config.settings import Profile, Settings, load_profile
-from ..corpora import Corpus, Manifest, load_corpus, own_corpus, read_manifest
-from ..corpora.definition import with_options
+from ..corpora.definition import Corpus, load_corpus, with_options
+from ..corpora.manifest import Manifest, read_manifest
+from ..corpora.own import own_corpus
 from ..files.checksums import digest, sha256
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
+
+#: The paper, in names of runs, of trainings that no table names.
+OWN_PAPER = "own"
 
 
 @dataclass(frozen=True)
@@ -81,25 +85,23 @@ class Workspace:
         return with_options(corpus, settings.pairs, settings.subword_size)
 
     def run(self, cell: Cell, seed: int) -> Run:
-        return Run(self, cell.owner, seed)
+        """The run that gives a cell's number; raises UserError if its row has a fault."""
+        return Run(self, cell.run_name, seed, cell.settings(self.profile))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A system trained with one seed."""
+    """A system trained with one seed: a cell of a table, or your own training."""
 
     workspace: Workspace
-    cell: Cell
+    cell: str  # paper/table/row/column
     seed: int
+    settings: Settings
 
     @property
     def name(self) -> str:
         """``paper/table/row/column/seedN``; unique in a workspace of one label."""
-        return f"{self.cell.run_name}/seed{self.seed}"
-
-    @cached_property
-    def settings(self) -> Settings:
-        return self.cell.settings(self.workspace.profile)
+        return f"{self.cell}/seed{self.seed}"
 
     @cached_property
     def recipe(self) -> Corpus:
@@ -116,17 +118,17 @@ class Run:
     def _texts(self) -> dict[str, str]:
         """A checksum of each file of your text as it is now."""
         archives = self.recipe.archives if self.workspace.own else ()
-        return {item.file: _checksum(item.path) for item in archives}
+        return {item.file: _checksum(item.path) for item in archives if item.path}
 
     @property
     def current_manifest(self) -> Manifest | None:
         """That of its corpus; None if this is not prepared, or of another text or treatment."""
-        found, recipe = read_manifest(self.corpus_folder), self.recipe
-        if found is None or not found.is_by(recipe):
+        manifest, recipe = read_manifest(self.corpus_folder), self.recipe
+        if manifest is None or not manifest.is_by(recipe):
             return None
         gold = recipe.gold.files if recipe.gold else ()  # made apart from the rest
         texts = {file: sha for file, sha in self._texts.items() if file not in gold}
-        return found if texts.items() <= found.archives.items() else None
+        return manifest if texts.items() <= manifest.archives.items() else None
 
     @property
     def corpus_folder(self) -> Path:

@@ -19,21 +19,12 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..files.console import Console
 from ..files.processes import stop_at_signals
 from ..runs import cluster_jobs
-from ..runs.checking import check_runs
-from ..runs.devices import Devices, slots
+from ..runs.devices import slots
 from ..runs.dry_run import describe
-from ..runs.preparing import prepare_corpora
-from ..runs.results import accept
-from ..runs.run_folders import forget
-from ..runs.scheduler import run_all
-from ..runs.status import StaleRuns, State, status
-from ..runs.workspace import Run, Workspace
+from ..runs.status import REDO, State
 from ..runs.workspace_flags import add_devices, add_workspace
-from .measuring import measure
-from .printing import as_terminal
 from .table_arguments import add_cells, plans
 
 
@@ -43,16 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--prepare-only", action="store_true", help="prepare the corpora; run nothing"
     )
-    stale = parser.add_mutually_exclusive_group()
-    stale.add_argument(
-        "--redo-stale",
+    parser.add_argument(
+        "--redo",
         action="store_true",
-        help="delete runs whose configuration, data or code has changed, and do them again",
-    )
-    stale.add_argument(
-        "--accept-stale",
-        action="store_true",
-        help="keep results of which only the code has changed; the results and tables say so",
+        help="delete these runs, if they are done or stale, and do them again",
     )
     parser.add_argument(
         "--keep-checkpoints",
@@ -81,66 +66,31 @@ def run(args: argparse.Namespace) -> None:
     cluster_jobs.check(args)
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run or args.slurm)
-    stale = StaleRuns(args.redo_stale, args.accept_stale)
-    checked = [check_runs(plan) for plan in asked]
-    shown = zip(asked, checked, strict=True)
-    print("\n\n".join(describe(plan, where, stale, *found) for plan, found in shown), flush=True)
+    checked = [plan.check() for plan in asked]
+    told = [describe(plan, where, args.redo, *c) for plan, c in zip(asked, checked, strict=True)]
+    print("\n\n".join(told), flush=True)
     faults = list(dict.fromkeys(f"  {fault}" for _, found in checked for fault in found))
     if args.dry_run:
         if faults:
             raise UserError("\n".join(["", "Not everything can be run:", *faults]))
         return
+    # A plan needs nothing of what follows.
+    from ..runs.scheduler import do_runs
+    from .measuring import measure
+    from .printing import as_terminal
+
     stop_at_signals()
-    able = {run.name: run for runs, _ in checked for run in runs}
-    runs, left = wanted(list(able.values()), stale)
-    problems = faults + do(runs, asked[0].workspace, where, args)
+    able = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in able.values() if state.is_to_do(args.redo)]
+    problems = faults + do_runs(to_do, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(plan)), end="", flush=True)
     told = []
     if problems:
         resume = "Once this is fixed, the same command resumes."
         told += ["", "Not everything was done:", *problems, resume]
-    if left:
-        told += ["", "Stale, and left as it is:", *left, f"{StaleRuns.HELP}."]
+    stale = [f"  {n}: {state}" for n, (_, state) in able.items() if state.state is State.STALE]
+    if stale and not args.redo:
+        told += ["", "Stale, and left as it is:", *stale, f"{REDO}."]
     if told:
         raise UserError("\n".join(told))
-
-
-def do(
-    runs: list[Run], place: Workspace, where: list[Devices], args: argparse.Namespace
-) -> list[str]:
-    """Do runs, after their corpora; return what went wrong, for display."""
-    if args.slurm:
-        ready, problems = runs, []
-    else:
-        ready, problems = prepare_corpora(runs, place, args.downloads)
-    if args.prepare_only and not args.slurm:
-        return problems
-    for run in [] if args.prepare_only else list(ready):
-        try:
-            if status(run).state is State.STALE:
-                forget(run)
-        except (UserError, OSError) as error:
-            problems.append(f"  {run.name}: {error}")
-            ready.remove(run)
-    if args.slurm:
-        print(f"\n== Jobs, with logs in {place.root / 'jobs'}", flush=True)
-        return problems + cluster_jobs.submit(ready, place, args)
-    if ready:
-        print(f"\n== Runs: {len(ready)}, {min(len(where), len(ready))} at a time", flush=True)
-    outcomes = run_all(ready, where, Console(), args.keep_checkpoints)
-    return problems + [f"  {o.run.name}: {o.problem}" for o in outcomes if o.problem]
-
-
-def wanted(asked: list[Run], stale: StaleRuns) -> tuple[list[Run], list[str]]:
-    """The runs to do, and the stale ones that are left; results are accepted here."""
-    runs, left = [], []
-    for run in asked:
-        found = status(run)
-        if stale.to_do(found):
-            runs.append(run)
-        elif stale.accepts(found):
-            accept(run)
-        elif stale.leaves(found):
-            left.append(f"  {run.name}: {found}")
-    return runs, left

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ...errors import UserError
 from ..config.paper_tables import Cell
-from ..corpora import read_manifest
+from ..corpora.manifest import read_manifest
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.run_counts import RunCounts, read_counts

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 
 import analysed
 import pytest
@@ -11,8 +10,6 @@ import torch
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
-from fairseq_hybrid_attn.lab.files.provenance import used_files
-from fairseq_hybrid_attn.lab.runs.used_code import modules_of
 
 #: A model with a pattern, a fusion and an architecture of its own.
 CODE = """
@@ -85,24 +82,6 @@ def test_only_the_folder_that_the_user_names_is_imported(theirs, look, capsys, t
     main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", "--output", page])
     page = Path(page).read_text()
     assert "transformer_of_a_user" in page and "(share gates)" in page
-
-
-def test_a_run_depends_on_the_folder_if_it_uses_it(theirs, look):
-    look("heads", "--path", "theirs.pt", "--user-dir", theirs)
-
-    def uses(**train):
-        rest = {"generate": {}, "align": {}, "gates": {}, "aligner": None}
-        modules = modules_of(SimpleNamespace(train=train, **rest))
-        return theirs / "__init__.py" in used_files(modules)
-
-    assert uses(arch="transformer_of_a_user")
-    assert uses(**{"arch": "transformer_hysan", "encoder-branches": "global, every2"})
-    assert uses(**{"arch": "transformer_hysan", "branch-fusion": "my-gate"})
-    # What the folder registers may be ours, or nobody's.
-    assert uses(**{"arch": "transformer_hysan", "encoder-branches": "global,near"})
-    assert uses(**{"arch": "transformer_hysan", "decoder-branches": "around2"})
-    assert uses(**{"arch": "transformer_hysan", "branch-fusion": "our-gate"})
-    assert not uses(**{"arch": "transformer_hysan", "encoder-branches": "global,l2"})
 
 
 def test_folders_that_cannot_be_imported(look, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import fairseq_hybrid_attn.lab
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.files.deleting import delete
-from fairseq_hybrid_attn.lab.files.stages import Stage, Workshop
+from fairseq_hybrid_attn.lab.files.stages import Stage, Stages
 
 
 @pytest.fixture
@@ -38,10 +38,10 @@ def test_what_is_outside_is_not_deleted(place):
 def test_a_folder_of_results_that_is_a_link_is_replaced(place):
     """The folder that it leads to stays as it is."""
     stage = Stage("s", "s", ("link",), "key", lambda partial: None)
-    Workshop(place, say=lambda _: None).ensure(stage)
+    Stages(place, say=lambda _: None).ensure(stage)
     assert not (place / "link").is_symlink() and (place.parent / "victim/c.txt").exists()
     with pytest.raises(UserError, match="where nothing is deleted"):
-        Workshop(place, say=lambda _: None, inside=place / "a").ensure(
+        Stages(place, say=lambda _: None, inside=place / "a").ensure(
             stage.__class__("t", "t", ("link",), "key", lambda partial: None)
         )
 

@@ -13,13 +13,12 @@ from rows import CONFIGS, FULL, TABLES
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.console import Console
-from fairseq_hybrid_attn.lab.runs import results, run_folders
+from fairseq_hybrid_attn.lab.runs import run_folders
 from fairseq_hybrid_attn.lab.runs.devices import Devices
-from fairseq_hybrid_attn.lab.runs.results import training_summary
-from fairseq_hybrid_attn.lab.runs.run_folders import begin, check_begun, devices_of, forget
-from fairseq_hybrid_attn.lab.runs.running import RunInProgress
-from fairseq_hybrid_attn.lab.runs.status import State, status
-from fairseq_hybrid_attn.lab.runs.workspace import Run, Workspace
+from fairseq_hybrid_attn.lab.runs.run_folders import devices_of
+from fairseq_hybrid_attn.lab.runs.running import RunInProgress, delete_run, training_summary
+from fairseq_hybrid_attn.lab.runs.status import State, begin, check_begun, status
+from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 CPU = Devices("cpu")
 
@@ -27,7 +26,7 @@ CPU = Devices("cpu")
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     prepared = SimpleNamespace(digest="of a corpus", alignments=None)
-    monkeypatch.setattr(results, "read_manifest", lambda folder: prepared)
+    monkeypatch.setattr(run_folders, "read_manifest", lambda folder: prepared)
     found = Workspace(tmp_path, CONFIGS, FULL).run(TABLES["hysan/table1"].cells()[0], 1)
     found.folder.path.mkdir(parents=True)
     return found
@@ -40,12 +39,12 @@ def test_a_run_with_an_unknown_beginning_is_not_resumed(left, run):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
     for ask in (begin, check_begun):
-        with pytest.raises(UserError, match="is there, but not begun.json"):
+        with pytest.raises(UserError, match="is there, but no begun.json|is not a result"):
             ask(run, CPU)
     assert not run.folder.begun.exists()
     if left != "result.json":
         assert status(run).state is State.STALE
-        forget(run)
+        delete_run(run)
         assert status(run).state is State.NOT_BEGUN
 
 
@@ -62,7 +61,7 @@ def test_a_run_may_begin_again_on_other_devices_until_it_has_a_checkpoint(run):
 
 def test_a_run_is_not_begun_on_a_corpus_that_is_being_prepared(run, monkeypatch):
     """Its result would be of an unknown corpus."""
-    monkeypatch.setattr(results, "read_manifest", lambda folder: None)
+    monkeypatch.setattr(run_folders, "read_manifest", lambda folder: None)
     with pytest.raises(UserError, match="is being prepared"):
         begin(run, CPU)
     assert status(run).state is State.NOT_BEGUN
@@ -102,12 +101,12 @@ def test_a_half_deleted_run_is_neither_a_result_nor_resumed(run, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", lambda path: (_ for _ in ()).throw(OSError("busy")))
         with pytest.raises(OSError, match="busy"):
-            forget(run)
+            delete_run(run)
     assert not run.folder.result.exists() and run.folder.begun.exists()
     assert status(run).state is State.STALE
-    with pytest.raises(UserError, match="--redo-stale"):
+    with pytest.raises(UserError, match="--redo"):
         begin(run, CPU)
-    forget(run)
+    delete_run(run)
     assert status(run).state is State.NOT_BEGUN
     begin(run, CPU)
 
@@ -120,50 +119,28 @@ def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
                 ask(run)
 
 
-@pytest.mark.parametrize("disk", ["runs/disk", "disk"])
-def test_the_folder_for_checkpoints_may_be_a_link(disk, run, tmp_path):
-    """What is outside of the workspace's runs is left to the user."""
-    outside, disk = disk == "disk", tmp_path / disk
-    disk.mkdir()
-    run.folder.checkpoints.symlink_to(disk)
-    begin(run, CPU)
-    (disk / "checkpoint_last.pt").touch()
-    run.folder.begun.unlink()
-    assert status(run).state is State.STALE
-    if outside:
-        with pytest.raises(UserError, match=f"is {disk}/checkpoint_last.pt, outside of"):
-            forget(run)
-        assert status(run).state is State.STALE
-        (disk / "checkpoint_last.pt").unlink()
-    forget(run)
-    assert status(run).state is State.NOT_BEGUN and disk.is_dir()
-    assert not any(disk.iterdir())
-    begin(run, CPU)
-
-
 def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     """Not even if a name that was not checked, or a link, leads there."""
     victim = tmp_path / "victim"
     (victim / "a").mkdir(parents=True)
     (victim / "a/b").write_text("precious")
-    odd = replace(run.cell.column, name="/".join([".."] * 30 + [*victim.parts[1:-1]]), run="x")
-    cell = replace(run.cell, column=replace(odd, run=odd.name))
-    strange = Run(run.workspace, cell, 1)
+    odd = "/".join([".."] * 30 + [*victim.parts[1:-1]])
+    strange = replace(run, cell=f"{run.cell.rpartition('/')[0]}/{odd}")
     assert strange.folder.path.parent.resolve() == tmp_path
     victim.rename(tmp_path / "seed1")
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
-        forget(strange)
+        delete_run(strange)
     (tmp_path / "seed1").rename(victim)
     run.folder.path.rmdir()
     run.folder.path.symlink_to(victim)
     assert status(run).state is State.STALE  # what is there is not known to be a run
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):
-        forget(run)
+        delete_run(run)
     run.folder.path.unlink()
     run.folder.path.mkdir()
     for name in ("text", "result.json"):
         (run.folder.path / name).symlink_to(victim)
-    forget(run)
+    delete_run(run)
     assert files(victim) == {"a/b": b"precious"} and status(run).state is State.NOT_BEGUN
 
 

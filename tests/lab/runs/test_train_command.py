@@ -20,9 +20,12 @@ from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.checksums import sha256
+from fairseq_hybrid_attn.lab.files.json_files import read_json
+from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.runs import train_command
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run
@@ -49,6 +52,7 @@ def place(tmp_path_factory):
 def test_two_processes_train_what_one_does(place):
     folder, where = place
     row = ("toy/table1/plain", "--column", "bleu")
+    where = (*where, "--keep-checkpoints")
     run("fairseq-hybrid", "train", *row, *where, cwd=folder)  # prepares the text first
     made = folder / "out/runs/full@text/toy/table1/plain/bleu/seed1"
     made.rename(folder / "alone")
@@ -73,10 +77,10 @@ def test_two_processes_train_what_one_does(place):
     torch.testing.assert_close(dict(together), dict(alone), atol=2e-4, rtol=0)
     assert max(weight.abs().max() for weight in together.values()) > 0.01
 
-    # What several processes trained, one evaluates.
-    done = run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where, cwd=folder)
-    assert "train: done" not in done.stdout and "score: done" in done.stdout
+    # The first of them evaluates it; the checkpoints are kept, as asked.
     assert (made / "result.json").exists()
+    done = run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where, cwd=folder)
+    assert "done in" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -96,15 +100,15 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     seen = []
-    monkeypatch.setattr(RunInProgress, "train", lambda work: seen.append(work))
+    monkeypatch.setattr(RunInProgress, "complete", lambda work: seen.append(work))
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
     monkeypatch.setattr(train_command, "prepare_corpora", lambda *given: (None, []))
     monkeypatch.setattr(Run, "current_manifest", True)
-    monkeypatch.setattr(train_command, "begin", lambda *given: None)
+    monkeypatch.setattr(train_command, "read_result", lambda path: {"scores": {}})
     gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
     main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
     (work,) = seen
-    for name in os.environ.keys() - work.environment.keys():
+    for name in os.environ.keys() - work.training_environment.keys():
         monkeypatch.delenv(name)
     parser = get_training_parser()
     cfg = convert_namespace_to_omegaconf(parse_args_and_arch(parser, work.train_command()[1:]))
@@ -171,13 +175,14 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_your_own_text_and_flags(place):
-    """No row: a table of one is made, which the command that is printed then measures."""
+    """No row: the settings are the flags, and what was begun with others is not resumed."""
     folder, _ = place
-    where = ("--data", "text", "--output", "mine", "--device", "cpu")
+    where = ("--data", "text", "--output", "mine", "--device", "cpu", "--keep-checkpoints")
     sizes = ("--tokens", 300, "--save-every", 5, "--average", 2, "--name", "tiny")
     flags = "--arch transformer_hysan --max-update 20 --encoder-layers 1 --decoder-layers 1 "
-    flags += "--encoder-embed-dim=32 --lr 5e-4 --dropout 0.3 --share-all-embeddings"
-    done = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
+    flags += "--encoder-embed-dim=32 --lr 5e-4 --share-all-embeddings --dropout"
+    words = ("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split())
+    done = run(*words, 0.3, cwd=folder)
     made = folder / "mine/runs/full@text/own/tiny/tiny/bleu/seed1"
     saved = read_checkpoint(made / "checkpoints/checkpoint_last.pt")
     assert updates(saved) == 20
@@ -185,14 +190,13 @@ def test_your_own_text_and_flags(place):
     model, optimization = saved["cfg"]["model"], saved["cfg"]["optimization"]
     assert {k: model[k] for k in wanted} == wanted
     assert optimization["lr"] == [5e-4] and saved["cfg"]["task"]["_name"].endswith("able")
-    # Again, it is trained; the command that is printed averages, translates and scores it.
-    again = run("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split(), cwd=folder)
-    assert "is already trained" in again.stdout
-    measure = done.stdout.strip().rpartition("\n")[2].split()
-    printed = run(*measure, "--device", "cpu", cwd=folder).stdout
-    assert "train: done" not in printed and "score: done" in printed
+    bleu = read_json(made / "result.json")["scores"]["bleu"]["value"]
+    assert f"bleu: {bleu:.2f} " in done.stdout
+    assert "done in" not in run(*words, 0.3, cwd=folder).stdout
+    refused = run(*words, 0.2, cwd=folder, expect=1).stderr
+    assert "stale (configuration changed); give another --name" in refused
     shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
-    assert re.search("own/tiny/tiny/bleu/seed1 .* done", shown)
+    assert re.search(f"own/tiny/tiny/bleu/seed1 .*{bleu:.2f} .* done", shown)
 
 
 def test_a_row_or_text_and_flags(place, monkeypatch):
@@ -203,7 +207,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             ("", "text and model: --data DIR -- --arch NAME"),
             ("--data text", "text and model: --data DIR -- --arch NAME"),
             ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
-            ("--data text --configs configs -- --arch transformer_mma", "--configs is for a row"),
+            ("--data text -- --arch transformer_mma --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
             (
@@ -221,23 +225,6 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
     with pytest.raises(UserError, match="fp32 or bf16 only"):
         main(fp16.split())
     assert not Path("no/corpora").exists()  # before the text is prepared
-
-
-def test_a_run_that_has_begun_keeps_its_flags(tmp_path, monkeypatch):
-    """Its file of settings is what "reproduce" measures it with."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(
-        train_command, "the_run", lambda args: (_ for _ in ()).throw(UserError("written"))
-    )
-    made = tmp_path / "out/runs/full@text/own/mine/mine/bleu/seed2"
-    for dropout, told in [("0.1", "written"), ("0.2", "written"), ("0.3", "another --name")]:
-        words = "train --data text --output out --name mine -- --arch transformer_mma --dropout"
-        with pytest.raises(UserError, match=told):
-            main([*words.split(), dropout])
-        if dropout == "0.2":
-            made.mkdir(parents=True)
-            (made / "begun.json").touch()
-    assert "dropout: 0.2" in Path("out/configs/own/mine.yaml").read_text()
 
 
 def test_seeds_are_counted_or_named(capsys):
@@ -258,26 +245,14 @@ def test_values_are_numbers_as_fairseq_reads_them():
     assert flags == wanted
 
 
-def test_flags_win_over_a_profile_which_wins_over_defaults(place, monkeypatch):
-    folder, _ = place
-    monkeypatch.chdir(folder)
-    the_run = train_command.the_run
-    found = []
-
-    def see(args):
-        found.append(the_run(args).settings)
-        raise UserError("seen")
-
-    monkeypatch.setattr(train_command, "the_run", see)
-    for flags in ("--dropout 0.3 --encoder-layers 1", "--max-epoch 3"):
-        words = "train --data text --output sizes --profile small --tokens 300"
-        words += f" -- --arch transformer_mma --share-all-embeddings {flags}"
-        with pytest.raises(UserError, match="seen"):
-            main(words.split())
-    one, two = found
+def test_flags_win_over_a_profile_which_wins_over_defaults():
+    small = load_profile("small", CONFIGS)
+    train = {"arch": "transformer_mma", "dropout": 0.3, "encoder-layers": 1}
+    one = train_command.own_settings({"train": train, "batch": {"tokens": 300}}, small)
     wanted = {"dropout": 0.3, "encoder-layers": 1, "decoder-layers": 2, "max-update": 600}
     assert {name: one.train[name] for name in wanted} == wanted
     assert (one.batch.tokens, one.batch.per_device, one.checkpoints.every) == (300, 2048, 60)
+    two = train_command.own_settings({"train": {"arch": "transformer", "max-epoch": 3}}, small)
     assert two.train["max-epoch"] == 3 and "max-update" not in two.train
 
 

@@ -153,7 +153,7 @@ def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     refused = run(
         "fairseq-hybrid", *reproduce("out", "mixed", configs=configs), cwd=place, expect=1
     )
-    assert "--redo-stale" in refused.stderr and "Traceback" not in refused.stderr
+    assert "--redo" in refused.stderr and "Traceback" not in refused.stderr
     assert result(made, "mixed")
     # Another text in a folder of the same name.
     shutil.copytree(place / "text", tmp_path / "text")

@@ -8,13 +8,14 @@ from made_runs import MadeWorkspace, write_lines
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.runs import scheduler
 
 HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
 
 
 @pytest.fixture
 def stale(made):
-    """Runs of which that of the row "ours" was made by other code."""
+    """Runs of which that of the row "ours" was made with other settings."""
     made.make_stale(made.run("ours"))
     for language in ("de", "en"):
         write_lines(made.run("ours").prepared_corpus.binary / f"dict.{language}.txt", ["a 1"])
@@ -23,34 +24,51 @@ def stale(made):
 
 @pytest.mark.parametrize(
     "flags, fate, to_do",
-    [
-        ((), r"left as it is", 0),
-        (("--redo-stale",), r"deleted and done again; .* updates.*", 1),
-        (("--accept-stale",), "its result is accepted", 0),
-    ],
+    [((), "left as it is", 0), (("--redo",), "deleted and done again; .* updates.*", 2)],
 )
 def test_the_plan_says_what_will_happen(stale, flags, fate, to_do):
+    """A run that is done is done again as well, if the user says so."""
     printed = stale.hybrid(*HERE, *flags, "--dry-run")
-    assert re.search(rf"ours/bleu/seed1: stale \(code changed.*\); {fate}\n", printed)
-    assert f"Runs: 2, of which {to_do} to do" in printed
-    assert ("--accept-stale keeps its result" in printed) == (not flags)
+    assert re.search(rf"ours/bleu/seed1: stale \(configuration changed\); {fate}\n", printed)
+    if flags:
+        assert "Runs: 2\n" in printed and "plain/bleu/seed1: done; deleted and" in printed
+    else:
+        assert f"Runs: 2, of which {to_do} to do" in printed
+        assert "--redo deletes a run" in printed and "plain/bleu/seed1: done\n" in printed
 
 
 def test_what_is_left_alone_is_no_failure(stale):
     with pytest.raises(UserError) as refused:
         stale.hybrid(*HERE)
-    assert re.search("left as it is:\n  .*ours/bleu/seed1.*\n--redo-stale .*", str(refused.value))
+    assert re.search("left as it is:\n  .*ours/bleu/seed1.*\n--redo .*", str(refused.value))
     assert "resumes" not in str(refused.value)
 
 
-def test_only_a_change_of_code_can_be_accepted(stale):
-    run = stale.run("ours")
+def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch):
+    monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (list(runs), []))
+    done = []
+    monkeypatch.setattr(
+        scheduler, "run_all", lambda runs, *given: done.extend(run.cell for run in runs) or []
+    )
+    begun = stale.run("plain", seed=2).folder
+    begun.result.unlink()
+    with pytest.raises(UserError, match="left as it is"):
+        stale.hybrid(*HERE, "--seeds", "2")
+    assert done == ["toy/table1/plain/bleu"] and stale.run("plain").folder.result.exists()
+    done.clear()
+    stale.hybrid(*HERE, "--seeds", "2", "--redo")
+    assert len(done) == 4 and begun.hypotheses.exists()
+    for row, seed in (("plain", 1), ("ours", 1), ("ours", 2)):
+        assert not stale.run(row, seed=seed).folder.begun.exists()
+
+
+def test_code_makes_no_result_stale(made):
+    """It is recorded, and differs as soon as a line of the package does."""
+    run = made.run("ours")
     result = json.loads(run.folder.result.read_text())
-    result["identity"]["settings"] = "others"
+    result["code"] = {"commit": "another", "modified": True}
     run.folder.result.write_text(json.dumps(result))
-    with pytest.raises(UserError, match="ours/bleu/seed1: stale .configuration and code changed"):
-        stale.hybrid(*HERE, "--accept-stale")
-    assert "accepted" not in json.loads(run.folder.result.read_text())
+    assert "Runs: 2, of which 0 to do" in made.hybrid(*HERE, "--dry-run")
 
 
 def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
@@ -59,11 +77,11 @@ def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
     begun["workspace"] = run.workspace.as_record()
     run.folder.begun.write_text(json.dumps(begun))
     shown = stale.hybrid("runs", "--output", "out")
-    assert re.search(r"ours/bleu/seed1 .* stale \(code changed", shown)
-    assert "--accept-stale keeps" in shown
+    assert re.search(r"ours/bleu/seed1 .* stale \(configuration changed", shown)
+    assert "--redo" in shown
     (stale.folder / "text/train.de").write_text("another\n")
     shown = stale.hybrid("runs", "--output", "out")
-    assert re.search(r"ours/bleu/seed1 .* stale \(data and code changed", shown)
+    assert re.search(r"ours/bleu/seed1 .* stale \(configuration and data changed", shown)
     (stale.folder / "text").rename(stale.folder / "elsewhere")
     shown = stale.hybrid("runs", "--output", "out")
     assert re.search(r"ours/bleu/seed1 .* not checked \(.*/text", shown)
@@ -77,23 +95,6 @@ def test_runs_are_checked_with_the_configurations_that_they_had(stale):
     shown = stale.hybrid("runs", "--output", "out", "--data", "text")  # --configs: the checkout's
     assert re.search(r"plain/bleu/seed1 .* done", shown)
     assert re.search(r"ours/bleu/seed1 .* stale \(its row is no longer", shown)
-
-
-def test_without_the_users_folder_nothing_that_it_made_is_deleted(stale):
-    """Its words are unknown then, so the digest of the code differs."""
-    run = stale.run("ours")
-    begun = json.loads(run.folder.begun.read_text())
-    begun["workspace"] = {**run.workspace.as_record(), "user_dir": "/home/a_moved_folder"}
-    run.folder.begun.write_text(json.dumps(begun))
-    with pytest.raises(UserError, match="begun with --user-dir /home/a_moved_folder; name it"):
-        stale.hybrid(*HERE, "--redo-stale")
-    assert run.folder.result.exists()
-    shown = stale.hybrid("runs", "--output", "out")
-    assert re.search(r"ours/bleu/seed1 .* not checked \(.*--user-dir /home/a_moved_folder", shown)
-    moved = stale.folder / "a_moved_folder"
-    moved.mkdir()
-    (moved / "__init__.py").touch()
-    assert "stale (code changed" in stale.hybrid(*HERE, "--dry-run", "--user-dir", moved)
 
 
 def test_configurations_of_your_own_need_only_what_is_new(tmp_path):

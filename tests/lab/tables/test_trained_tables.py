@@ -208,8 +208,8 @@ def test_what_is_stale_is_kept_until_it_can_be_done_again(reproduced):
     path = reproduced / "out/corpora/full@text/toy/manifest.json"
     result = run_folder(reproduced, "taught") / "result.json"
     before, made_with = path.read_text(), read(result)
-    changed = {**made_with, "identity": {**made_with["identity"], "code": "other"}}
-    redo = ("reproduce", "toy/table1", "taught", "--redo-stale", "--prepare-only")
+    changed = {**made_with, "identity": {**made_with["identity"], "settings": "other"}}
+    redo = ("reproduce", "toy/table1", "taught", "--redo", "--prepare-only")
     try:
         path.write_text(json.dumps({**json.loads(before), "alignments": "other"}))
         shown = hybrid(reproduced, "runs").stdout.splitlines()

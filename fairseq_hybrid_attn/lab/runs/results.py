@@ -93,11 +93,11 @@ class StoredResult:
     identity: dict[str, object]
     corpus: dict[str, object]
     settings: dict[str, object]
-    versions: dict[str, object]
-    code: dict[str, object]
     updates: int
     parameters: int
     finished: str
+    versions: dict[str, object] = field(default_factory=dict)
+    code: dict[str, object] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     curve: tuple[CurvePoint, ...] = ()
 

@@ -96,9 +96,9 @@ class StoredRuns:
         """How the runs that were read differ in code and versions; empty if they do not."""
         facts: dict[str, dict[str, None]] = {}
         for result in filter(None, self._results.values()):
-            code = result["code"]
+            code = result.get("code", {})
             commit = f"{str(code.get('commit'))[:10]}{' (modified)' * bool(code.get('modified'))}"
-            for name, value in {"commit": commit, **result["versions"]}.items():
+            for name, value in {"commit": commit, **result.get("versions", {})}.items():
                 facts.setdefault(name, {})[value] = None
         differing = {name: values for name, values in facts.items() if len(values) > 1}
         return "; ".join(

@@ -73,13 +73,14 @@ def _processor() -> str:
 def differences(records: Iterable[dict]) -> str:
     """What the code and versions of results differ in, as a part of a sentence; "" if in nothing.
 
-    ``records`` are results: of each, ``code`` and ``versions`` count.
+    ``records`` are results: of each, ``code`` and ``versions`` count, if it has them.
     """
     made: dict[str, list[str]] = {}
     for record in records:
-        commit, modified = record["code"].get("commit"), record["code"].get("modified")
-        named = (commit or "unknown")[:12] + " with changes" * bool(modified)
-        for name, value in {"commit": named, **record["versions"]}.items():
+        code = record.get("code") or {}
+        changed = " (modified)" * bool(code.get("modified"))
+        commit = (code.get("commit") or "unknown")[:10] + changed
+        for name, value in {"commit": commit, **record.get("versions", {})}.items():
             values = made.setdefault(name, [])
             if value not in values:
                 values.append(value)

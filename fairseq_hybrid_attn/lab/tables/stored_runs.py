@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ...errors import UserError
 from ..config.paper_tables import Cell
 from ..corpora.manifest import read_manifest
+from ..files.provenance import differences
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.run_counts import RunCounts, read_counts
@@ -94,13 +95,4 @@ class StoredRuns:
 
     def made_by(self) -> str:
         """How the runs that were read differ in code and versions; empty if they do not."""
-        facts: dict[str, dict[str, None]] = {}
-        for result in filter(None, self._results.values()):
-            code = result.get("code", {})
-            commit = f"{str(code.get('commit'))[:10]}{' (modified)' * bool(code.get('modified'))}"
-            for name, value in {"commit": commit, **result.get("versions", {})}.items():
-                facts.setdefault(name, {})[value] = None
-        differing = {name: values for name, values in facts.items() if len(values) > 1}
-        return "; ".join(
-            f"{name} {', '.join(map(str, values))}" for name, values in differing.items()
-        )
+        return differences(filter(None, self._results.values()))

@@ -28,5 +28,5 @@ def test_what_results_differ_in():
     changed = {**first, "code": {"commit": "a" * 40, "modified": True}}
     newer = {**first, "versions": {"torch": "2.7", "eflomal": "2.0"}}
     assert differences([]) == differences([first, first]) == ""
-    assert differences([first, changed]) == f"commit {'a' * 12}, {'a' * 12} with changes"
+    assert differences([first, changed]) == f"commit {'a' * 10}, {'a' * 10} (modified)"
     assert differences([first, newer, first]) == "torch 2.6, 2.7"

@@ -46,7 +46,10 @@ class Column:
 
     @property
     def group(self) -> Group | None:
-        return Group(*self.source_words) if self.source_words else None
+        match self.source_words:
+            case [int(above), int() | None as to]:
+                return Group(above, to)
+        return None
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from . import load_corpus, own_corpus, prepare
+    from . import load_corpus, own_corpus
     from .definition import PARTS, with_options
+    from .pipeline import prepare
 
     if args.workers is not None and args.workers < 1:
         raise UserError(f"--workers {args.workers}: use 1 or more")

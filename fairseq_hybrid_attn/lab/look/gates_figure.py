@@ -54,7 +54,7 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
     axes.set_xticks(sorted({row["layer"] for _, own in lines for row in own}))
     axes.set_xlabel("layer (1 = lowest)")
     axes.set_ylabel("mean gate ± deviation")
-    _legend(axes)
+    style.legend_above(axes)
 
 
 def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
@@ -79,7 +79,7 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
     room = 0.15 * (max(values) - min(values)) or 0.05
     axes.set_ylim(max(0.0, min(values) - room), min(1.0, max(values) + room))
     axes.set_ylabel("mean gate")
-    _legend(axes)
+    style.legend_above(axes)
 
 
 def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
@@ -89,9 +89,3 @@ def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
     axes.set_xlabel("window, tokens (2m + 1)")
     axes.set_ylabel("mean share of the local branch")
     axes.plot(windows, [model.share for model in windowed], **style.series(0, colours))
-
-
-def _legend(axes) -> None:
-    """A legend above the axes, one line for each; style.legend_above puts three in a line."""
-    if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=7.5)

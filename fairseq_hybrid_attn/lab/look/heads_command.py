@@ -30,7 +30,6 @@ from . import heads_figure, outputs
 from . import model_arguments as model_args
 from .heads_measure import Heads, ModelHeads, by_pattern
 from .loaded import Loaded
-from .maps_measure import UNITS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,9 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_sentences(parser)
     model_args.add_selection(parser)
     model_args.add_kinds(parser)
-    parser.add_argument(
-        "--unit", choices=UNITS, default="subwords", help="tokens to measure (default: subwords)"
-    )
     outputs.add_outputs(parser)
 
 
@@ -48,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     model_args.check_models(args)
     outputs.check(args, model_args.inputs_of(args))
     models = [
-        measure(loaded, args.kinds, args.unit, args.sentences, args.too_long == "skip")
+        measure(loaded, args.kinds, args.sentences, args.too_long == "skip")
         for loaded in model_args.load(args)
     ]
     for model in models:
@@ -57,18 +53,16 @@ def run(args: argparse.Namespace) -> None:
         print(f"\n{grid_of_differences(model).terminal()}\n")
     outputs.write(
         args,
-        {"unit": args.unit, "models": [vars(model) for model in models]},
+        {"models": [vars(model) for model in models]},
         [{"model": model.name, **row} for model in models for row in model.heads],
         lambda theme: heads_figure.draw(models, theme),
     )
 
 
-def measure(
-    loaded: Loaded, kinds: list[str], unit: str, listed: str, skip_long: bool
-) -> ModelHeads:
+def measure(loaded: Loaded, kinds: list[str], listed: str, skip_long: bool) -> ModelHeads:
     """The heads of a model over the sentences that are ``listed`` as for ``--sentences``."""
     heads, attentions = Heads(), loaded.attentions(kinds)
-    use = heads.use(attentions, loaded, unit)
+    use = heads.use(attentions, loaded)
     loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
     loaded.check_seen(bool(heads.layers))
     return heads.of_model(loaded.name, loaded.description)

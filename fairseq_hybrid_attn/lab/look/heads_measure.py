@@ -195,14 +195,12 @@ class Heads:
                 self.layers[key] = HeadsOfLayer(map_.kind, layer)
             self.layers[key].add(weights, allowed)
 
-    def use(
-        self, attentions: Attentions, loaded: Loaded, unit: str
-    ) -> Callable[[int, Observed], None]:
-        """A function for ``loaded.look`` that adds each sentence, in one of ``UNITS``."""
-        make = maps_of(attentions, loaded, (unit,))
+    def use(self, attentions: Attentions, loaded: Loaded) -> Callable[[int, Observed], None]:
+        """A function for ``loaded.look`` that adds each sentence, in subwords."""
+        make = maps_of(attentions, loaded, ("subwords",))
 
         def add(number: int, observed: Observed) -> None:
-            for map_ in make(number, observed).units[unit].values():
+            for map_ in make(number, observed).units["subwords"].values():
                 self.add(map_)
 
         return add

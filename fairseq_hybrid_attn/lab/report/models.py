@@ -40,7 +40,7 @@ def look(
     gates, heads = Gates(attentions.layers), Heads()
     measures = (
         gates.use(loaded, tags),
-        heads.use(attentions, loaded, "subwords"),
+        heads.use(attentions, loaded),
     )
     show = maps_of(attentions, loaded)
 

@@ -132,7 +132,10 @@ class Run:
 
     @property
     def corpus_folder(self) -> Path:
-        return corpus_folder(self.workspace.root, self.workspace.label, self.settings.corpus)
+        """Where its corpus is prepared; one of your text goes under the label ("SCALE@TEXT")."""
+        place = self.workspace
+        folder = place.root / "corpora"
+        return (folder / place.label if place.own else folder) / self.settings.corpus
 
     @property
     def prepared_corpus(self) -> PreparedCorpus:
@@ -162,12 +165,6 @@ class Run:
         """Its command lines, or those for a checkpoint in another folder."""
         where = folder or self.folder, devices, self.workspace.user_dir
         return RunCommands(self.settings, self.prepared_corpus, *where)
-
-
-def corpus_folder(root: Path, label: str, name: str) -> Path:
-    """Where a corpus is prepared; a corpus of your text goes under the label ("SCALE@TEXT")."""
-    folder = root / "corpora"
-    return (folder / label if "@" in label else folder) / name
 
 
 def _checksum(path: Path) -> str:

@@ -13,9 +13,10 @@ from fairseq.data import data_utils
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
 from fairseq_hybrid_attn.lab.corpora.link_files import read_gold
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.words import words_of
 from fairseq_hybrid_attn.lab.files.processes import ProgramFailed
 

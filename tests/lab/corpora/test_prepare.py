@@ -14,16 +14,11 @@ from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.corpora import (
-    load_corpus,
-    own_corpus,
-    prepare,
-    read_manifest,
-    tokenisers,
-)
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
 from fairseq_hybrid_attn.lab.corpora.binarise import binarise
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
 

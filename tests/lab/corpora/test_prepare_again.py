@@ -16,8 +16,9 @@ from cli import command, environment
 from corpora_made import CONFIGS, pairs_of, recipe, remade, sentences, state, write
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, prepare, read_manifest
+from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.files.stages import Stage, Stages
 
 EVERYTHING = ["reading", "tokenising", "cleaning", "subwords", "binarising"]

@@ -23,8 +23,9 @@ from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
 from fairseq_hybrid_attn.lab.probing import probe_command

@@ -49,7 +49,7 @@ from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, generate_command
 from ..runs.fairseq_commands import flags as flags_of
 from ..scores.generate_output import read_finished, read_generated
-from ..scores.systems import add_bounds
+from ..scores.lengths_command import add_bounds
 from . import curves_command as curves
 from . import translations
 from .findings import Findings, ModelFindings

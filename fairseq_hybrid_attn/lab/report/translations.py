@@ -16,9 +16,9 @@ from ..corpora.words import base_language
 from ..files.text import read_lines, require_equal
 from ..look.sentences import Sentences
 from ..scores.generate_output import join_subwords
+from ..scores.lengths_command import count_words
 from ..scores.lengths_measure import ScoresByLength, compare_systems, score_by_length
 from ..scores.metrics import build_metric, default_scores, language
-from ..scores.systems import count_words
 from .findings import SentenceScores, SetScore
 from .subjects import Subject
 

@@ -107,25 +107,25 @@ def _some(sentences: list[int]) -> str:
 
 def _warn_of_wrong_flags(lines: list[str], subwords: str, tokenizer: str) -> None:
     """Warn if the flags contradict the tokens; otherwise only the score would show it."""
-    kinds, is_moses = _marks(lines)
+    kinds, is_moses = marks(lines)
     for kind in kinds - {subwords}:
-        _warn(f"hypotheses look like --subwords {kind}, not {subwords}")
+        warn(f"hypotheses look like --subwords {kind}, not {subwords}")
     if subwords == "sentencepiece" and any(map(str.strip, lines)) and subwords not in kinds:
-        _warn("hypotheses have no \u2581: are their subwords joined already?")
+        warn("hypotheses have no \u2581: are their subwords joined already?")
     if tokenizer == "none" and is_moses:
-        _warn("hypotheses look like --tokenizer moses, not none")
+        warn("hypotheses look like --tokenizer moses, not none")
 
 
 def warn_if_not_text(lines: list[str], path: Path) -> None:
     """Warn of subwords and of Moses' tokens in what should be detokenised text."""
-    kinds, is_moses = _marks(lines)
+    kinds, is_moses = marks(lines)
     for kind in kinds:
-        _warn(f"{path} looks like subwords of {kind}, not like text")
+        warn(f"{path} looks like subwords of {kind}, not like text")
     if is_moses:
-        _warn(f"{path} looks like words of Moses, not like text")
+        warn(f"{path} looks like words of Moses, not like text")
 
 
-def _marks(lines: list[str]) -> tuple[set[str], bool]:
+def marks(lines: list[str]) -> tuple[set[str], bool]:
     """The kinds of subwords that text looks like, and whether it looks like Moses' words."""
     text = "\n".join(lines)
     kinds = {"subword-nmt": "@@ ", "sentencepiece": "\u2581"}
@@ -133,5 +133,5 @@ def _marks(lines: list[str]) -> tuple[set[str], bool]:
     return {kind for kind, mark in kinds.items() if mark in text}, is_moses
 
 
-def _warn(message: str) -> None:
+def warn(message: str) -> None:
     print(f"warning: {message}", file=sys.stderr)

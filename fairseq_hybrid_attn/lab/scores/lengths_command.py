@@ -18,23 +18,59 @@ from __future__ import annotations
 import argparse
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ...errors import UserError
+from ..cli import flags
+from ..cli.flags import positive
 from ..corpora.tokenisers import KINDS, tokeniser
 from ..corpora.words import SUBWORDS
 from ..files.tabular import Grid
 from ..files.text import read_lines, require_equal
 from ..look import outputs
 from . import lengths_figure
-from .generate_output import join_subwords, warn_if_not_text
-from .lengths_measure import ScoresByLength, SystemScore, score_by_length
+from .counts import SAMPLES
+from .generate_output import (
+    join_subwords,
+    marks,
+    read_finished,
+    read_generated,
+    warn,
+    warn_if_not_text,
+)
+from .lengths_measure import BOUNDS, ScoresByLength, SystemScore, score_by_length, word_counts
 from .metrics import METRICS, check_tokenizer, language
-from .systems import add_bounds, add_systems, check_systems, count_words, other_subwords, warn
+
+#: Average length of a word, in characters, above which text seems to have no spaces.
+_LONG = 15
+
+
+@dataclass(frozen=True)
+class System:
+    """A system's translations: text, or the output of fairseq-generate."""
+
+    name: str
+    path: Path
+    generated: bool
+
+    def read(
+        self, reference: Path, count: int, target_lang: str, subwords: str, tokenizer: str
+    ) -> list[str]:
+        if self.generated:
+            return read_generated(self.path, count, subwords, tokenizer, target_lang)[0]
+        return read_finished(self.path, reference, count)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_systems(parser)
+    for flag, text in {
+        "--hypotheses": "a system's translations, detokenised, one per line; may be repeated",
+        "--generated": "a system's output from fairseq-generate; may be repeated",
+    }.items():
+        kind = partial(_system, generated=flag == "--generated")
+        how = {"dest": "systems", "action": "append", "metavar": "NAME=FILE"}
+        parser.add_argument(flag, type=kind, help=text, **how)
     parser.add_argument(
         "--reference", required=True, type=Path, metavar="REF", help="untouched text, one per line"
     )
@@ -60,6 +96,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generated.add_argument("--subwords", choices=SUBWORDS, help="kind of its subwords")
     generated.add_argument("--tokenizer", choices=KINDS, help="how its words are tokenised")
     outputs.add_outputs(parser)
+
+
+def _system(text: str, generated: bool) -> System:
+    return System(*flags.named_path(text), generated)
+
+
+def add_bounds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--bounds",
+        type=_bounds,
+        default=BOUNDS,
+        metavar="N,N,…",
+        help="upper limits of all groups but the last, in words (default: 10,20,30,40,50)",
+    )
+
+
+def _bounds(text: str) -> tuple[int, ...]:
+    numbers = [positive(word) for word in text.split(",")]
+    if sorted(set(numbers)) != numbers:
+        raise argparse.ArgumentTypeError(f"{text!r}: use increasing numbers")
+    return tuple(numbers)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -102,7 +159,15 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("give a system: --hypotheses NAME=FILE, or --generated NAME=FILE")
     generated = any(one.generated for one in args.systems)
     check_tokenizer(args.score, args.tokenizer if generated else None)
-    check_systems(args.systems, {"--subwords": args.subwords, "--tokenizer": args.tokenizer})
+    names = [system.name for system in args.systems]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"two systems are called {twice[0]}; give each its own name")
+    needed = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
+    if generated:
+        flags.require(needed, "--generated needs {} as well (which may be none)")
+    elif stray := [flag for flag, value in needed.items() if value not in (None, "none")]:
+        told = f"{stray[0]} {needed[stray[0]]} needs --generated"
+        raise UserError(f"{told}; --hypotheses is text as is")
     if args.source_tokenizer != "none" and not args.source_lang:
         raise UserError(f"--source-tokenizer {args.source_tokenizer} needs --source-lang")
     outputs.check(args, [args.source, args.reference, *(one.path for one in args.systems)])
@@ -115,9 +180,21 @@ def source_lengths(args: argparse.Namespace) -> list[int]:
     if args.source_tokenizer != "none":
         source = language(args.source_lang, "--source-lang")
         lines = list(map(tokeniser(args.source_tokenizer, source), lines))
-    for kind in other_subwords(text, args.source_subwords):
+    for kind in marks(text)[0] - {args.source_subwords}:
         warn(f"{args.source} looks like --source-subwords {kind}, not {args.source_subwords}")
     return count_words(lines, str(args.source), "--source-tokenizer makes words of text")
+
+
+def count_words(lines: list[str], where: str, way_out: str) -> list[int]:
+    """Count the words of each line; warn, with a way out, if there seem to be no spaces."""
+    counts = word_counts(lines)
+    characters = sum(len("".join(line.split())) for line in lines)
+    if characters > _LONG * sum(counts):
+        warn(
+            f"words of {where} have {characters / max(1, sum(counts)):.0f} characters on average; "
+            f"are there spaces between words? {way_out}"
+        )
+    return counts
 
 
 def grid(found: ScoresByLength) -> Grid:
@@ -151,7 +228,7 @@ def notes(found: ScoresByLength) -> list[str]:
     """How it was computed."""
     lines = [
         f"{found.label}: {found.signature}",
-        f"± is half the 95 % interval of {found.samples:,} resampled groups"
+        f"± is half the 95 % interval of {SAMPLES:,} resampled groups"
         + (f"; p: paired bootstrap against {found.systems[0]}" if len(found.systems) > 1 else ""),
     ]
     if found.without_words:

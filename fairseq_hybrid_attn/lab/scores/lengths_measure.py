@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from .counts import SAMPLES, SEED, SentenceCounts, half_width, p_value
+from .counts import SentenceCounts, half_width, p_value
 from .metrics import build_metric, check_parallel
 
 #: Among the scores of tables, words in the translations per word in the references, as BLEU counts
@@ -91,8 +91,6 @@ class ScoresByLength:
     groups: tuple[GroupScores, ...]
     whole: GroupScores
     without_words: tuple[int, ...]
-    samples: int
-    seed: int
 
     def as_dict(self) -> dict:
         """Plain data for JSON; sentences are counted from 1."""
@@ -161,6 +159,4 @@ def score_by_length(
         groups=tuple(scores_of(*group) for group in groups),
         whole=scores_of("all", list(range(len(references)))),
         without_words=tuple(number for number, words in enumerate(lengths) if not words),
-        samples=SAMPLES,
-        seed=SEED,
     )

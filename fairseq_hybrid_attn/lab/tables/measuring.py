@@ -14,7 +14,7 @@ from ..runs.plan import Plan
 from ..runs.run_scores import AER
 from ..runs.status import State, status
 from ..runs.workspace import Run
-from ..scores.counts import SentenceCounts, ends, half_width, mean_drawn, p_value
+from ..scores.counts import ends, half_width, mean_drawn, p_value
 from ..scores.lengths_measure import LENGTH_RATIO
 from ..scores.metrics import METRICS
 from .claims import judge
@@ -110,7 +110,7 @@ def _measured(
     done, values = stored.of_cell(cell), [one["value"] for one in found]
     over_sentences, p_values = None, ()
     if significance and (at is not None or not cell.column.curve):
-        counts = [_counts(stored, run, score, cell.column, at) for run, _ in done]
+        counts = [stored.counts(run, score, cell.column.group, at) for run, _ in done]
         if None not in counts:
             over_sentences = half_width(mean_drawn(counts))
         if at is None:
@@ -177,7 +177,7 @@ def _scores(result: dict, column: Column) -> dict:
 
 def _of_counts(stored: StoredRuns, run: Run, score: str, column: Column) -> dict:
     """A score that is in no result, computed from counts; its signature says of which sentences."""
-    counts = _counts(stored, run, score, column)
+    counts = stored.counts(run, score, column.group)
     if counts is None:
         raise UserError("the counts of its sentences are not here")
     if not len(counts.rows):
@@ -185,12 +185,6 @@ def _of_counts(stored: StoredRuns, run: Run, score: str, column: Column) -> dict
     how = "" if column.group is None else f"|source:{column.group}"
     signature = f"{counts.signature}{how}|sentences:{len(counts.rows)}"
     return {"value": counts.value, "signature": signature}
-
-
-def _counts(
-    stored: StoredRuns, run: Run, score: str, column: Column, at: int | None = None
-) -> SentenceCounts | None:
-    return stored.counts(run, score, column.group, at)
 
 
 def _p_values(stored: StoredRuns, cell: Cell, score: str) -> tuple[float | None, ...]:

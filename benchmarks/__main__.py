@@ -9,19 +9,20 @@ import sys
 import time
 from pathlib import Path
 
-from . import launches, systems, tables
+from . import launches, others, systems, tables
 from .common import DTYPES, WAYS, Settings, heading, prepare
 
 BENCHMARKS = {
     "step": systems.run_training,
     "generation": systems.run_generation,
     "launches": launches.run,
+    "others": others.run,
 }
 
 
-def main() -> None:
+def main(words: list[str] | None = None) -> None:
     """Run benchmarks, write results and print tables."""
-    arguments = _parser().parse_args()
+    arguments = _parser().parse_args(words)
     if arguments.benchmarks == ["table"] and arguments.json:
         print(tables.markdown(json.loads(arguments.json.read_text())), end="")
         return
@@ -30,9 +31,11 @@ def main() -> None:
             f"{', '.join(sorted(unknown))}: use {', '.join(BENCHMARKS)}, or table --json FILE"
         )
     settings = _settings(arguments)
-    wanted = arguments.benchmarks or [name for name in BENCHMARKS if name != "launches"]
+    wanted = arguments.benchmarks or ["step", "generation"]
     if settings.device == "cpu" and settings.dtype == "fp16" and wanted != ["launches"]:
         raise SystemExit("--dtype fp16 is for --device cuda, or to count launches")
+    if settings.device != "cpu" and "others" in wanted:
+        raise SystemExit("others: for --device cpu")
     prepare(settings)
     document = {
         **heading(settings),
@@ -61,8 +64,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "benchmarks",
         nargs="*",
-        metavar="{step,generation,launches}",
-        help="which benchmarks (all but launches); or: table, to print the results in --json again",
+        metavar="{step,generation,launches,others}",
+        help="which benchmarks (step and generation); or: table, to print results in --json again",
     )
     add("--device", choices=["cpu", "cuda"], default="cpu")
     add("--dtype", choices=list(DTYPES), default="fp32")

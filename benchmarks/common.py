@@ -34,6 +34,8 @@ CHOSEN = "chosen"
 VANILLA, NULL = "vanilla", "null"
 #: On a CPU in bfloat16: vanilla in bfloat16, too.
 VANILLA_BF16 = "vanilla in bf16"
+#: What ``others`` times where they are installed; not dependencies.
+TOOLKITS = ("transformers", "joeynmt")
 
 
 def _sdpa(problem: AttentionProblem) -> AttentionResult:
@@ -91,7 +93,7 @@ def heading(settings: Settings) -> dict:
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": asdict(settings),
         "machine": machine(settings),
-        "versions": provenance.versions(),
+        "versions": provenance.versions() | provenance.installed(*TOOLKITS),
         "code": provenance.code(),
     }
 

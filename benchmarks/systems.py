@@ -106,7 +106,7 @@ def _timed(
             yield result, seconds[candidate], seconds[VANILLA]
 
 
-def _step(system: str, way: str, words, settings: Settings) -> Callable[[], None]:
+def _step(system: str, way: str, words, settings: Settings) -> TrainingStep:
     """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
 
     Ours have the fused loss.  On a GPU, half precision halves the parameters too, for all systems
@@ -116,9 +116,6 @@ def _step(system: str, way: str, words, settings: Settings) -> Callable[[], None
     bfloat16 = on_cpu and settings.dtype == "bf16" and way != VANILLA
     size = replace(settings, dtype="fp32") if on_cpu else settings
     model = build(system, words, size, stock=stock).train()
-    optimizer = torch.optim.Adam(
-        model.parameters(), lr=1e-4, betas=(0.9, 0.98), fused=settings.device == "cuda"
-    )
     task = SimpleNamespace(target_dictionary=words)
     if stock:
         criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
@@ -128,14 +125,31 @@ def _step(system: str, way: str, words, settings: Settings) -> Callable[[], None
     inputs = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": previous}
     sample = {"net_input": inputs, "target": target, "ntokens": target.ne(words.pad()).sum()}
 
-    def step() -> None:
+    def loss() -> torch.Tensor:
         with computed_by(way), torch.autocast("cpu", torch.bfloat16, enabled=bfloat16 and stock):
-            loss, tokens, _ = criterion(model, sample)
-        (loss / tokens).backward()
-        optimizer.step()
-        optimizer.zero_grad()
+            summed, tokens, _ = criterion(model, sample)
+        return summed / tokens
 
-    return step
+    return TrainingStep(model, loss, settings)
+
+
+class TrainingStep:
+    """A model's loss of a batch, its gradient, and an update by Adam."""
+
+    def __init__(
+        self, model: torch.nn.Module, loss: Callable[[], torch.Tensor], settings: Settings
+    ):
+        parameters = [one for one in model.parameters() if one.requires_grad]
+        self.parameters = sum(one.numel() for one in parameters)
+        self.loss = loss
+        self.optimizer = torch.optim.Adam(
+            parameters, lr=1e-4, betas=(0.9, 0.98), fused=settings.device == "cuda"
+        )
+
+    def __call__(self) -> None:
+        self.loss().backward()
+        self.optimizer.step()
+        self.optimizer.zero_grad()
 
 
 def _memory(system: str, settings: Settings) -> Iterator[dict]:

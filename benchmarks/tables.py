@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 
-from .common import NULL, VANILLA_BF16
+from .common import NULL, TOOLKITS, VANILLA_BF16
 from .systems import SYSTEMS
 
 STOCK = {NULL: "*stock again*", VANILLA_BF16: "*stock in bfloat16*"}
@@ -26,17 +26,22 @@ def of_systems(results: list[dict]) -> list[str]:
     rows = [r for r in results if r["measure"] == "peak memory"]
     if rows:
         parts += _memory(rows)
+    rows = [r for r in results if r["benchmark"] == "others"]
+    if rows:
+        parts += _others(rows)
     rows = [r for r in results if r["benchmark"] == "launches"]
     return parts + (_launches(rows) if rows else [])
 
 
 def _heading(document: dict) -> str:
     machine, settings, versions = (document[k] for k in ("machine", "settings", "versions"))
+    names = [name for name in ("torch", *TOOLKITS) if name in versions]
+    software = ", ".join(f"{name} {versions[name]}" for name in names)
     device = ", ".join(machine["gpus"]) if settings["device"] == "cuda" else machine["processor"]
     loads = " and ".join(str(load) for load in document["load_average"])
     return (
         f"{device}, {machine['cores']} cores, {settings['threads']} thread, {settings['dtype']}, "
-        f"{CLOCKS[settings['clock']]}, Python {versions['python']}, torch {versions['torch']}; "
+        f"{CLOCKS[settings['clock']]}, Python {versions['python']}, {software}; "
         f"{settings['rounds']} interleaved rounds; load of the machine {loads} before and after."
     )
 
@@ -91,6 +96,20 @@ def _launches(results: list[dict]) -> list[str]:
     headings = ["system", "length", "ratio", "launches", "the host waits"]
     text = "Training step: launches on a GPU over those of fairseq's stock transformer"
     return [text, Grid(headings, rows, left=len(headings)).markdown()]
+
+
+def _others(results: list[dict]) -> list[str]:
+    rows: dict[str, list] = {}
+    for one in results:
+        row = rows.setdefault(one["case"], [one["case"], f"{one['parameters']:,}"])
+        row.append(_spread(one["ratio"]))
+    columns = ["system", "parameters", "single precision", "bfloat16"]
+    columns = columns[: max(map(len, rows.values()))]
+    text = (
+        "Training step: time over that of fairseq's stock transformer in single precision, "
+        "median (least–most)"
+    )
+    return [text, Grid(columns, list(rows.values()), left=len(columns)).markdown()]
 
 
 def _spread(ratio: dict) -> str:

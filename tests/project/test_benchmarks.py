@@ -2,11 +2,14 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
 from cli import run_forked
 
+from benchmarks.systems import SYSTEMS
+from fairseq_hybrid_attn.cross_entropy import has_bfloat16
 from fairseq_hybrid_attn.lab.files.provenance import code
 
 ROOT = Path(__file__).parents[2]
@@ -53,6 +56,29 @@ def test_all_benchmarks_at_a_tiny_size(tmp_path):
     assert "Generation:" in done.stdout
     assert "*stock again*" in done.stdout
     assert run("table", "--json", file).stdout == done.stdout
+
+
+@pytest.mark.slow
+def test_other_toolkits_are_timed_where_they_are_installed(tmp_path):
+    file, dtype = tmp_path / "others.json", "bf16" if has_bfloat16() else "fp32"
+    options = [*TINY[: TINY.index("--cases")], "--rounds", 1, "--dtype", dtype, "--json", file]
+    done = run_forked("benchmarks.others", options, ROOT)
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = json.loads(file.read_text())["results"]
+
+    parameters = {result["case"]: result["parameters"] for result in results}
+    ours = [f"ours, {SYSTEMS[name][0]}" for name in ("global-heads", "mma", *CASES[1:])]
+    assert {"fairseq", "torch.nn.Transformer", *ours} <= set(parameters)
+    assert {result["candidate"] for result in results} == {"fp32", dtype}
+    assert all(result["ratio"]["median"] > 0 for result in results)
+    stock, width = parameters["fairseq"], 16
+    same = {name: number for name, number in parameters.items() if not name.startswith("ours")}
+    norms = 4 * width  # torch's, behind its encoder and its decoder
+    assert set(same.values()) == {stock, stock + norms} and parameters[ours[0]] == stock
+    for toolkit in ("transformers", "joeynmt"):
+        left_out = re.search(rf"^{toolkit}.* is left out", done.stderr, re.MULTILINE)
+        assert any(name.startswith(toolkit) for name in parameters) != bool(left_out)
+    assert "| torch.nn.Transformer " in done.stdout
 
 
 def test_wrong_names_are_refused():

@@ -2,8 +2,7 @@
 # Ma & Zhao 2020, Research on the fundamental principle of the attention module in sequence-to-sequence model
 # Attention and alignment Table 4: supervised attention, En-Zh: Transformer (supervised). Reported: AER 21.5 (aer), BLEU
 #   (MT02, words) 23.52 (word_bleu), BLEU (THU, words) 25.67 (word_bleu.thu).
-# Made by: fairseq-hybrid show alignment/table4/transformer_supervised --script. Flags that it is given go to fairseq-
-#   train.
+# Made by: fairseq-hybrid show alignment/table4/transformer_supervised --script. Its flags go to fairseq-train.
 set -euo pipefail
 
 GPUS=${GPUS:-1} SEED=${SEED:-1} FP16=${FP16:-1} CPU=${CPU:-0} # FP16=0: fp32; CPU=1: GPUS processes on the CPU
@@ -12,7 +11,7 @@ SAVE=${SAVE:-models/alignment.table4.transformer_supervised.nist02.seed$SEED} # 
 TOKENS=32768 AT_ONCE=4096 # of an update; at most at once on a GPU
 
 stop() { printf '%s\n' "$*" >&2 && exit 1; }
-[[ $GPUS =~ ^[1-9][0-9]{0,3}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS FP16=$FP16 CPU=$CPU: use 1, 2, ...; 0, 1"
+[[ $GPUS =~ ^[1-9][0-9]{0,3}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS: use a number; FP16, CPU: 0 or 1"
 ((GPUS == 1 || TOKENS < 512 || TOKENS / GPUS >= 512)) || stop "GPUS=$GPUS: use $((TOKENS / 512)) at most"
 FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Cui et al. 2019, Mixed Multi-Head Self-Attention for Neural Machine Translation
 # MMA Table 2: IWSLT14 De-En: Transformer MMA. Reported: De-En 35.41 (tokenised_bleu).
-# Made by: fairseq-hybrid show mma/table2/transformer_mma --script. Flags that it is given go to fairseq-train.
+# Made by: fairseq-hybrid show mma/table2/transformer_mma --script. Its flags go to fairseq-train.
 set -euo pipefail
 
 GPUS=${GPUS:-1} SEED=${SEED:-1} FP16=${FP16:-1} CPU=${CPU:-0} # FP16=0: fp32; CPU=1: GPUS processes on the CPU
@@ -10,7 +10,7 @@ SAVE=${SAVE:-models/mma.table2.transformer_mma.de-en.seed$SEED} # run again, it 
 TOKENS=4096 AT_ONCE=8192 # of an update; at most at once on a GPU
 
 stop() { printf '%s\n' "$*" >&2 && exit 1; }
-[[ $GPUS =~ ^[1-9][0-9]{0,3}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS FP16=$FP16 CPU=$CPU: use 1, 2, ...; 0, 1"
+[[ $GPUS =~ ^[1-9][0-9]{0,3}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS: use a number; FP16, CPU: 0 or 1"
 ((GPUS == 1 || TOKENS < 512 || TOKENS / GPUS >= 512)) || stop "GPUS=$GPUS: use $((TOKENS / 512)) at most"
 FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')

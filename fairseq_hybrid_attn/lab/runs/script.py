@@ -54,7 +54,7 @@ set -euo pipefail
 {variables}
 
 stop() {{ printf '%s\n' "$*" >&2 && exit 1; }}
-[[ $GPUS =~ ^[1-9][0-9]{{0,3}}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS FP16=$FP16 CPU=$CPU: use 1, 2, ...; 0, 1"
+[[ $GPUS =~ ^[1-9][0-9]{{0,3}}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS: use a number; FP16, CPU: 0 or 1"
 ((GPUS == 1 || TOKENS < {least} || TOKENS / GPUS >= {least})) || stop "GPUS=$GPUS: use $((TOKENS / {least})) at most"
 FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
 PLUGIN={plugin}
@@ -144,12 +144,11 @@ def about(run: Run, made_by: list[str]) -> str:
     lines = [
         PAPERS.get(table_name.partition("/")[0], ""),
         f"{table.title}: {row.system or row.name}. Reported: {', '.join(reported) or 'no score'}.",
-        f"Made by: {shlex.join(made_by)}. Flags that it is given go to fairseq-train.",
+        f"Made by: {shlex.join(made_by)}. Its flags go to fairseq-train.",
     ]
-    return "\n".join(
-        textwrap.fill(" ".join(line.split()), _WIDTH, initial_indent="# ", subsequent_indent="#   ")
-        for line in filter(None, lines)
-    )
+    wrap = textwrap.TextWrapper(_WIDTH, initial_indent="# ", subsequent_indent="#   ")
+    wrap.break_on_hyphens = False  # a command can be copied
+    return "\n".join(wrap.fill(line) for line in filter(None, lines))
 
 
 def variables(run: Run) -> str:

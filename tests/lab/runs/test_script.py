@@ -217,7 +217,7 @@ def test_a_licensed_corpus_is_asked_for(tmp_path):
 def test_a_script_gives_what_reproduce_gives(tmp_path):
     """In one process and in two, the same weights and translations; averaged and scored alike."""
     write_text(tmp_path / "text")
-    dry = {"train": {"dropout": 0.0, "max-update": 60, "head-patterns": "global,local"}}
+    dry = {"train": {"dropout": 0.0, "max-update": 75, "head-patterns": "global,local"}}
     table = with_rows(TABLE, plain=dry)
     write_configs(tmp_path / "configs", **{"toy/table1.yaml": table})
     where = ("--column", "bleu", "--configs", "configs", "--data", "text")

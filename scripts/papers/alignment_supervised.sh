@@ -22,13 +22,12 @@ launch=() device=() half=--fp16 newest=""
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
 ((GPUS == 1 || CPU == 0)) || launch+=(bash -c "exec \"\$@\" --distributed-rank \$RANK \
     --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp" -)
-mkdir -p "$SAVE/checkpoints" && exec 9>"$SAVE/lock"
-flock --nonblock 9 || stop "$SAVE: this script is already at work there"
-begun="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
-[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$begun") == "$begun" ]] ||
-    stop "$SAVE was begun with other settings or flags; use another SAVE"
+mkdir -p "$SAVE/checkpoints"; exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
+now="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
+[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$now") == "$now" ]] || stop "SAVE=$SAVE was begun otherwise"
 
 [[ -e $DATA/aligned ]] || fairseq-hybrid prepare ldc.en-zh --output "$DATA" --downloads "$DOWNLOADS" --alignments
+
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
@@ -44,6 +43,7 @@ if [[ ! -e $SAVE/trained ]]; then
         "${device[@]}" "$@"
     touch "$SAVE/trained"
 fi
+
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" "$SAVE/checkpoints/checkpoint_best.pt"
 if [[ ! -e $SAVE/translation ]]; then
     fairseq-generate "$DATA/bin" --user-dir "$PLUGIN" --source-lang en --target-lang zh --path "$SAVE/model.pt" \
@@ -51,7 +51,7 @@ if [[ ! -e $SAVE/translation ]]; then
         --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
     mv "$SAVE/translation.part" "$SAVE/translation"
 fi
-[[ -e $SAVE/alignment.json ]] || fairseq-hybrid align "$DATA/bin" --user-dir "$PLUGIN" --path "$SAVE/model.pt" \
+[[ -e $SAVE/alignment.json ]] || fairseq-hybrid align "$DATA/bin" --path "$SAVE/model.pt" \
     --source "$DATA/gold/subwords.en" --target "$DATA/gold/subwords.zh" --subwords subword-nmt --layer last \
     --head last --gold "$DATA/gold/links" --gold-base 0 --output "$SAVE/gold.align" --json "$SAVE/alignment.json" \
     --max-tokens "$((CPU ? 4000 : 12000))"

@@ -21,13 +21,12 @@ launch=() device=() half=--fp16 newest=""
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
 ((GPUS == 1 || CPU == 0)) || launch+=(bash -c "exec \"\$@\" --distributed-rank \$RANK \
     --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp" -)
-mkdir -p "$SAVE/checkpoints" && exec 9>"$SAVE/lock"
-flock --nonblock 9 || stop "$SAVE: this script is already at work there"
-begun="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
-[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$begun") == "$begun" ]] ||
-    stop "$SAVE was begun with other settings or flags; use another SAVE"
+mkdir -p "$SAVE/checkpoints"; exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
+now="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
+[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$now") == "$now" ]] || stop "SAVE=$SAVE was begun otherwise"
 
 [[ -e $DATA/manifest.json ]] || fairseq-hybrid prepare wat17.en-ja.mma --output "$DATA" --downloads "$DOWNLOADS"
+
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
@@ -43,6 +42,7 @@ if [[ ! -e $SAVE/trained ]]; then
         "${device[@]}" "$@"
     touch "$SAVE/trained"
 fi
+
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" "$SAVE/checkpoints/checkpoint_best.pt"
 if [[ ! -e $SAVE/translation ]]; then
     fairseq-generate "$DATA/bin" --user-dir "$PLUGIN" --source-lang en --target-lang ja --path "$SAVE/model.pt" \

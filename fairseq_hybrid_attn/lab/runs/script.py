@@ -65,13 +65,12 @@ launch=() device=() half=--fp16 newest=""
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
 ((GPUS == 1 || CPU == 0)) || launch+=(bash -c "exec \"\$@\" --distributed-rank \$RANK \
     --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp" -)
-mkdir -p "$SAVE/checkpoints" && exec 9>"$SAVE/lock"
-flock --nonblock 9 || stop "$SAVE: this script is already at work there"
-begun="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
-[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$begun") == "$begun" ]] ||
-    stop "$SAVE was begun with other settings or flags; use another SAVE"
+mkdir -p "$SAVE/checkpoints"; exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
+now="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
+[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$now") == "$now" ]] || stop "SAVE=$SAVE was begun otherwise"
 
 {prepare}
+
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
@@ -80,6 +79,7 @@ if [[ ! -e $SAVE/trained ]]; then
 {train}
     touch "$SAVE/trained"
 fi
+
 {average}
 if [[ ! -e $SAVE/translation ]]; then
 {generate}
@@ -109,7 +109,8 @@ def script(run: Run, made_by: list[str]) -> str:
     tokens = {"--max-tokens": "$((CPU ? {cpu} : {cuda}))".format(**GENERATE_TOKENS)}
     measure = [shell(commands.score())]
     if run.measures_alignment:
-        only = {**tokens, "--by-sentence": None, "--table": None}  # those of the row
+        only = {**tokens, "--by-sentence": None, "--table": None}  # the row's layer and head
+        only |= {} if own_code else {"--user-dir": None}
         measure.insert(0, shell(commands.align(), only, start="[[ -e $SAVE/alignment.json ]] || "))
     whole = "aligned" if settings.needs_alignments else "manifest.json"  # what is made last
     return _SCRIPT.format(

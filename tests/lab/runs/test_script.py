@@ -138,11 +138,11 @@ def test_a_script_goes_on_where_it_stopped(recorded, tmp_path):
     ):
         done, called = recorded(script, *arguments, **variables)
         assert done.returncode == 1 and not called
-        assert "a model was begun with other settings or flags" in done.stderr
+        assert "SAVE=a model was begun otherwise" in done.stderr
     with (tmp_path / "a model/lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         done, called = recorded(script)
-    assert done.returncode == 1 and not called and "already at work" in done.stderr
+    assert done.returncode == 1 and not called and "at work there" in done.stderr
 
 
 def test_mistakes_are_a_sentence_before_anything_is_made(recorded, tmp_path):

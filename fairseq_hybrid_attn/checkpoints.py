@@ -75,7 +75,7 @@ def guard_fairseq() -> None:
     """Make fairseq's own loading keep the rules of this file."""
     for name, module in list(sys.modules.items()):
         if name.startswith("fairseq."):
-            module.eval = plain_value  # found before Python's own
+            module.eval = plain_value  # type: ignore[attr-defined]  # found before Python's own
     checkpoint_utils.load_checkpoint_to_cpu = _checked(checkpoint_utils.load_checkpoint_to_cpu)
 
 
@@ -129,7 +129,7 @@ def check_archive(path: str | os.PathLike) -> None:
     place = damaged.partition("/")[2]
     with contextlib.suppress(Exception):  # torch numbers tensors in the order of the weights
         state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-        names = {}
+        names: dict[int, str] = {}
         for name, weight in state["model"].items():
             names.setdefault(weight.untyped_storage().data_ptr(), name)
         place = f"weight {list(names.values())[int(damaged.rpartition('/')[2])]}"
@@ -192,7 +192,7 @@ def allow_fairseq_checkpoints() -> None:
     """Make torch trust the classes that fairseq stores in its checkpoints."""
     reconstruct = numpy.zeros(0).__reduce__()[0]
     scalar = numpy.float64(0).__reduce__()[0]
-    settings_and_meters = [
+    settings_and_meters: list[typing.Any] = [
         argparse.Namespace,
         numpy.ndarray,
         numpy.dtype,
@@ -207,7 +207,7 @@ def allow_fairseq_checkpoints() -> None:
     ]
     # When several processes resume, the first sends its checkpoint to the others as it is in
     # memory: settings are omegaconf objects, and placeholders stand for the tensors.
-    sent_between_processes = [
+    sent_between_processes: list[typing.Any] = [
         dict,
         int,
         list,

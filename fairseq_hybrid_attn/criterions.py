@@ -32,6 +32,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -240,7 +241,7 @@ def _record_transformer(decoder, layer, head):
     # Hook the layer, not its attention: with checkpointed activations, only what the layer
     # returns has a gradient.
     layers = list(torch.nn.ModuleList.__iter__(decoder.layers))  # LayerDrop's iterator skips some
-    chosen = layers[_index("--supervised-layer", layer, len(layers))]
+    chosen: Any = layers[_index("--supervised-layer", layer, len(layers))]
     if getattr(chosen, "encoder_attn", None) is None:
         raise UserError(f"--supervised-layer {layer}: this layer has no cross-attention")
     head = _index("--supervised-head", head, chosen.encoder_attn.num_heads)

@@ -6,6 +6,7 @@ import logging
 import platform
 import warnings
 from importlib import metadata
+from typing import Any
 
 from .errors import UserError
 
@@ -37,7 +38,7 @@ def check_fairseq() -> None:
         raise UserError(_message("bypasses custom attention at inference"))
 
 
-def bypasses_custom_attention(encoder_layer: type) -> bool:
+def bypasses_custom_attention(encoder_layer: Any) -> bool:
     """Whether fairseq's encoder layer has the fast path of 0.12.2.
 
     It computes attention from the projections itself instead of calling ``self_attn``.

@@ -7,6 +7,7 @@ packages' numpy stays as it is.  ``tests/plugin/test_fairseq_numpy.py`` fails wh
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy
 from fairseq.data import data_utils, language_pair_dataset, token_block_dataset
@@ -18,7 +19,7 @@ class _FormerNumpy:
     def __getattr__(self, name: str):
         return getattr(numpy, name)
 
-    def percentile(self, numbers, shares, interpolation: str = "linear"):
+    def percentile(self, numbers, shares, interpolation: Any = "linear"):
         return numpy.percentile(numbers, shares, method=interpolation)
 
 

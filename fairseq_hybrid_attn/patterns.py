@@ -232,7 +232,7 @@ def parse_patterns(
         faults.add(flag, repr(value), f"the list is empty; give at least one of {choices}")
     patterns = []
     for word in words:
-        family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()
+        family, number = re.fullmatch(r"(.*?)(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
         if word in vocabulary and not word.endswith("K"):
             pattern = vocabulary[word]
         elif number and f"{family}K" in vocabulary:
@@ -240,7 +240,7 @@ def parse_patterns(
                 faults.add(flag, value, f"{word!r} has width {number}; use 1 or more")
                 continue
             try:
-                pattern = vocabulary[f"{family}K"](int(number))
+                pattern = vocabulary[f"{family}K"](int(number))  # type: ignore[operator]
             except ValueError as error:
                 faults.add(flag, value, f"{word!r}: {error}")
                 continue

@@ -6,7 +6,7 @@ ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 usage() {
     cat <<'HELP'
-scripts/test.sh: linter, formatter and tests, in about five minutes on two cores.
+scripts/test.sh: linter, formatter, types and tests, in about five minutes on two cores.
 
   scripts/test.sh              the checks to run before a commit
   scripts/test.sh --all        also the slow tests, in about fifteen minutes
@@ -46,9 +46,10 @@ cd "$ROOT"
 export PATH=$VENV/bin:$PATH OMP_NUM_THREADS=1
 unset PYTHONPATH PYTHONHOME
 
-begin "Linter and formatter"
+begin "Linter, formatter and types"
 ruff check .
 ruff format --check .
+mypy
 finish
 
 begin "Tests"

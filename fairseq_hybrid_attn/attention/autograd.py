@@ -40,4 +40,4 @@ def without_autocast(kind: str) -> AbstractContextManager:
 
 def watched() -> bool:
     """Whether a compiler or an exporter is tracing, which needs plain operations."""
-    return torch.compiler.is_compiling() or torch.jit.is_tracing()
+    return torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined]

@@ -274,7 +274,7 @@ def _interpolate(branches: Tensor, gates: Tensor) -> Tensor:
 
 
 #: From a word of a paper to its fusion, built from (d, h, number of branches).
-Fusions = Mapping[str, Callable[[int, int, int], Fusion]]
+Fusions = Mapping[str, Callable[..., Fusion]]
 
 HYSAN_FUSIONS: Fusions = {"gated-sum": GatedSum, "sum": Sum, "concat": Concat}
 HYBRID_GATE_FUSIONS: Fusions = {"gate": HiddenGate, "concat": Concat}
@@ -314,7 +314,7 @@ def mixes_positions(fusion: Fusion, embed_dim: int) -> bool:
     with torch.no_grad(), torch.device("cpu"):
         fusion = copy.deepcopy(fusion).cpu().float().eval()
         for parameter in fusion.parameters():  # a gate may begin at 0
-            parameter += torch.randn(parameter.shape, generator=random) / 10
+            parameter += torch.randn(parameter.shape, generator=random) / 10  # type: ignore[misc]
         made_up = torch.randn(fusion.num_branches + 2, n, 1, embed_dim, generator=random)
         whole, *alone = [
             results(numbers[2:], numbers[0], numbers[1])

@@ -81,5 +81,5 @@ class GaussianBias(nn.Module):
         else:
             window = self.window(queries, lengths).clamp(min=SMALLEST_WINDOW)
         # -(j - P)^2 / (2 (D/2)^2) = -2 ((j - P) / D)^2
-        bias = -2 * ((position[:, None, :] - centre) / window) ** 2  # [b, n, n]
+        bias = -2 * ((position[:, None, :] - centre) / window) ** 2  # type: ignore[operator]  # [b, n, n]
         return bias.unsqueeze(1)

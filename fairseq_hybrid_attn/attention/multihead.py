@@ -55,7 +55,7 @@ class KeyValueCache:
         if self.keys is not None:
             earlier = self.keys.size(2)
             keys = torch.cat([self.keys, keys], dim=2)
-            values = torch.cat([self.values, values], dim=2)
+            values = torch.cat([self.values, values], dim=2)  # type: ignore[list-item]
         if padding is not None or self.padding is not None:
             shape = (keys.size(0), keys.size(2))
             joined = torch.zeros(shape, dtype=torch.bool, device=keys.device)
@@ -99,6 +99,11 @@ class PatternedAttention(nn.Module):
         ValueError: if the heads do not divide the width, or a branch has patterns for another
             number of heads.
     """
+
+    q_proj: nn.Linear
+    k_proj: nn.Linear
+    v_proj: nn.Linear
+    out_proj: nn.Linear
 
     #: Asked by the encoder layers of ``torch.nn``.
     in_proj_weight = in_proj_bias = _NoFastPath()
@@ -203,7 +208,7 @@ class PatternedAttention(nn.Module):
             query, key, value, key_padding_mask, need_weights, attn_mask, is_causal
         )
         output = record.output.transpose(0, 1) if self.batch_first else record.output
-        if not need_weights:
+        if not need_weights or record.weights is None:
             return output, None
         weights = record.weights.mean(dim=2) if average_attn_weights else record.weights
         return output, weights if len(self.branches) > 1 else weights[0]
@@ -280,7 +285,7 @@ class PatternedAttention(nn.Module):
             key_padding = key_padding.bool()
         if cache is not None:
             cache.extend(k, v, key_padding)
-            k, v, key_padding = cache.keys, cache.values, cache.padding
+            k, v, key_padding = cache.keys, cache.values, cache.padding  # type: ignore[assignment]
         bias = None
         if self.bias is not None:
             bias = self.bias(unscaled.transpose(0, 1), key_padding)
@@ -303,7 +308,7 @@ class PatternedAttention(nn.Module):
         if mix is None:
             fused, gates = self.fusion(branches, hidden, queries)
         else:
-            fused, gates, branches = branches[0], None, None
+            fused, gates, branches = branches[0], None, None  # type: ignore[assignment]
         output = self.out_proj(fused)
         return AttentionRecord(
             weights=result.weights, branches=branches, gates=gates, output=output

@@ -10,7 +10,7 @@ postpone annotations with ``from __future__ import annotations``.)
 
 from argparse import Namespace
 from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models.transformer import TransformerConfig
@@ -43,7 +43,8 @@ def _flat_fields():
         if outer.name.startswith("_"):
             continue
         nested = outer.name in _NESTED
-        for inner in fields(outer.type) if nested else (outer,):
+        kind: Any = outer.type
+        for inner in fields(kind) if nested else (outer,):
             if inner.name.startswith("_"):
                 continue
             name = f"{outer.name}_{inner.name}" if nested else inner.name
@@ -66,12 +67,12 @@ class WordsInHelp:
     """The help of a flag ends with the words that it takes now, the user's included."""
 
     def _get_help(self, name):
-        text, words = super()._get_help(name), self._get_meta(name, "words")
+        text, words = super()._get_help(name), self._get_meta(name, "words")  # type: ignore[misc, attr-defined]
         return f"{text}: {', '.join(words())}" if words else text
 
 
 @dataclass
-class PatternedTransformerConfig(WordsInHelp, FlatTransformerConfig):
+class PatternedTransformerConfig(WordsInHelp, FlatTransformerConfig):  # type: ignore[valid-type, misc]
     """The settings that all models of this package share."""
 
     no_encoder_positions: bool = field(

@@ -16,6 +16,7 @@ concatenation takes the place of W^o: +d^2 per layer, +524,288 for two layers of
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from ..attention import AttentionPlan
 from ..attention.fusion import HYBRID_GATE_FUSIONS, HiddenGate, QueryGate, fusions_for
@@ -67,7 +68,7 @@ class HybridGate(PatternedTransformer):
         """Give the chosen layers global and local branches, or the local one alone (Eq. 1-5)."""
         if cfg.local_window < 1:
             faults.add("--local-window", cfg.local_window, "use 1 or more")
-        fusions = {"local": None, **hybrid_fusions()}
+        fusions: dict[str, Any] = {"local": None, **hybrid_fusions()}
         if cfg.hybrid_fusion not in fusions:
             use = f"use one of {', '.join(fusions)}{IF_REGISTERED}"
             faults.add("--hybrid-fusion", cfg.hybrid_fusion, use)

@@ -29,6 +29,7 @@ The paper leaves some points open.  They are read here as follows:
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -144,6 +145,9 @@ class LSTMTop(nn.Module):
         cfg: the model's settings, for activation and dropout.
         bidirectional: whether the LSTM has two directions, each of half the width.
     """
+
+    get_incremental_state: Any  # by fairseq's decorator
+    set_incremental_state: Any
 
     def __init__(self, width: int, ffn_width: int, layers: int, cfg, *, bidirectional: bool):
         super().__init__()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairseq.incremental_decoding_utils import FairseqIncrementalState
 from fairseq.modules import FairseqDropout
 from fairseq.modules.quant_noise import quant_noise
@@ -22,6 +24,9 @@ class PatternedSelfAttention(FairseqIncrementalState, PatternedAttention):
         q_noise, qn_block_size: quantisation noise of the projections, as in fairseq.
     """
 
+    get_incremental_state: Any  # of fairseq
+    set_incremental_state: Any
+
     def __init__(
         self,
         embed_dim: int,
@@ -38,7 +43,7 @@ class PatternedSelfAttention(FairseqIncrementalState, PatternedAttention):
         for layer in (self.k_proj, self.v_proj, self.q_proj, self.out_proj):
             quant_noise(layer, q_noise, qn_block_size)
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         query: Tensor,
         key: Tensor,
@@ -74,13 +79,13 @@ class PatternedSelfAttention(FairseqIncrementalState, PatternedAttention):
         record = self._attended(
             query, key, value, key_padding_mask, need_weights, attn_mask, cache=cache
         )
-        if cache is not None:
+        if cache is not None and incremental_state is not None:
             names = ("prev_key", "prev_value", "prev_key_padding_mask")
             kept = (cache.keys, cache.values, cache.padding)
             self._set_input_buffer(incremental_state, dict(zip(names, kept, strict=True)))
-        if not need_weights:
-            return record.output, None
         weights = record.weights  # [l, b, h, n, m]
+        if not need_weights or weights is None:
+            return record.output, None
         weights = weights.transpose(1, 2) if need_head_weights else weights.mean(dim=2)
         return record.output, weights if len(self.branches) > 1 else weights[0]
 

@@ -104,7 +104,7 @@ class PlannedModel:
             decoder=plans.decoder and _kept(plans.decoder, cfg.decoder.layers_to_keep),
         )
         try:
-            model = super().build_model(cfg, task)
+            model = super().build_model(cfg, task)  # type: ignore[misc]
         except (ValueError, OSError) as error:
             # What fairseq refuses: embeddings that cannot be shared, missing files.
             raise UserError(f"{name} cannot be built from these settings:\n  {error}") from error
@@ -126,7 +126,7 @@ class PlannedModel:
             prune = bool(kept) and len(present) > len(kept)
             needed |= prune
             pruning[f"{side}_layers_to_keep"] = ",".join(map(str, kept if prune else present))
-        return super().load_state_dict(state_dict, strict, model_cfg=pruning if needed else None)
+        return super().load_state_dict(state_dict, strict, model_cfg=pruning if needed else None)  # type: ignore[misc]
 
 
 class PatternedTransformer(PlannedModel, TransformerModelBase):

@@ -6,8 +6,9 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
-from fairseq_hybrid_attn.lab.corpora import load_corpus, pipeline, prepare
+from fairseq_hybrid_attn.lab.corpora import load_corpus, pipeline
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 WORDS = {

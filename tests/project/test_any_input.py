@@ -225,17 +225,16 @@ def as_bytes(lines: list, end: bytes) -> bytes:
 
 @EXAMPLES
 def test_links_of_words(around, examples):
-    kinds = st.sampled_from(["lines", "naacl"])
     files = st.builds(as_bytes, st.lists(LINES, max_size=4), st.just(b"\n") | ODD)
 
-    def run(links, gold, kind, base):
+    def run(links, gold, base):
         with around.fresh() as place:
             (place / "links").write_bytes(links)
             (place / "gold").write_bytes(gold)
-            flags = ["--gold", "gold", "--gold-format", kind, "--gold-base", base]
+            flags = ["--gold", "gold", "--gold-base", base]
             ends_well(["aer", "links", *flags], place)
 
-    strategy = st.tuples(files, files, kinds, st.sampled_from(["0", "1"]))
+    strategy = st.tuples(files, files, st.sampled_from(["0", "1"]))
     check(examples, strategy, lambda one: run(*one))
 
 

@@ -22,7 +22,7 @@ MODELS = (ROOT / "docs/models.md").read_text()
 #: With the second name of a row, `…_base`, in full.
 SIZES = re.sub(r"`(\w+)`, `…(\w+)`", r"`\1`, `\1\2`", MODELS)
 TESTED = {arch for arch, _ in CONFIGURATIONS.values()}
-PAGES = [ROOT / "README.md", ROOT / "configs/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), ROOT / "configs/README.md", *(ROOT / "docs").rglob("*.md")]
 
 
 def snippets(page: str) -> list[str]:

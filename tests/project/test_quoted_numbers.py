@@ -65,7 +65,6 @@ NOT_RESULTS = {
     "docs/performance.md": "1.2 2.11 2.13 3.11 3.9 8.0 9.0 32 33 50 60 63 90 99 250 255 256 1,030",
     "docs/probing.md": "0.001 0.1 0.2",
     "docs/reproducing.md": "16",
-    "docs/security.md": "0.005 0.25 1.6 2.6",
     "docs/training.md": "0.1 0.3 0.6 0.9 0.98 1.00",
 }
 

@@ -9,6 +9,7 @@ import venv
 from pathlib import Path
 
 import pytest
+import yaml
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -132,3 +133,11 @@ def test_shellcheck_finds_nothing():
         [shellcheck, "--external-sources", *ALL], capture_output=True, text=True, cwd=SCRIPTS.parent
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_hooks_have_the_versions_of_the_tests():
+    root = SCRIPTS.parent
+    (hooks,) = yaml.safe_load((root / ".pre-commit-config.yaml").read_text())["repos"]
+    versions = (root / "constraints.txt").read_text().splitlines()
+    for hook in hooks["hooks"]:
+        assert set(hook["additional_dependencies"]) <= set(versions), hook["id"]

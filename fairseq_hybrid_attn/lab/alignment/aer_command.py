@@ -4,8 +4,7 @@
 
 The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has a row
 in the table.  In a gold file, 1-2 is a sure link, and 1p2, 1?2, 1-2P, 1:2/0 are possible ones.
-With --gold-format naacl, each link is a line "sentence i j [S|P]".  No file says whether its words
-count from 0 or 1, so --gold-base is required.
+No file says whether its words count from 0 or 1, so --gold-base is required.
 
 AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
 the counts of all sentences; P contains S.  Sentences without links in A and in S have no AER; they
@@ -20,7 +19,7 @@ import sys
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora.link_files import GOLD_FORMATS, Gold, Lengths, read_gold, read_lengths, read_pharaoh
+from ..corpora.link_files import Gold, Lengths, read_gold, read_lengths, read_pharaoh
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import check_outputs
@@ -47,12 +46,6 @@ def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> No
         type=int,
         choices=(0, 1),
         help="the number of the first word in FILE",
-    )
-    parser.add_argument(
-        "--gold-format",
-        choices=GOLD_FORMATS,
-        default="lines",
-        help="one line per sentence (default) or per link",
     )
     parser.add_argument(
         "--gold-reversed",
@@ -86,11 +79,11 @@ def run(args: argparse.Namespace) -> None:
                 **gold_as_dict(args, gold),
                 "alignments": {
                     name: {
-                        **found.total.as_dict(),
-                        "undefined_sentences": [number + 1 for number in found.undefined],
-                        "sentences": [counts.as_dict() for counts in found.sentences],
+                        **scored.total.as_dict(),
+                        "undefined_sentences": [number + 1 for number in scored.undefined],
+                        "sentences": [counts.as_dict() for counts in scored.sentences],
                     }
-                    for name, found in scores.items()
+                    for name, scored in scores.items()
                 },
             },
         )
@@ -101,7 +94,6 @@ def gold_of(args: argparse.Namespace, lengths: Lengths | None, sentences: int) -
     gold = read_gold(
         args.gold,
         base=args.gold_base,
-        kind=args.gold_format,
         reverse=args.gold_reversed,
         lengths=lengths,
         sentences=sentences,
@@ -131,14 +123,14 @@ def print_scores(gold: Gold, scores: dict[str, AlignmentScore]) -> None:
     rows = [
         [
             name,
-            *map(per_cent, (one.aer, one.precision, one.recall)),
-            *(f"{number:,}" for number in (one.links, one.sure_found, one.possible_found)),
+            *map(per_cent, (total.aer, total.precision, total.recall)),
+            *(f"{count:,}" for count in (total.links, total.sure_found, total.possible_found)),
         ]
-        for name, one in ((name, found.total) for name, found in scores.items())
+        for name, total in ((name, scored.total) for name, scored in scores.items())
     ]
     print(Grid(["", *columns], rows, left=1).terminal())
-    for name, found in scores.items():
-        if numbers := [str(number + 1) for number in found.undefined]:
+    for name, scored in scores.items():
+        if numbers := [str(number + 1) for number in scored.undefined]:
             shown = ", ".join(numbers[:_SHOWN]) + (", …" if len(numbers) > _SHOWN else "")
             what = "no links, no sure gold links; counted from 1"
             print(f"{name}: no AER in {len(numbers):,} sentences ({what}): {shown}")

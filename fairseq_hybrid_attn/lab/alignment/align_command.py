@@ -17,8 +17,8 @@ cannot be chosen; with --end-symbol null it can, and the target word then has no
 
 --output writes the links in Pharaoh format (i-j: source word, target word, from 0), one line per
 sentence in the order of the text.  --matrices writes the attention, target words by source words
-with the end symbol in the last column: FILE.npz has one array per sentence, named by its number
-from 0; FILE.jsonl has one line per sentence, with its words.  --gold prints the alignment error
+with the end symbol in the last column, as an array per sentence, named by its number from 0.
+--gold prints the alignment error
 rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
 """
 
@@ -26,15 +26,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import re
 import sys
 import zipfile
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
-from functools import partial
+from dataclasses import astuple
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from tqdm import tqdm
@@ -47,10 +43,11 @@ from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
 from ..look import model_arguments as model_args
+from ..look.loaded import TOO_LONG
 from ..look.sentences import some
 from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 from .error_rate import AlignmentScore, score
-from .forced import AVERAGE, AlignedSentence, Aligner, Choice, strongest
+from .forced import AVERAGE, AlignedSentence, Choice, align, strongest
 
 Key = tuple[Choice, Choice]  # a layer and a head
 SELECTED: Key = ("selected", "selected")  # those of --layer and --head
@@ -87,9 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="let the decoder see the whole translation, for models trained to align this way",
     )
     parser.add_argument("--output", type=Path, metavar="FILE", help="write links to FILE")
-    parser.add_argument(
-        "--matrices", type=Path, metavar="FILE", help="write attention to FILE, .npz or .jsonl"
-    )
+    parser.add_argument("--matrices", type=Path, metavar="FILE", help="write attention to FILE.npz")
     add_gold_arguments(parser, required=False)
     parser.add_argument(
         "--table", action="store_true", help="error rates of all layers and heads; needs --gold"
@@ -111,46 +106,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     selected = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
-    model, task = model_args.load_one(args)
-    sentences = model_args.sentences_of(args, task)
+    loaded = model_args.load_with_sentences(args, args.path.stem, args.path)
+    sentences = loaded.sentences
     lengths = [
         tuple(len(words_of(side, args.subwords)) for side in pair)
         for pair in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
-    skip = sentences.too_long(model, task)
+    skip = loaded.unusable(range(len(sentences))).get(TOO_LONG, [])
     if skip and args.too_long == "error":
-        raise UserError(
-            f"{len(skip):,} of {len(sentences):,} sentences are longer than the model takes: "
-            f"{some(skip)}; --too-long empty gives them no links"
-        )
-    aligner = Aligner(
-        model,
-        args.subwords,
-        max_tokens=args.max_tokens,
-        device=model_args.device(args),
-        read_step=args.step == "read",
-        full_context=args.full_context,
-    )
-    result_of = partial(
-        SentenceResult.of,
-        selected=selected,
-        end_symbol=args.end_symbol == "null",
-        all_heads=args.table,
-    )
+        loaded.refuse(TOO_LONG, skip, "--too-long empty gives them no links")
+    end_symbol = args.end_symbol == "null"
+
+    def use(sentence: AlignedSentence) -> tuple[np.ndarray, dict[Key, Links]]:
+        attention = sentence.of(*selected)
+        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
+        return attention, links | (all_links(sentence, end_symbol) if args.table else {})
+
     everyone: list[dict[Key, Links]] = []
     with contextlib.ExitStack() as stack:
-        writers = open_writers(args, stack)
+        output = stack.enter_context(atomic_write(args.output)) if args.output else None
+        matrices = stack.enter_context(atomic_write(args.matrices)) if args.matrices else None
+        archive = zipfile.ZipFile(matrices, "w", zipfile.ZIP_DEFLATED) if matrices else None
+        stack.enter_context(archive or contextlib.nullcontext())
         bar = stack.enter_context(
             tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
         )
-        results = aligner.align(sentences, use=result_of, skip=skip, progress=bar.update)
+        how = {"read_step": args.step == "read", "full_context": args.full_context}
+        results = align(loaded, use=use, skip=skip, progress=bar.update, **how)
         for number, result in enumerate(results):
-            result = result or SentenceResult.empty(lengths[number])
-            for write in writers:
-                write(number, result)
+            source, target = lengths[number]  # a sentence that is left out has no links
+            nothing = np.zeros((target, source + 1), np.float32), {SELECTED: frozenset()}
+            attention, links = result or nothing
+            if output:
+                output.write(f"{pharaoh(links[SELECTED])}\n".encode())
+            if archive:  # unlike np.savez, hold no other array in memory
+                with archive.open(f"{number}.npy", "w") as file:
+                    np.lib.format.write_array(file, attention, allow_pickle=False)
             if gold:
-                everyone.append(result.links)
+                everyone.append(links)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")
@@ -158,39 +152,14 @@ def run(args: argparse.Namespace) -> None:
         report(args, gold, everyone)
 
 
-@dataclass
-class SentenceResult:
-    """The results for one sentence.
-
-    ``attention`` is that of the selected layer and head, ``[target words, source words + 1]``.
-    ``links`` has theirs under ``SELECTED`` and, if asked for, those of every layer, head and mean.
-    """
-
-    source: list[str] | None  # words; None for a sentence that is too long
-    target: list[str] | None
-    attention: np.ndarray
-    links: dict[Key, Links]
-
-    @classmethod
-    def of(
-        cls, sentence: AlignedSentence, *, selected: Key, end_symbol: bool, all_heads: bool
-    ) -> SentenceResult:
-        attention = sentence.of(*selected)
-        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
-        if all_heads:
-            layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
-            links |= {
-                (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
-                for layer in layers
-                for head in heads
-            }
-        return cls(sentence.source, sentence.target, attention, links)
-
-    @classmethod
-    def empty(cls, lengths: tuple[int, int]) -> SentenceResult:
-        """No links, no attention: a sentence that was left out."""
-        attention = np.zeros((lengths[1], lengths[0] + 1), np.float32)
-        return cls(None, None, attention, {SELECTED: frozenset()})
+def all_links(sentence: AlignedSentence, end_symbol: bool) -> dict[Key, Links]:
+    """The links by every layer and head, and by their means."""
+    layers, heads = ([*range(1, n + 1), AVERAGE] for n in sentence.attention.shape[:2])
+    return {
+        (layer, head): sentence.links(layer, head, end_symbol=end_symbol)
+        for layer in layers
+        for head in heads
+    }
 
 
 def choice(flag: str, value: str) -> Choice:
@@ -204,7 +173,7 @@ def choice(flag: str, value: str) -> Choice:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check_one(args)
+    model_args.check(args)
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
@@ -214,47 +183,10 @@ def check_arguments(args: argparse.Namespace) -> None:
         flags.refuse(of_rates, "{} is about error rates; it needs --gold FILE")
     if args.by_sentence and not args.json:
         raise UserError("--by-sentence needs --json FILE to write to")
-    if args.matrices and args.matrices.suffix not in (".npz", ".jsonl"):
-        raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz or .jsonl")
+    if args.matrices and args.matrices.suffix != ".npz":
+        raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
     check_outputs(outputs, [args.path, args.source, args.target, args.gold])
-
-
-def open_writers(
-    args: argparse.Namespace, stack: contextlib.ExitStack
-) -> list[Callable[[int, SentenceResult], None]]:
-    """Open the files to write; return functions that write the next sentence to them."""
-    writers = []
-    if args.output:
-        writers.append(partial(_write_links, stack.enter_context(atomic_write(args.output))))
-    if args.matrices:
-        file = stack.enter_context(atomic_write(args.matrices))
-        if args.matrices.suffix == ".jsonl":
-            writers.append(partial(_write_json_line, file))
-        else:
-            archive = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
-            writers.append(partial(_write_array, archive))
-    return writers
-
-
-def _write_links(file: BinaryIO, number: int, result: SentenceResult) -> None:
-    file.write(f"{pharaoh(result.links[SELECTED])}\n".encode())
-
-
-def _write_json_line(file: BinaryIO, number: int, result: SentenceResult) -> None:
-    entry = {
-        "sentence": number,
-        "source": result.source,
-        "target": result.target,
-        "attention": result.attention.round(6).astype(float).round(6).tolist(),
-    }
-    file.write(f"{json.dumps(entry, ensure_ascii=False)}\n".encode())
-
-
-def _write_array(archive: zipfile.ZipFile, number: int, result: SentenceResult) -> None:
-    """Add an array to an .npz file; unlike ``np.savez``, hold no other one in memory."""
-    with archive.open(f"{number}.npy", "w") as file:
-        np.lib.format.write_array(file, result.attention, allow_pickle=False)
 
 
 def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:
@@ -293,15 +225,15 @@ def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]
                     {
                         "layer": layer,
                         "head": head,
-                        **as_dict(found, args.by_sentence and layer == selected_layer),
+                        **as_dict(scored, args.by_sentence and layer == selected_layer),
                     }
-                    for (layer, head), found in scores.items()
+                    for (layer, head), scored in scores.items()
                 ],
             },
         )
 
 
-def as_dict(found: AlignmentScore, by_sentence: bool) -> dict:
+def as_dict(scored: AlignmentScore, by_sentence: bool) -> dict:
     """A score for JSON; a sentence's counts are a list, in the order of ``Counts``."""
-    lists = {"by_sentence": list(map(astuple, found.sentences))} if by_sentence else {}
-    return found.total.as_dict() | lists
+    lists = {"by_sentence": list(map(astuple, scored.sentences))} if by_sentence else {}
+    return scored.total.as_dict() | lists

@@ -76,12 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="eflomal's iterations, relative; default 1",
     )
     parser.add_argument(
-        "--priors", type=Path, metavar="FILE", help="priors for eflomal, from another alignment"
-    )
-    parser.add_argument(
-        "--priors-out", type=Path, metavar="FILE", help="write priors of this alignment to FILE"
-    )
-    parser.add_argument(
         "--check", action="store_true", help="check that PREFIX.SUFFIX fits the text, and stop"
     )
 
@@ -96,10 +90,7 @@ def run(args: argparse.Namespace) -> None:
     target = [sentence.words for part in parts.values() for sentence in part.target]
     warn_of_long(parts)
     print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
-    settings = {
-        name: getattr(args, name) for name in ("samplers", "length", "priors", "priors_out")
-    }
-    directions = align_words(source, target, **settings)
+    directions = align_words(source, target, samplers=args.samplers, length=args.length)
     links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
     for prefix, part in parts.items():
         write(args, prefix, part, [next(links) for _ in part.source])
@@ -112,7 +103,9 @@ def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
     if len(set(prefixes)) < len(prefixes):
         raise UserError("--trainpref, --validpref and --testpref must differ")
     languages = (args.source_lang, args.target_lang)
-    paths = {prefix: [Path(f"{prefix}.{one}") for one in languages] for prefix in prefixes}
+    paths = {
+        prefix: [Path(f"{prefix}.{language}") for language in languages] for prefix in prefixes
+    }
     return {prefix: read_bitext(*sides, args.subwords) for prefix, sides in paths.items()}
 
 
@@ -136,10 +129,8 @@ def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
         for flag, suffix in suffixes.items()
         if suffix
     }
-    if args.priors_out:
-        outputs["--priors-out"] = args.priors_out
     inputs = [Path(f"{prefix}.{language}") for prefix in parts for language in languages]
-    check_outputs(outputs, [*inputs, args.priors])
+    check_outputs(outputs, inputs)
 
 
 def warn_of_long(parts: dict[str, Bitext]) -> None:
@@ -160,7 +151,7 @@ def warn_of_long(parts: dict[str, Bitext]) -> None:
 def write(args: argparse.Namespace, prefix: str, part: Bitext, links: list[Links]) -> None:
     path = Path(f"{prefix}.{args.align_suffix}")
     write_pharaoh(path, part.expand(links))
-    count, unaligned = sum(map(len, links)), sum(not found for found in links)
+    count, unaligned = sum(map(len, links)), sum(not of_sentence for of_sentence in links)
     print(
         f"{path}: {len(links):,} sentences, {count:,} links between words, {unaligned:,} sentences "
         "without any"

@@ -16,8 +16,8 @@ attention that it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -27,7 +27,8 @@ from ...errors import UserError
 from ..corpora.link_files import Links
 from ..corpora.words import text_of, word_attention, words_of
 from ..look.attentions import CROSS, Attentions
-from ..look.sentences import Sentences, in_batches
+from ..look.loaded import Loaded
+from ..look.sentences import in_batches
 
 #: Smaller differences of attention count as equal, since rounding depends on the batch.
 _TIE = 1e-5
@@ -97,59 +98,48 @@ def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = Fals
     return [torch.stack([layer.weights[0] for layer in sentence[CROSS]]) for sentence in seen]
 
 
-@dataclass
-class Aligner:
-    """Aligns sentences by the attention of a model.
+def align(
+    loaded: Loaded,
+    *,
+    use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
+    read_step: bool = False,
+    full_context: bool = False,
+    skip: Sequence[int] = (),
+    progress: Callable[[int], object] = lambda done: None,
+) -> Iterator:
+    """Align sentences with their translations by the attention of a model.
 
-    Attributes:
+    Yield, in order, what ``use`` returns for each aligned sentence, which is large; None for those
+    to ``skip`` (from 0).
+
+    Args:
         read_step: take a target piece's attention from the step that reads it, not from the one
             that predicts it.
         full_context: as for :func:`cross_attention`.
+        progress: is called with the number of sentences just done.
     """
+    model, sentences = loaded.model.to(loaded.device).eval(), loaded.sentences
 
-    model: nn.Module
-    subwords: str
-    _: KW_ONLY
-    max_tokens: int = 4000
-    device: str = "cpu"
-    read_step: bool = False
-    full_context: bool = False
+    def compute(sample: dict) -> Iterator:
+        attention = cross_attention(model, sample, full_context=full_context)
+        for number, weights in zip(sample["id"].tolist(), attention, strict=True):
+            # A piece is read one step after it is predicted.
+            steps = weights.numpy()[:, :, 1:] if read_step else weights.numpy()
+            pieces = sentences.source[number], sentences.target[number]
+            yield use(_in_words(steps, *pieces, loaded.subwords))
 
-    def __post_init__(self):
-        self.model = self.model.to(self.device).eval()
+    batches = {"max_tokens": loaded.max_tokens, "device": loaded.device}
+    return in_batches(sentences, compute, skip=skip, progress=progress, **batches)
 
-    def align(
-        self,
-        sentences: Sentences,
-        *,
-        use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
-        **batches,
-    ) -> Iterator:
-        """Align sentences with their translations, in ``batches`` as for :func:`in_batches`.
 
-        Yield, in order, what ``use`` returns for each aligned sentence, which is large; None for a
-        skipped one.
-        """
-
-        def compute(sample: dict) -> Iterator:
-            attention = cross_attention(self.model, sample, full_context=self.full_context)
-            for number, weights in zip(sample["id"].tolist(), attention, strict=True):
-                pieces = sentences.source[number], sentences.target[number]
-                yield use(self._sentence(weights.numpy(), *pieces))
-
-        batches |= {"max_tokens": self.max_tokens, "device": self.device}
-        yield from in_batches(sentences, compute, **batches)
-
-    def _sentence(
-        self, weights: np.ndarray, source: list[str], target: list[str]
-    ) -> AlignedSentence:
-        source_words = words_of(source, self.subwords)
-        target_words = words_of(target, self.subwords)
-        if self.read_step:
-            weights = weights[:, :, 1:]  # a piece is read one step after it is predicted
-        ends = list(range(len(source), weights.shape[-1]))  # the end symbol
-        return AlignedSentence(
-            source=[text_of(word, source, self.subwords) for word in source_words],
-            target=[text_of(word, target, self.subwords) for word in target_words],
-            attention=word_attention(weights, [*source_words, ends], target_words),
-        )
+def _in_words(
+    weights: np.ndarray, source: list[str], target: list[str], subwords: str
+) -> AlignedSentence:
+    """Words and their attention, from that of subwords ``[layers, heads, t, s]``."""
+    source_words, target_words = words_of(source, subwords), words_of(target, subwords)
+    ends = list(range(len(source), weights.shape[-1]))  # the end symbol
+    return AlignedSentence(
+        source=[text_of(word, source, subwords) for word in source_words],
+        target=[text_of(word, target, subwords) for word in target_words],
+        attention=word_attention(weights, [*source_words, ends], target_words),
+    )

@@ -22,7 +22,7 @@ GROUPS = {
         ("table", "tables.table_command", "print a paper's table with our numbers beside it"),
         ("runs", "runs.runs_command", "list runs, and which are stale"),
         ("show", "runs.show_command", "print a run's exact command lines"),
-        ("train", "runs.train_command", "train one run, on one device or on many nodes"),
+        ("train", "runs.train_command", "train and score one run: on your text, or a row"),
         ("publish", "tables.publish_command", "store results of tables with the code"),
         ("restore", "tables.restore_command", "put published results back, without training"),
     ],
@@ -40,7 +40,6 @@ GROUPS = {
         ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
         ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),
-        ("probing-data", "probing.probing_data_command", "make small probing tasks from text"),
     ],
     "alignment": [
         ("align", "alignment.align_command", "extract word alignments from a model's attention"),

@@ -52,7 +52,10 @@ class Column:
 
     @property
     def group(self) -> Group | None:
-        return Group(*self.source_words) if self.source_words else None
+        match self.source_words:
+            case [int(above), int() | None as to]:
+                return Group(above, to)
+        return None
 
 
 @dataclass(frozen=True)
@@ -294,9 +297,9 @@ def _read_table(name: str, configs: Path) -> Table:
 
 def _settings_of(content: object, configs: Path, where: str) -> tuple[RawSettings, dict]:
     """The settings that a mapping has, and its other keys."""
-    content = read(dict[str, object], content, where)
-    raw = load_raw(content, configs, where)
-    return raw, {key: one for key, one in content.items() if key not in (*KEYS, "extends")}
+    keys = read(dict[str, object], content, where)
+    others = {key: value for key, value in keys.items() if key not in (*KEYS, "extends")}
+    return load_raw(keys, configs, where), others
 
 
 def _named(entries: object, where: str) -> dict[str, object]:

@@ -131,10 +131,20 @@ class Settings:
     )
 
     @property
+    def updates(self) -> int | None:
+        """After how many updates the training ends at the latest, if that is set."""
+        return int(self.train["max-update"] or 0) if "max-update" in self.train else None
+
+    @property
+    def epochs(self) -> int | None:
+        """The same in epochs."""
+        return int(self.train["max-epoch"] or 0) if "max-epoch" in self.train else None
+
+    @property
     def curve_interval(self) -> int:
         """Updates between the checkpoints of the curve; 0 if there is none."""
         points = self.checkpoints.curve
-        return self.train["max-update"] // points if points else 0
+        return (self.updates or 0) // points if points else 0
 
     @property
     def needs_alignments(self) -> bool:
@@ -156,7 +166,7 @@ class Settings:
 
 
 #: The keys of settings: in their files, and in tables, rows, columns and profiles.
-KEYS = tuple(one.name.replace("_", "-") for one in fields(Settings))
+KEYS = tuple(key.name.replace("_", "-") for key in fields(Settings))
 #: Those whose values are flags of programs.
 FLAGS = ("train", "generate", "align", "gates")
 
@@ -190,8 +200,8 @@ def load_profile(name: str, configs: Path) -> Profile:
         return FULL
     if not path.is_file():
         known = {p.stem for folder in (configs, CONFIGS) for p in folder.glob("profiles/*.yaml")}
-        known = ", ".join(sorted(known | {FULL.name}))
-        raise UserError(f"--profile {name}: there is no {path}; known are {known}")
+        names = ", ".join(sorted(known | {FULL.name}))
+        raise UserError(f"--profile {name}: there is no {path}; known are {names}")
     content = read_mapping(path)
     summary = read(str, content.pop("summary", ""), f"{path}: summary")
     check_part(Settings, content, str(path))
@@ -225,11 +235,12 @@ def load_raw(
             raise UserError(f"{where}: extends {name}, but there is no {path}")
         if path not in files:
             files[path] = None
-            layer = read_mapping(path, ("extends", *KEYS))
-            files[path] = load_raw(layer, configs, str(path), files).merged
-        if files[path] is None:
+            content = read_mapping(path, ("extends", *KEYS))
+            files[path] = load_raw(content, configs, str(path), files).merged
+        layer = files[path]
+        if layer is None:
             raise UserError(f"{where}: extends {name}, which extends this file in turn")
-        shared = merge(shared, files[path])
+        shared = merge(shared, layer)
     return RawSettings(shared, own)
 
 
@@ -240,13 +251,13 @@ def resolve(raw: dict, where: str) -> Settings:
     unit, every, average = made.unit, made.every, made.average
     if unit == "best" and average != 1:
         raise UserError(f"{where}: checkpoints: unit best evaluates one; leave average out")
-    last = settings.train.get({"update": "max-update", "epoch": "max-epoch"}.get(unit))
+    last = {"update": settings.updates, "epoch": settings.epochs}.get(unit)
     if last is not None and last < every * average:
         raise UserError(
             f"{where}: {average} checkpoints {every} {unit}s apart are more than there will be by "
             f"{last}"
         )
-    if not {"max-update", "max-epoch"} & settings.train.keys():
+    if settings.updates is settings.epochs is None:
         raise UserError(f"{where}: train: give max-update or max-epoch")
     check_curve(settings, where)
     return settings
@@ -257,12 +268,12 @@ def check_curve(settings: Settings, where: str) -> None:
     points, every = settings.checkpoints.curve, settings.checkpoints.every
     if not points:
         return
-    if settings.checkpoints.unit == "epoch" or "max-update" not in settings.train:
+    last = settings.updates
+    if settings.checkpoints.unit == "epoch" or last is None:
         raise UserError(
             f"{where}: checkpoints: curve needs updates: a unit other than epoch, and "
             "train: max-update"
         )
-    last = settings.train["max-update"]
     if last % points or (last // points) % every:
         raise UserError(
             f"{where}: checkpoints: curve: {points} checkpoints over {last} updates are not among "

@@ -1,12 +1,11 @@
 """Prepare a corpus, or your own text, as data that fairseq trains on.
 
 :func:`load_corpus` reads a recipe, :func:`own_corpus` replaces its archives with your text,
-:func:`prepare` makes everything, :func:`read_manifest` reads what was made.
+:func:`read_manifest` reads what ``pipeline.prepare`` makes of it.
 """
 
 from .definition import Corpus, load_corpus
 from .manifest import Manifest, read_manifest
 from .own import own_corpus
-from .pipeline import prepare
 
-__all__ = ["Corpus", "Manifest", "load_corpus", "own_corpus", "prepare", "read_manifest"]
+__all__ = ["Corpus", "Manifest", "load_corpus", "own_corpus", "read_manifest"]

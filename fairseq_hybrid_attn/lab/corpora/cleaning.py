@@ -54,7 +54,7 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
     each part, and ``dropped``: how many were dropped, by reason.
     """
     dropped: dict[str, Counter] = {part: Counter() for part in PARTS}
-    tokenised_sides = tuple(corpus.tokenizer[language] != "none" for language in corpus.languages)
+    source, target = (corpus.tokenizer[language] != "none" for language in corpus.languages)
     rules = {"train": corpus.clean, "valid": corpus.clean if corpus.clean.valid else Clean()}
     with ExitStack() as stack:
         writers = {
@@ -68,14 +68,14 @@ def select(corpus: Corpus, text: Path, tokens: Path, raw: Path, tokenised: Path)
             rows = zip(*map(lines, _files(part, corpus, text, tokens)), strict=True)
             kept: Iterator[NumberedPair] = enumerate(rows)
             if part in rules:
-                kept = _cleaned(kept, rules[part], tokenised_sides, dropped[part])
+                kept = _cleaned(kept, rules[part], (source, target), dropped[part])
             if part == "train" and corpus.valid_every:
                 kept = _without_held_out(kept, corpus.valid_every, writers["valid"])
             if part == "train" and corpus.pairs:
                 kept = _chosen(kept, corpus.pairs, dropped[part])
             for _, row in kept:
                 writers[part].write(row)
-    reasons = {part: dict(sorted(found.items())) for part, found in dropped.items() if found}
+    reasons = {part: dict(sorted(counts.items())) for part, counts in dropped.items() if counts}
     counts = {part: writer.count for part, writer in writers.items()}
     for part, count in counts.items():
         if not count:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
 from ..files.names import Language, Name, PathWithin, fault_of_name
-from ..files.typed import BY_PROGRAM, Count, at_least, check_part, matching, not_empty, read
+from ..files.typed import BY_PROGRAM, Count, at_least, matching, not_empty, read
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")
-GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
+#: Keys of a recipe on which the result does not depend.
+_ABOUT = ("expect", "about", "scores", "licence", "notes")
 NAMED_TEST = "test."  # before the names of test sets, if there are several: test.news
 
 
@@ -23,6 +24,8 @@ Address = Annotated[str, matching(r"[a-z]+://\S+", "use addresses such as https:
 _DIGITS = "use 64 digits of 0-9 and a-f, in quotes; leave it out if unknown"
 Checksum = Annotated[str, matching("[0-9a-f]{64}", _DIGITS)]
 Character = Annotated[str, matching("(?s).", "use a single character")]
+
+GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
 
 
 def fault_of_tokeniser(kind: str) -> str | None:
@@ -61,8 +64,6 @@ class Subwords:
     # Learn from at most this many training sentences of each side, spread evenly over the text.
     # From millions, sentencepiece needs hours and tens of gigabytes.
     sample: Count | None = None
-    # Refuse a text that is too small for the size.
-    exact: bool = field(default=False, metadata=BY_PROGRAM)
 
     @property
     def family(self) -> str:
@@ -83,7 +84,6 @@ class GoldSet:
     links: str  # the file of links, in a format that fairseq-hybrid aer takes
     base: Literal[0, 1]  # the number of the first word there
     first: str  # the language whose word comes first in a link
-    format: str = "lines"  # one line per sentence; naacl: one line per link
     sure_alone: bool = False  # leave out sentences with links that are only possible
     fewest_links: Annotated[int, at_least(0)] = 0  # leave out sentences with fewer links
 
@@ -92,15 +92,14 @@ class GoldSet:
         return (*self.text.values(), self.links)
 
 
-@dataclass(frozen=True)
-class ReaderOptions:
-    """The types of the options that readers have; each reader says which it takes."""
-
-    files: dict[Name, str | tuple[str, ...]]
-    train: tuple[str, ...]
-    valid: Count | tuple[str, ...]
-    test: Count | tuple[str, ...]
-    newstest2014: str
+#: The readers of archives (``readers/``), and the types of the options that each takes.
+READERS: dict[str, dict[str, object]] = {
+    "iwslt14": {"test": tuple[str, ...]},
+    "wmt14": {},
+    "wmt17": {},
+    "aspec": {},
+    "own": {"files": dict[Name, str | tuple[str, ...]], "valid": Count, "test": Count},
+}
 
 
 @dataclass(frozen=True)
@@ -110,11 +109,11 @@ class Corpus:
     name: str
     source: Language
     target: Language
-    reader: str
+    reader: Literal["iwslt14", "wmt14", "wmt17", "aspec", "own"]
     tokenizer: dict[str, Annotated[str, fault_of_tokeniser]]
     subwords: Subwords
     archives: tuple[Archive, ...] = ()
-    options: dict[str, object] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     clean: Clean = field(default_factory=Clean)
     lowercase: bool = False
     # If the reader supplies no validation set: it gets every n-th of the cleaned training pairs.
@@ -145,7 +144,7 @@ class Corpus:
     @property
     def files(self) -> dict[str, list[str]]:
         """``options["files"]`` with the names of both sides, source first."""
-        found = {}
+        files = {}
         for part, names in self.options.get("files", {}).items():
             if isinstance(names, str):
                 names = [names.replace("{language}", language) for language in self.languages]
@@ -155,8 +154,8 @@ class Corpus:
                     f"the recipe's options: files: {part}: {names}; name the {self.source} and the "
                     f"{self.target} file, in this order"
                 )
-            found[part] = names
-        return found
+            files[part] = names
+        return files
 
     @property
     def lacks_text(self) -> bool:
@@ -183,16 +182,15 @@ class Corpus:
 
     @property
     def treatment(self) -> dict:
-        """The part of the recipe that the result depends on."""
-        recipe = self.resolved()
-        for key in ("expect", "about", "scores", "licence", "notes"):
-            del recipe[key]
-        recipe["archives"] = [archive["file"] for archive in recipe["archives"]]
-        del recipe["subwords"]["exact"]
-        if self.gold is None:  # then nothing depends on it
-            del recipe["gold"]
-        if self.subwords.joined_dictionary is None:
-            del recipe["subwords"]["joined_dictionary"]
+        """The part of the recipe that the result depends on, as plain data.
+
+        What a recipe need not say is left out, so that the digests of published results hold.
+        """
+        recipe = {key: value for key, value in self.resolved().items() if key not in _ABOUT}
+        recipe["archives"] = [archive.file for archive in self.archives]
+        for part, key in ((recipe, "gold"), (recipe["subwords"], "joined_dictionary")):
+            if part[key] is None:
+                del part[key]
         return recipe
 
     @property
@@ -238,16 +236,13 @@ def parse(data: dict, path: Path) -> Corpus:
     where = f"{path} is not a valid recipe"
     data = {key: value for key, value in data.items() if value is not None}
     corpus = read(Corpus, {"subwords": {}, "tokenizer": {}, **data}, where, name=path.stem)
-    check_part(ReaderOptions, corpus.options, f"{where}: options")
-    faults = check(corpus)
-    if faults:
-        raise UserError("\n  ".join([f"{where}:", *faults]))
-    return corpus
-
-
-def check(corpus: Corpus) -> list[str]:
-    """Return what does not fit together in a recipe whose values are right."""
     faults = []
+    known = READERS[corpus.reader]
+    for option, value in corpus.options.items():
+        if option in known:
+            read(known[option], value, f"{where}: options: {option}")
+        else:
+            faults.append(f"options: {option}: the reader {corpus.reader} has no such option")
     if missing := [language for language in corpus.languages if language not in corpus.tokenizer]:
         faults.append(f"tokenizer: no {' and '.join(missing)}")
     if corpus.source == corpus.target:
@@ -255,13 +250,13 @@ def check(corpus: Corpus) -> list[str]:
     if corpus.gold:
         files = {archive.file for archive in corpus.archives}
         faults += check_gold(corpus.gold, corpus.languages, files)
-    return faults
+    if faults:
+        raise UserError("\n  ".join([f"{where}:", *faults]))
+    return corpus
 
 
 def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
     """Return what is wrong with a gold set, whose files must be among the archives."""
-    from .link_files import GOLD_FORMATS
-
     faults = []
     if set(gold.text) != set(languages):
         faults.append(f"gold: text: give a file for {' and '.join(languages)}")
@@ -269,22 +264,20 @@ def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> li
         faults.append(f"gold: {', '.join(stray)}: name the file under archives as well")
     if gold.first not in languages:
         faults.append(f"gold: first: {gold.first}; use the language that comes first in a link")
-    if gold.format not in GOLD_FORMATS:
-        faults.append(f"gold: format: {gold.format}; use {' or '.join(GOLD_FORMATS)}")
     return faults
 
 
 def with_options(
-    corpus: Corpus, pairs: int | None = None, subword_size: int | None = None, exact: bool = False
+    corpus: Corpus, pairs: int | None = None, subword_size: int | None = None
 ) -> Corpus:
-    """Return the corpus with n training ``pairs``, or another (``exact``) subword size."""
+    """Return the corpus with n training ``pairs``, or another subword size."""
     for flag, value in (("--pairs", pairs), ("--subword-size", subword_size)):
         if value is not None and value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")
     if pairs is not None:
-        expect = {part: count for part, count in corpus.expect.items() if part != "train"}
+        expect = dict(corpus.expect)
+        expect.pop("train", None)
         corpus = replace(corpus, pairs=pairs, expect=expect)
     if subword_size is not None:
-        subwords = replace(corpus.subwords, size=subword_size, exact=exact)
-        corpus = replace(corpus, subwords=subwords)
+        corpus = replace(corpus, subwords=replace(corpus.subwords, size=subword_size))
     return corpus

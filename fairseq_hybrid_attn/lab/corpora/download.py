@@ -1,9 +1,9 @@
 """Find the archives of a corpus in a folder, or download them to it, and verify their checksums.
 
-A download goes to ``<file>.partial`` until it is complete.  It is resumed if the server can tell
-that its file has not changed (HTTP Range and If-Range).  A checksum that the recipe does not have
-is recorded in ``<file>.sha256`` at the first download, and verified from then on.  What is not of
-the kind that the file's name says, such as a page that asks to log in, is refused, not recorded.
+A download goes to ``<file>.partial`` until it is complete, and is resumed there; in a later run
+only if the recipe has its checksum.  A checksum that the recipe does not have is recorded in
+``<file>.sha256`` at the first download, and verified from then on.  What is not of the kind that
+the file's name says, such as a page that asks to log in, is refused, not recorded.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 from ... import __version__
 from ...errors import UserError
 from ..files.checksums import sha256
 from ..files.deleting import delete
-from ..files.json_files import read_json, write_json
 from ..files.lock import locked
-from ..files.stages import Say
 from ..files.writing import atomic_write
 from .definition import Archive
 
@@ -35,14 +33,16 @@ PAUSE = 2.0  # seconds before the second attempt; doubled for each further one
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 1 << 18
 
-#: How an HTML page begins, after a byte order mark, an XML declaration or comments.
+#: How an HTML page begins, after a byte order mark or a comment.
 _HTML = re.compile(
-    rb"(\xef\xbb\xbf)?(?>\s|<\?xml[^>]*>|<!--.*?-->)*+<(!doctype\s+html|html|head|body)\b",
+    rb"(\xef\xbb\xbf)?\s*(<!--.*?-->\s*)?<(!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
 
 #: Statuses worth retrying at the same URL; 416 once the partial file is discarded.
 _TEMPORARY = (408, 416, 425, 429, 500, 502, 503, 504)
+
+Say = Callable[[str], None]
 
 
 class BrokenOffError(Exception):
@@ -60,24 +60,22 @@ def place(archive: Archive, folder: Path) -> Path:
 def identify(archive: Archive, folder: Path) -> str | None:
     """Return the checksum of an archive on disk, or None; refuse the wrong file."""
     path = place(archive, folder)
-    if archive.path is None and not path.is_file():
-        return None
-    found = sha256(path)
     if archive.path is not None:  # the user's text, which has no fixed checksum
-        return found
-    fault = _fault(archive, found, path, path)
+        return sha256(path)
+    if not path.is_file():
+        return None
+    checksum = sha256(path)
+    fault = _fault(archive, checksum, path, path)
     if fault:
         raise UserError(f"{path} is {fault}. Delete the file itself to get it again")
-    if not archive.sha256 and not _recorded(path):
-        _write_record(path, found)
-    return found
+    _record(archive, path, checksum)
+    return checksum
 
 
 def fetch(archive: Archive, folder: Path, say: Say) -> str:
     """Download an archive, which has urls, unless it exists; return its checksum."""
-    found = identify(archive, folder)
-    if found:
-        return found
+    if checksum := identify(archive, folder):
+        return checksum
     path = place(archive, folder)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,6 +101,8 @@ def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
 
 def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
     partial = _beside(path, "partial")
+    if not archive.sha256:  # nothing would tell whether an earlier part is of the same file
+        delete(partial, path.parent)
     for attempt in range(1, ATTEMPTS + 1):
         try:
             _transfer(url, partial, say)
@@ -114,100 +114,56 @@ def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
             time.sleep(PAUSE * 2 ** (attempt - 1))
         except OSError as error:  # of the disk: _network() converts those of the network
             raise UserError(f"{partial} cannot be written: {error.strerror}") from error
-    return _accept(archive, path, partial)
-
-
-def _accept(archive: Archive, path: Path, partial: Path) -> str:
-    found = sha256(partial)
-    fault = _fault(archive, found, partial, path)
+    checksum = sha256(partial)
+    fault = _fault(archive, checksum, partial, path)
     if fault:
-        for refused in (partial, _beside(partial, "json")):
-            delete(refused, path.parent)
+        delete(partial, path.parent)
         raise UnavailableError(fault)
-    if not archive.sha256 and not _recorded(path):
-        _write_record(path, found)
+    _record(archive, path, checksum)
     os.replace(partial, path)
-    delete(_beside(partial, "json"), path.parent)
-    return found
-
-
-def _fault(archive: Archive, found: str, content: Path, path: Path) -> str | None:
-    """What is wrong with the content of an archive, whose sha256 was ``found``, if anything."""
-    if found in archive.sha256:
-        return None
-    # Of a download, what the server said of it is known.
-    about = read_json(_beside(content, "json")) if content != path else None
-    fault = _other_kind(content, path.name, (about or {}).get("type"))
-    if archive.sha256:
-        wanted = " or ".join(archive.sha256)
-        fault = fault or "damaged or a different file"
-        return f"{fault}: its sha256 is {found}, it should be {wanted}"
-    record, recorded = _beside(path, "sha256"), _recorded(path)
-    if fault and recorded == found:  # by an earlier version
-        return f"{fault}, and its checksum is recorded: delete {record} as well"
-    if not fault and recorded and recorded != found:
-        fault = f"a different file: its sha256 is {found}, but {record}, written when it was first "
-        fault += f"seen, has {recorded}; to accept the new file, delete that record"
-    return fault
-
-
-def _other_kind(content: Path, name: str, said: str | None) -> str | None:
-    """What a file is instead of what its name says, by its first bytes and what a server said."""
-    with open(content, "rb") as file:
-        start = file.read(1024)
-    if not start:
-        return "empty"
-    gzipped = start.startswith(b"\x1f\x8b")
-    archive = gzipped or start.startswith(b"PK") or start[257:262] == b"ustar"
-    if not archive and (_HTML.match(start) or said == "text/html"):
-        return None if name.endswith((".html", ".htm")) else "an HTML page, perhaps an error's"
-    if name.endswith((".tgz", ".tar.gz", ".tar", ".zip")):  # readers look at the content, too
-        return None if archive else "no archive, to judge by its first bytes"
-    return "not compressed by gzip" if name.endswith(".gz") and not gzipped else None
+    return checksum
 
 
 def _transfer(url: str, partial: Path, say: Say) -> None:
-    """Download to ``partial``; resume if possible.
-
-    A JSON file beside it has ``url``, ``length``, ``validator``, the server's mark of the file's
-    version, and ``type``, what the server says it is.  An OSError comes from the disk.
-    """
-    state = _beside(partial, "json")
-    begun = _begun(partial, state, url)
-    start = partial.stat().st_size if begun else 0
+    """Download to ``partial``, from where it ends; an OSError comes from the disk."""
+    start = partial.stat().st_size if partial.exists() else 0
     headers = {"User-Agent": f"fairseq-hybrid-attn/{__version__}"}
     if start:
-        headers |= {"Range": f"bytes={start}-", "If-Range": begun["validator"]}
-    with _network():
-        try:
+        headers["Range"] = f"bytes={start}-"
+    try:
+        with _network():
             request = urllib.request.Request(url, headers=headers)
             response = urllib.request.urlopen(request, timeout=TIMEOUT)
-        except urllib.error.HTTPError as error:
-            if error.code == 416:  # our part is not the beginning of the server's file
-                delete(state, partial.parent)
-            raise
+    except BrokenOffError as error:
+        if getattr(error.__cause__, "code", None) == 416:  # our part is not of the server's file
+            delete(partial, partial.parent)
+        raise
     with response:
-        rest = response.headers.get("Content-Range", "").startswith(f"bytes {start}-")
-        if start and response.status == 206 and rest:
+        if start and response.status == 206:
             say(f"resuming at byte {start:,}")
-            length, mode = begun["length"], "ab"
-        elif response.status in (200, None):  # None: file:// and the like
-            length, mode, start = _length(response), "wb", 0
-            about = {"url": url, "validator": _validator(response), "length": length}
-            write_json(state, {**about, "type": response.headers.get_content_type()})
-        else:
-            delete(state, partial.parent)
-            raise BrokenOffError(f"status {response.status} when asked for the rest")
-        with open(partial, mode) as file:
-            arrived = _copy(response, file, start, length)
+        else:  # the server sends all of it
+            start = 0
+        length = response.headers.get("Content-Length")
+        total = start + int(length) if length else None
+        with open(partial, "ab" if start else "wb") as file:
+            arrived = start
+            while block := _next_block(response):
+                file.write(block)
+                arrived += len(block)
+                _show(arrived, total)
             file.flush()
             os.fsync(file.fileno())
-    if length is not None and arrived != length:
-        raise BrokenOffError(f"broken off after {arrived:,} of {length:,} bytes")
+    if total not in (None, arrived):
+        raise BrokenOffError(f"broken off after {arrived:,} of {total:,} bytes")
+
+
+def _next_block(response: http.client.HTTPResponse) -> bytes:
+    with _network():
+        return response.read(_BLOCK)
 
 
 @contextlib.contextmanager
-def _network():
+def _network() -> Iterator[None]:
     """Distinguish failures of the network from those of the disk; both are OSErrors."""
     try:
         yield
@@ -217,54 +173,52 @@ def _network():
             raise BrokenOffError(f"the server answers {error.code} {error.reason}") from error
         raise UnavailableError(f"{error.code} {error.reason}") from error
     except urllib.error.URLError as error:
-        if isinstance(error.reason, FileNotFoundError):  # file://
-            raise UnavailableError("no such file") from error
         raise BrokenOffError(f"no connection ({error.reason})") from error
     except (http.client.HTTPException, OSError) as error:
         raise BrokenOffError(f"connection lost ({error or type(error).__name__})") from error
 
 
-def _copy(response, file: BinaryIO, done: int, total: int | None) -> int:
-    """Write what arrives, with a progress line on a terminal; return the file's size in bytes."""
-    shown, next_time = sys.stderr.isatty(), 0.0
-    while True:
-        with _network():
-            block = response.read(_BLOCK)
-        if not block:
-            break
-        file.write(block)
-        done += len(block)
-        if shown and time.monotonic() > next_time:
-            next_time = time.monotonic() + 0.5
-            of = f" of {total / 1e6:,.1f}" if total else ""
-            print(f"\r   {done / 1e6:,.1f}{of} MB ", end="", file=sys.stderr, flush=True)
-    if shown:
-        print(f"\r{' ' * (shutil.get_terminal_size().columns - 1)}\r", end="", file=sys.stderr)
-    return done
+def _show(done: int, total: int | None) -> None:
+    """Show progress on a terminal, and clear the line at the end."""
+    if not sys.stderr.isatty():
+        return
+    text = f"   {done / 1e6:,.1f} of {total / 1e6:,.1f} MB" if total else f"   {done / 1e6:,.1f} MB"
+    width = shutil.get_terminal_size().columns - 1
+    shown = "" if done == total else text
+    print(f"\r{shown:{width}}\r", end="", file=sys.stderr, flush=True)
 
 
-def _begun(partial: Path, state: Path, url: str) -> dict | None:
-    """Return the record of a partial file, if it can be resumed."""
-    try:
-        about = read_json(state)
-        size = partial.stat().st_size
-        # Without a validator, the rest might be of another version.
-        fits = about["url"] == url and about["validator"] and size
-        return about if fits and (about["length"] is None or size < about["length"]) else None
-    except (UserError, OSError, TypeError, KeyError):
+def _fault(archive: Archive, checksum: str, content: Path, path: Path) -> str | None:
+    """What is wrong with the content of an archive, if anything; ``path`` is its final place."""
+    if checksum in archive.sha256:
         return None
+    kind = _other_kind(content, path.name)
+    if archive.sha256:
+        wanted = " or ".join(archive.sha256)
+        kind = kind or "damaged or a different file"
+        return f"{kind}: its sha256 is {checksum}, it should be {wanted}"
+    recorded = _recorded(path)
+    if kind or recorded in (None, checksum):
+        return kind
+    return (
+        f"a different file: its sha256 is {checksum}, but {_beside(path, 'sha256')}, written when "
+        f"it was first seen, has {recorded}; to accept the new file, delete that record"
+    )
 
 
-def _validator(response) -> str | None:
-    tag = response.headers.get("ETag", "W/")
-    # A weak ETag does not promise the same bytes.
-    return response.headers.get("Last-Modified") if tag.startswith("W/") else tag
-
-
-def _length(response) -> int | None:
-    length = response.headers.get("Content-Length", "")
-    encoded = response.headers.get("Content-Encoding", "identity") != "identity"
-    return int(length) if length.isdigit() and not encoded else None
+def _other_kind(content: Path, name: str) -> str | None:
+    """What a file is instead of what its name says, by its first bytes."""
+    with open(content, "rb") as file:
+        start = file.read(1024)
+    if not start:
+        return "empty"
+    if _HTML.match(start):
+        return "an HTML page, perhaps an error's"
+    gzipped = start.startswith(b"\x1f\x8b")
+    if name.endswith((".tgz", ".tar.gz", ".tar", ".zip")):  # readers look at the content, too
+        known = gzipped or start.startswith(b"PK") or start[257:262] == b"ustar"
+        return None if known else "no archive, to judge by its first bytes"
+    return "not compressed by gzip" if name.endswith(".gz") and not gzipped else None
 
 
 def _beside(path: Path, ending: str) -> Path:
@@ -274,18 +228,16 @@ def _beside(path: Path, ending: str) -> Path:
 def _recorded(path: Path) -> str | None:
     """The recorded checksum of an archive, if there is a record; a damaged one is refused."""
     record = _beside(path, "sha256")
-    try:
-        words = record.read_bytes().decode(errors="replace").split()
-    except FileNotFoundError:
+    if not record.exists():
         return None
-    except OSError as error:
-        raise UserError(f"{record} cannot be read: {error.strerror}") from error
+    words = record.read_text(errors="replace").split()
     if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
         raise UserError(f"{record} does not begin with a sha256; delete it to record another")
     return words[0]
 
 
-def _write_record(path: Path, checksum: str) -> None:
-    """Record a checksum, in the format of sha256sum, if the folder can be written to."""
-    with contextlib.suppress(UserError), atomic_write(_beside(path, "sha256")) as file:
-        file.write(f"{checksum}  {path.name}\n".encode())
+def _record(archive: Archive, path: Path, checksum: str) -> None:
+    """Record a checksum that the recipe lacks, in the format of sha256sum, if that can be done."""
+    if not archive.sha256 and not _recorded(path):
+        with contextlib.suppress(UserError), atomic_write(_beside(path, "sha256")) as file:
+            file.write(f"{checksum}  {path.name}\n".encode())

@@ -1,31 +1,21 @@
 """Read text from the formats in which corpora come: archives and SGML test sets.
 
-Archives are streamed line by line, never unpacked; a test set alone is held in memory.  Those that
-expand to more than any text are refused (see ``files/text.py``).
+Archives are streamed line by line, never unpacked; a test set alone is held in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gzip
-import io
 import re
 import tarfile
 import zipfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, NamedTuple
+from typing import IO, Any
 
 from ...errors import UserError
-from ..files.text import (
-    DAMAGED,
-    LONGEST,
-    ParallelWriter,
-    decoded,
-    expansion_limit,
-    refuse_expansion,
-    require_equal,
-)
+from ..files.text import DAMAGED, ParallelWriter, decoded, require_equal
 from .definition import Corpus
 
 #: What reading a damaged or cut-off archive raises.
@@ -36,8 +26,6 @@ _DAMAGED = (
     NotImplementedError,  # zipfile: an unknown compression method
     RuntimeError,  # zipfile: encrypted; tarfile: headers nested too deeply
 )
-#: tarfile holds all headers of an archive in memory, and every name in one piece.
-_MOST_FILES, _LARGEST_PIECE = 10_000, 1 << 16
 
 
 def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
@@ -46,8 +34,8 @@ def contents(archive: Path) -> Iterator[tuple[str, Iterator[str]]]:
     It is a ``.tar``, ``.tar.gz`` or ``.zip``, recognised by its content.  Read the lines of a file
     before the next file.
     """
-    with _telling_damage(archive), open(archive, "rb") as stream:
-        for path, file in _files(stream, archive):
+    with _telling_damage(archive):
+        for path, file in _files(archive):
             yield PurePosixPath(path).name, _lines(file, archive, path)
 
 
@@ -81,55 +69,31 @@ def _telling_damage(archive: Path) -> Iterator[None]:
         raise UserError(f"{archive} cannot be read: {error.strerror or error}") from error
 
 
-def _files(stream: io.BufferedReader, path: Path) -> Iterator[tuple[str, BinaryIO]]:
+def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
     """Yield path and content of every file in a tar or zip archive."""
-    start = stream.peek(2)[:2]
-    if start == b"PK":
-        with zipfile.ZipFile(stream) as archive:
-            for item in archive.infolist():
-                if not item.is_dir():
-                    with archive.open(item) as file:
-                        yield item.filename, file
-        return
-    content = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
-    forward = _Forward(content, path)
-    with tarfile.open(fileobj=forward, mode="r:") as archive:
-        for number, item in enumerate(archive):
-            if number == _MOST_FILES:
-                raise UserError(f"{path} has more than {_MOST_FILES:,} files; no corpus does")
-            if item.isfile() and not item.issparse():
-                yield item.name, archive.extractfile(item)
-        # Read on to the end, where the checksum is.
-        while forward.read(_LARGEST_PIECE):
+    with open(path, "rb") as stream:
+        start = stream.peek(2)[:2]
+        if start == b"PK":
+            with zipfile.ZipFile(stream) as archive:
+                for entry in archive.infolist():
+                    if not entry.is_dir():
+                        with archive.open(entry) as file:
+                            yield entry.filename, file
+            return
+        content: Any = gzip.GzipFile(fileobj=stream) if start == b"\x1f\x8b" else stream
+        with tarfile.open(fileobj=content, mode="r:") as tar:
+            for item in tar:
+                member = tar.extractfile(item) if item.isfile() else None
+                if member:
+                    yield item.name, member
+        while content.read(1 << 16):  # on to the end, where gzip's checksum is
             pass
 
 
-class _Forward:
-    """What tarfile may read of an archive: onwards, to a limit, and little at a time."""
-
-    def __init__(self, file: BinaryIO, path: Path):
-        self.file, self.path, self.limit = file, path, expansion_limit(path)
-        self.tell = file.tell
-
-    def read(self, size: int) -> bytes:
-        if size > _LARGEST_PIECE:
-            raise UserError(f"{self.path} is damaged: it has a header of {size:,} bytes")
-        self._check(self.file.tell())
-        return self.file.read(size)
-
-    def seek(self, place: int) -> None:
-        self._check(place)  # first, since all that is skipped is unpacked
-        self.file.seek(place)
-
-    def _check(self, place: int) -> None:
-        if place > self.limit:
-            refuse_expansion(self.path, self.limit)
-
-
-def _lines(file: BinaryIO, archive: Path, path: str) -> Iterator[str]:
+def _lines(file: IO[bytes], archive: Path, path: str) -> Iterator[str]:
     # A separate generator, whose errors do not pass through contents().
     with _telling_damage(archive):
-        yield from decoded(file, f"{archive}: {path}", expansion_limit(archive))
+        yield from decoded(file, f"{archive}: {path}")
 
 
 def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> ParallelWriter:
@@ -139,8 +103,8 @@ def part_writer(destination: Path, part: str, languages: tuple[str, str]) -> Par
 
 def check_languages(corpus: Corpus, reader: str, languages: tuple[str, str]) -> None:
     if set(corpus.languages) != set(languages):
-        wanted, found = " and ".join(languages), " and ".join(corpus.languages)
-        raise UserError(f"the reader {reader} has {wanted}, not {found}")
+        wanted = " and ".join(languages)
+        raise UserError(f"the reader {reader} has {wanted}, not {' and '.join(corpus.languages)}")
 
 
 def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
@@ -159,11 +123,16 @@ def append_lines(writer: ParallelWriter, archive: Path, names: Sequence[str]) ->
 
 def append_segments(writer: ParallelWriter, archive: Path, names: Sequence[str]) -> None:
     """Append the segments of two SGML files of an archive, source and reference."""
-    found = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
-    sides = [found[name] for name in names]
-    _require_same_segments(sides, [f"{name} in {archive}" for name in names])
-    for first, second in zip(*sides, strict=True):
-        writer.write((first.text, second.text))
+    texts = {name: segments(lines, f"{archive}: {name}") for name, lines in members(archive, names)}
+    first, second = (texts[name] for name in names)
+    # Documents may have other names in the reference, but must have equal lengths.
+    if [number for number, _ in first] != [number for number, _ in second]:
+        raise UserError(
+            f"{names[0]} and {names[1]} in {archive} differ in their {len(first):,} and "
+            f"{len(second):,} segments; delete the archive and get it again"
+        )
+    for (_, source), (_, reference) in zip(first, second, strict=True):
+        writer.write((source, reference))
 
 
 def archive_of(archives: dict[str, Path], file: str) -> Path:
@@ -173,105 +142,27 @@ def archive_of(archives: dict[str, Path], file: str) -> Path:
     return archives[file]
 
 
-def read_options(options: dict, known: dict[str, object]) -> dict:
-    """Return the reader's options of a recipe, on top of the defaults in ``known``."""
-    unknown = sorted(map(str, options.keys() - known.keys()))
-    if unknown:
-        raise UserError(
-            f"the recipe's options: no such option: {', '.join(unknown)}; there are "
-            f"{', '.join(known)}"
-        )
-    return {**known, **options}
-
-
-def check_names(option: str, names: object, known: Iterable[str]) -> None:
-    known = list(known)
-    if not isinstance(names, list) or not names or any(name not in known for name in names):
-        raise UserError(
-            f"the recipe's options: {option}: {names}; use a list of {', '.join(known)}"
-        )
-
-
-class Segment(NamedTuple):
-    """A sentence of a test set; ``document`` and ``number`` identify it in the file."""
-
-    document: str
-    number: str
-    text: str
-
-
-_TAG = re.compile(r"<(/?)(doc|seg)\b((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)
-_ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'/>]+))")
+_OPENING = re.compile(r"<seg\b[^<>]*>", re.IGNORECASE)
+_SEGMENT = re.compile(
+    r"<seg\b[^<>]*?\bid\s*=\s*[\"']?(\w+)[^<>]*?(?:/>|>(.*?)</seg\s*>)", re.IGNORECASE | re.DOTALL
+)
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});")
 _ENTITIES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
-def segments(lines: Iterable[str], place: str) -> list[Segment]:
-    """Return the segments of a test set in the SGML of NIST and WMT, in order; empty ones too.
+def segments(lines: Iterable[str], place: str) -> list[tuple[str, str]]:
+    """Return number and text of the segments of a test set in the SGML of NIST and WMT, in order.
 
     It is not XML: there may be a bare ``&`` or ``<`` in the text, and several roots.  So only the
-    tags ``doc`` and ``seg`` are parsed, and only the entities of XML are replaced.
+    tag ``seg`` is parsed, and only the entities of XML are replaced.
     """
-    text = "\n".join(_of_a_test_set(lines, place))
-    found: list[Segment] = []
-    document, number, start = "", None, 0
-    for tag in _TAG.finditer(text):
-        closing, name = tag[1], tag[2].lower()
-        if number is not None and (closing, name) != ("/", "seg"):
-            break  # another segment or document begins, or ends, within this segment
-        attributes = {
-            match[1].lower(): match[2] or match[3] or match[4] or ""
-            for match in _ATTRIBUTE.finditer(tag[3])
-        }
-        if closing:
-            if number is not None:
-                found.append(Segment(document, number, _text(text[start : tag.start()])))
-            number = None
-        elif name == "doc":
-            document = attributes.get("docid", "")
-        elif tag[3].rstrip().endswith("/"):
-            found.append(Segment(document, attributes.get("id", ""), ""))
-        else:
-            number, start = attributes.get("id", ""), tag.end()
-    if number is not None:
-        line = text.count("\n", 0, start) + 1
-        raise UserError(
-            f"{place}, line {line}: segment {number} of document {document or '(without name)'} "
-            "does not end; the file is damaged or cut off: get it again"
-        )
-    if not found:
+    text = "\n".join(lines)
+    parsed = [(match[1], _text(match[2] or "")) for match in _SEGMENT.finditer(text)]
+    if not parsed:
         raise UserError(f"{place} has no segments (<seg …>); it is not a test set in SGML")
-    return found
-
-
-def _of_a_test_set(lines: Iterable[str], place: str) -> Iterator[str]:
-    size = 0
-    for line in lines:
-        size += len(line) + 1
-        if size > LONGEST:
-            raise UserError(f"{place} is longer than {LONGEST >> 20} MiB; no test set is")
-        yield line
-
-
-def _require_same_segments(sides: Sequence[list[Segment]], names: Sequence[str]) -> None:
-    """Refuse sides that differ in their segments or in the order of these.
-
-    Documents may have different names on the two sides, but must have equal lengths.
-    """
-    first, second = sides
-    if len(first) != len(second):
-        raise UserError(
-            f"{names[0]} has {len(first):,} segments, but {names[1]} has {len(second):,}; "
-            "delete the archive and get it again"
-        )
-    keys = [[segment[:2] for segment in side] for side in sides]
-    same_names = set(keys[0]) == set(keys[1])
-    for left, right in zip(*keys, strict=True):
-        if left[1] != right[1] or (same_names and left != right):
-            raise UserError(
-                f"{names[0]} has segment {left[1]} of document {left[0]} where {names[1]} has "
-                f"{right[1]} of {right[0]}; they do not belong together"
-            )
+    if len(parsed) != len(_OPENING.findall(text)):
+        raise UserError(f"{place} has a segment that does not end; it is damaged: get it again")
+    return parsed
 
 
 def _text(text: str) -> str:

@@ -32,11 +32,11 @@ def prepare_gold(
     warn: Callable[[str], None],
 ) -> dict:
     """Write the files of a corpus' gold set, with the models in the folder ``subwords``."""
-    gold = corpus.gold
-    sentences, found = _read(corpus, archives)
-    for remark in found.remarks:
+    gold = _gold_of(corpus)
+    sentences, links_read = _read(corpus, archives)
+    for remark in links_read.remarks:
         warn(f"{corpus.title}: {remark}")
-    both = zip(sentences, found.sentences, strict=True)
+    both = zip(sentences, links_read.sentences, strict=True)
     kept = [(words, links) for words, links in both if _is_wanted(gold, links)]
     if not kept:
         raise UserError(f"{archives[gold.links]}: no sentence is left to score")
@@ -49,24 +49,29 @@ def prepare_gold(
             "sentences_left_out": len(sentences) - len(kept),
             "sure": sum(len(links.sure) for _, links in kept),
             "possible": sum(len(links.possible) for _, links in kept),
-            "links_left_out": found.left_out,
-            "remarks": found.remarks,
+            "links_left_out": links_read.left_out,
+            "remarks": links_read.remarks,
         }
     }
 
 
 def scored_rows(corpus: Corpus, archives: dict[str, Path]) -> list[bool]:
     """Return for each hand-aligned sentence whether the recipe scores it."""
-    return [_is_wanted(corpus.gold, links) for links in _read(corpus, archives)[1].sentences]
+    gold = _gold_of(corpus)
+    return [_is_wanted(gold, links) for links in _read(corpus, archives)[1].sentences]
+
+
+def _gold_of(corpus: Corpus) -> GoldSet:
+    assert corpus.gold  # only such corpora have these steps
+    return corpus.gold
 
 
 def _read(corpus: Corpus, archives: dict[str, Path]) -> tuple[list, Gold]:
-    gold, text = corpus.gold, [archives[file] for file in corpus.gold_text]
+    gold, text = _gold_of(corpus), [archives[file] for file in corpus.gold_text]
     sentences = [tuple(map(split_words, pair)) for pair in pairs(*text)]
     found = read_gold(
         archives[gold.links],
         base=gold.base,
-        kind=gold.format,
         reverse=gold.first != corpus.source,
         lengths=[(len(source), len(target)) for source, target in sentences],
     )
@@ -99,7 +104,7 @@ def _write_side(
         count = len(words_of(split_words(line), corpus.subwords.family))
         if count != len(sentence):
             raise UserError(
-                f"{corpus.title}, {corpus.gold.text[language]}: sentence {number} of those "
+                f"{corpus.title}, {_gold_of(corpus).text[language]}: sentence {number} of those "
                 f"that are scored has {len(sentence)} words, but {count} in subwords; is a "
                 "word of it white space to the subword model?"
             )

@@ -1,7 +1,7 @@
 """Files of word alignments: Pharaoh format, and gold alignments with sure and possible links.
 
 Pharaoh has a line for each sentence, with ``i-j`` for a link of source word i with target word j,
-both counted from 0.  Gold files come in several formats, see :func:`read_gold`.
+both counted from 0.  Gold files mark links in several ways, see :func:`read_gold`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,8 @@ from .words import split_words
 Links = frozenset[tuple[int, int]]
 Lengths = Sequence[tuple[int, int]]  # the numbers of source and target words of each sentence
 
-#: The formats of gold files: a line for each sentence, or for each link.
-GOLD_FORMATS = ("lines", "naacl")
-
 _PHARAOH = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 _GOLD_LINK = re.compile(r"(\d{1,9})([-:pP?])(\d{1,9})(?:[-:/]?([SPsp])|[:/]([01]))?", re.ASCII)
-_NAACL = re.compile(r"(\d{1,9}) (\d{1,9}) (\d{1,9})(?: ([SP]))?(?: [\d.]+)?", re.ASCII)
 
 
 def read_lengths(source: Path, target: Path) -> list[tuple[int, int]]:
@@ -89,64 +85,56 @@ def read_gold(
     path: Path,
     *,
     base: int,
-    kind: str = "lines",
     reverse: bool = False,
     lengths: Lengths | None = None,
     sentences: int | None = None,
 ) -> Gold:
     """Read a gold alignment.
 
-    ``lines`` has a line for each sentence and, for source word i and target word j,
+    It has a line for each sentence and, for source word i and target word j,
 
     * ``i-j`` or ``i:j`` for a sure link,
     * ``ipj``, ``i?j``, ``i-jP``, ``i-j-P``, ``i-j:P``, ``i-j/P``, ``i-j/0``, ``i:j/0`` for a link
       that is only possible; likewise S and 1 for a sure one.
 
-    ``naacl`` (Mihalcea & Pedersen 2003) has a line ``sentence i j [S|P] [confidence]`` for each
-    link; sentences count from 1, and a link without mark is sure.  If words count from 1 there,
-    word 0 stands for no word, and its links are left out.
-
     Args:
         base: the number of the first word, 0 or 1, which no file states.
         reverse: the file has the target word before the source word.
         lengths: the numbers of words; links beyond them are left out, with a remark.
-        sentences: their number, unless there are lengths; ``naacl`` needs one of the two.
+        sentences: their number, which is checked, unless there are lengths.
     """
     lines = read_lines(path)
     count = len(lengths) if lengths is not None else sentences
-    if kind == "naacl":
-        entries = _naacl_links(path, lines, count)
-    elif count in (None, len(lines)):
-        entries, count = _line_links(path, lines), len(lines)
-    else:
+    if count not in (None, len(lines)):
         raise UserError(
             f"{path} has {len(lines):,} lines, but there are {count:,} sentences; give one "
-            "for each, empty if it has no links (or --gold-format naacl: a line for each link)"
+            "for each, empty if it has no links"
         )
-
     gold = Gold(sentences=[])
-    links: list[tuple[set, set]] = [(set(), set()) for _ in range(count)]
-    entries = list(entries)
-    zero_seen = any(0 in entry.words for entry in entries)
-    linked = _without_word_0(path, entries, kind) if base == 1 else entries
-    for entry in linked:
+    links: list[tuple[set, set]] = [(set(), set()) for _ in lines]
+    zero_seen = False
+    for entry in _line_links(path, lines):
+        if 0 in entry.words and base == 1:
+            raise UserError(
+                f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
+                "from 1; should they count from 0 (--gold-base 0)?"
+            )
+        zero_seen |= 0 in entry.words
         link = entry.words[0] - base, entry.words[1] - base
         if reverse:
             link = link[1], link[0]
-        if lengths is not None and not _within(link, lengths[entry.sentence]):
+        if lengths is not None and not _within(link, lengths[entry.line - 1]):
             gold.left_out += 1
             gold.remarks.append(
-                f"{path}, line {entry.line}: sentence {entry.sentence + 1}, link {entry.text} is "
-                f"beyond the sentence ({_of_lengths(lengths[entry.sentence])}, counted from "
+                f"{path}, line {entry.line}: sentence {entry.line}, link {entry.text} is "
+                f"beyond the sentence ({_of_lengths(lengths[entry.line - 1])}, counted from "
                 f"{base}); left out"
             )
             continue
-        sure, possible = links[entry.sentence]
+        sure, possible = links[entry.line - 1]
         possible.add(link)
         if entry.sure:
             sure.add(link)
-    if nulls := len(entries) - len(linked):
-        gold.remarks.append(f"{path}: {nulls:,} links with word 0 (no word); left out")
     if base == 0 and not zero_seen and any(possible for _, possible in links):
         gold.remarks.append(f"{path}: no link has a word 0; do words count from 1 (--gold-base 1)?")
     gold.sentences = [GoldSentence(frozenset(sure), frozenset(maybe)) for sure, maybe in links]
@@ -155,23 +143,10 @@ def read_gold(
 
 @dataclass(frozen=True)
 class _Entry:
-    line: int  # from 1
-    sentence: int  # from 0
+    line: int  # from 1, and so is its sentence
     words: tuple[int, int]  # as in the file
     sure: bool
     text: str
-
-
-def _without_word_0(path: Path, entries: list[_Entry], kind: str) -> list[_Entry]:
-    """Links between words that count from 1; ``naacl`` calls no word 0, other files may not."""
-    linked = [entry for entry in entries if 0 not in entry.words]
-    if kind != "naacl" and len(linked) < len(entries):
-        entry = next(entry for entry in entries if 0 in entry.words)
-        raise UserError(
-            f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
-            "from 1; should they count from 0 (--gold-base 0)?"
-        )
-    return linked
 
 
 def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:
@@ -188,26 +163,7 @@ def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:
             if between in "pP?" and mark in ("S", "1"):
                 raise UserError(f"{path}, line {number}: link {word} is sure and possible at once")
             sure = between in "-:" and mark not in ("P", "0")
-            yield _Entry(number, number - 1, (int(first), int(second)), sure, word)
-
-
-def _naacl_links(path: Path, lines: list[str], count: int) -> Iterator[_Entry]:
-    for number, line in enumerate(lines, start=1):
-        text = " ".join(line.split())
-        if not text:
-            continue
-        match = _NAACL.fullmatch(text)
-        if not match:
-            raise UserError(
-                f"{path}, line {number}: {text!r} is not of the form SENTENCE I J [S|P] [NUMBER]"
-            )
-        sentence = int(match[1])
-        if not 1 <= sentence <= count:
-            raise UserError(
-                f"{path}, line {number}: sentence {sentence}, but there are 1 to {count:,}"
-            )
-        words = int(match[2]), int(match[3])
-        yield _Entry(number, sentence - 1, words, match[4] != "P", f"{match[2]}-{match[3]}")
+            yield _Entry(number, (int(first), int(second)), sure, word)
 
 
 def _within(link: tuple[int, int], lengths: tuple[int, int]) -> bool:

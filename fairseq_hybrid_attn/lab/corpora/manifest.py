@@ -60,7 +60,7 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
     }
     # Of several test sets, the one named "test" is expected.
     tests = dict(facts["tests"])
-    found = {**facts["counts"], **tests}
+    counts = {**facts["counts"], **tests}
     return Manifest(
         corpus=corpus.name,
         own=corpus.own,
@@ -77,11 +77,11 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
         lowercase=corpus.lowercase,
         counts=facts["counts"],
         tests=tests,
-        expected=corpus.expect,
+        expected=dict(corpus.expect.items()),
         differences={
-            part: {"expected": count, "found": found[part]}
+            part: {"expected": count, "found": counts[part]}
             for part, count in corpus.expect.items()
-            if found[part] != count
+            if counts[part] != count
         },
         dropped=facts["dropped"],
         archives=facts["archives"],

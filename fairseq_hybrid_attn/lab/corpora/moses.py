@@ -81,7 +81,7 @@ def moses(
 def _rules(lang: str, aggressive: bool) -> list:
     """Patterns and replacements, in order, that come before the dots of words."""
     within = _WITHIN.get(lang, "")
-    rules = [(r"\p{White_Space}+", " "), (r"[\x00-\x1f]", ""), (" +", " "), ("^ | $", "")]
+    rules: list = [(r"\p{White_Space}+", " "), (r"[\x00-\x1f]", ""), (" +", " "), ("^ | $", "")]
     rules += [(rf"([^\p{{Alnum}}\p{{White_Space}}.'`,\-{within}])", r" \1 ")]
     # Not in Catalan, where the script compares the bytes of its dot with characters.
     if within and lang != "ca":

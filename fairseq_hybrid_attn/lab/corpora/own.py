@@ -77,7 +77,7 @@ def own_corpus(
 
 
 def gold_of(
-    folder: Path | Sequence[Path], languages: Sequence[str]
+    folder: Path | Sequence[Path], languages: tuple[str, str]
 ) -> tuple[GoldSet | None, list[Path]]:
     """Return the hand-aligned sentences of the user's text and their files, if there are any.
 
@@ -99,7 +99,7 @@ def gold_of(
         )
     text = {language: path.name for language, path in paths.items()}
     gold = read(GoldSet, read_mapping(about), str(about), text=text, links=links.name)
-    faults = check_gold(gold, tuple(languages), set(gold.files))
+    faults = check_gold(gold, languages, set(gold.files))
     if faults:
         raise UserError("\n  ".join([f"{about} is not valid:", *faults]))
     return gold, [*paths.values(), links]
@@ -107,14 +107,17 @@ def gold_of(
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
     if not isinstance(folder, Path):  # a pair under any name, even train.de and train.en
+        pair = {}
         for path in folder:
             if not path.is_file():
                 raise UserError(f"{path} is not a file")
-            if not stem_and_language(path):
+            name = stem_and_language(path)
+            if not name:
                 raise UserError(
                     f"{path}: its name must end in its language, such as {path.name}.en"
                 )
-        return {"pair": {stem_and_language(path)[1]: path for path in folder}}
+            pair[name[1]] = path
+        return {"pair": pair}
     if not folder.is_dir():
         raise UserError(
             f"{folder} is not a folder; give a folder, or the two files of a parallel text"
@@ -134,11 +137,11 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
         return {part: texts[part] for part in parts}
     texts = {stem: files for stem, files in texts.items() if len(files) > 1}
     if len(texts) != 1:
-        found = ", ".join(sorted(texts)) or "none"
+        stems = ", ".join(sorted(texts)) or "none"
         raise UserError(
             f"{folder}: needs train, valid and test (train.de, train.en, ...; or several sets, "
             "test.NAME.de, test.NAME.en) or one pair of files that differ only in their "
-            f"languages (x.de, x.en); all may be .gz; pairs found: {found}"
+            f"languages (x.de, x.en); all may be .gz; pairs found: {stems}"
         )
     return texts
 
@@ -176,5 +179,5 @@ def direction(
                 f"your text is {' and '.join(languages)}; give the direction: --source-lang L"
             )
         source, target = ("en", None) if corpus.source == "en" else (None, "en")
-    (other,) = set(languages) - {source or target}
-    return (source, other) if source else (other, target)
+    first, second = languages
+    return (first, second) if source == first or target == second else (second, first)

@@ -1,7 +1,5 @@
 """From a recipe to a prepared corpus, stage by stage.
 
-work/read      the archives' text, one sentence a line          removed when no longer
-work/tokens    the same, tokenised                              needed
 raw            text of the selected pairs, untouched except for replace-in-test
 tokenised      the same, tokenised
 subwords       the same in subwords, and the models
@@ -14,12 +12,12 @@ stages         what each stage depends on and made
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import platform
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from ...errors import UserError
@@ -36,17 +34,11 @@ from .definition import PARTS, Corpus
 from .download import fetch, identify, place
 from .gold import prepare_gold
 from .manifest import Manifest
-from .readers import READERS
 from .readers import read as read_archives
 from .subwords import split_into_subwords
 from .test_sets import TEST_SETS
 from .tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
 from .training_links import load_eflomal
-
-#: Part of every key; raise it when the same recipe gives another result.
-FORMAT = 2
-
-_FAIRSEQ = ("ve-fairseq", "fairseq-fixed", "fairseq")
 
 
 def prepare(
@@ -118,19 +110,14 @@ class _Preparation:
         self.places = {item.file: place(item, downloads) for item in corpus.archives}
         # The stages whose folders are wanted.
         optional = {"gold": corpus.gold, "align": align}
-        self.results = ["select", "subwords", "binarise"]
+        self.results = ["text", "subwords", "binarise"]
         self.results += [name for name, wanted in optional.items() if wanted]
 
     def everything(self) -> Manifest:
         stages = self.plan()
         for name in self.results:
             self.shop.ensure(stages[name])
-            if name == "select":  # nothing else needs these two
-                self.shop.discard(stages["tokenise"])
-                self.shop.discard(stages["read"])
-                with contextlib.suppress(OSError):  # not empty: the next time
-                    (self.output / "work").rmdir()
-        stamps = {name: self.shop.stamp(name) for name in self.results}
+        stamps: dict = {name: self.shop.stamp(name) for name in self.results}
         # Made by an earlier run: of this text, or of another, which must not stay beside this.
         for name in {"align", "gold"} - stamps.keys():
             if name == "gold" or self.shop.is_outdated(stages[name]):
@@ -143,14 +130,14 @@ class _Preparation:
 
     def plan(self) -> dict[str, Stage]:
         """Return the stages; archives that are gone but not needed count as unchanged."""
-        stamp = self.shop.stamp("select")
+        stamp = self.shop.stamp("text")
         recorded = stamp["facts"]["archives"] if stamp else {}
-        found = {item.file: identify(item, self.downloads) for item in self.corpus.archives}
-        known = {file: sha or recorded.get(file) for file, sha in found.items()}
+        present = {item.file: identify(item, self.downloads) for item in self.corpus.archives}
+        known: dict = {file: sha or recorded.get(file) for file, sha in present.items()}
         if None not in known.values():
             stages = self.stages(known)
-            reading = [stages[name] for name in ("select", "gold") if name in self.results]
-            if None not in found.values() or not any(map(self.shop.is_outdated, reading)):
+            reading = [stages[name] for name in ("text", "gold") if name in self.results]
+            if None not in present.values() or not any(map(self.shop.is_outdated, reading)):
                 return stages
         self.refuse_missing_archives()
         self.refuse_missing_packages()  # before anything large is downloaded
@@ -176,98 +163,77 @@ class _Preparation:
             load_eflomal()
 
     def stages(self, archives: dict[str, str]) -> dict[str, Stage]:
-        corpus = self.corpus.treatment
-        if self.corpus.reader not in READERS:
-            raise UserError(f"reader {self.corpus.reader}: use one of {', '.join(READERS)}")
-        stages: dict[str, Stage] = {}
-        gold = {file: archives[file] for file in self.corpus.gold.files} if self.corpus.gold else {}
-        tested = self.corpus.gold_text in self.corpus.files.values()
-        text = {file: checksum for file, checksum in archives.items() if tested or file not in gold}
-        key: dict = {"format": FORMAT, "archives": text}
+        corpus = self.corpus
+        gold = {file: archives[file] for file in corpus.gold.files} if corpus.gold else {}
+        if corpus.gold_text in corpus.files.values():  # the hand-aligned sentences are a test set
+            text, also = archives, corpus.gold
+        else:
+            text, also = {file: archives[file] for file in archives if file not in gold}, None
+        treatment = replace(corpus, gold=also).treatment
+        del treatment["subwords"]
+        kytea = sha256(kytea_model()) if "kytea" in corpus.tokenizer.values() else None
 
-        def add(name, title, folders, make, depends, needs=()) -> None:
-            key.update({"before": digest(key), "stage": name, "on": depends})
-            needed = [stages[other] for other in needs]
-            stages[name] = Stage(name, title, folders, digest(key), make, needed)
+        def stage(
+            name: str, title: str, make: Callable, folders: list, depends: object, *needs: Stage
+        ) -> Stage:
+            key = digest([corpus.languages, depends])
+            return Stage(name, title, tuple(folders), key, make, needs)
 
-        def of_corpus(*keys: str) -> list:
-            return [corpus[item] for item in keys]
-
-        workers = f" ({self.workers} worker{'s' * (self.workers > 1)})"
-        depends = of_corpus("reader", "options", "source", "target", "replace_in_test")
-        depends += of_corpus("gold") if tested else []
-        add("read", "reading the text", ["work/read"], self.read, depends)
-
-        kytea = sha256(kytea_model()) if "kytea" in corpus["tokenizer"].values() else None
-        depends = [of_corpus("tokenizer", "lowercase"), kytea]
-        title = f"tokenising{workers}"
-        add("tokenise", title, ["work/tokens"], self.tokenise, depends, ["read"])
-
-        depends = of_corpus("clean", "valid_every", "pairs")
-        title, folders = "cleaning and splitting", ["raw", "tokenised"]
-        make = functools.partial(self.select, archives)
-        add("select", title, folders, make, depends, ["read", "tokenise"])
-
-        depends = [corpus["subwords"], self.corpus.subwords.exact]
-        title = f"subwords: learning and applying {self.corpus.subwords.kind}{workers}"
-        add("subwords", title, ["subwords"], self.split, depends, ["select"])
-
-        depends, title = self.corpus.subwords.one_dictionary, f"binarising{workers}"
-        add("binarise", title, ["bin"], self.binarise, depends, ["subwords"])
-
+        make, folders = functools.partial(self.text, archives), ["raw", "tokenised"]
+        made = stage("text", "reading the text", make, folders, [treatment, text, kytea])
+        title = f"subwords: learning and applying {corpus.subwords.kind}{self.with_workers}"
+        depends: object = asdict(corpus.subwords)
+        subwords = stage("subwords", title, self.split, ["subwords"], depends, made)
+        title, depends = f"binarising{self.with_workers}", corpus.subwords.one_dictionary
+        binary = stage("binarise", title, self.binarise, ["bin"], depends, subwords)
         title = "aligning the words of the training text by eflomal"
-        add("align", title, ["aligned"], self.align, None, ["subwords", "binarise"])
+        aligned = stage("align", title, self.align, ["aligned"], None, subwords, binary)
+        title, depends = "hand-aligned sentences", [corpus.resolved()["gold"], gold]
+        hand_aligned = stage("gold", title, self.gold, ["gold"], depends, subwords)
+        return {stage.name: stage for stage in (made, subwords, binary, aligned, hand_aligned)}
 
-        depends, title = [corpus.get("gold"), gold], "hand-aligned sentences"
-        add("gold", title, ["gold"], self.gold, depends, ["subwords"])
-        return stages
+    @property
+    def with_workers(self) -> str:
+        return f" ({self.workers} worker{'s' * (self.workers > 1)})"
 
     # The stages: each makes its folders in a partial one, and returns facts about them.
 
-    def read(self, partial: Path) -> dict:
+    def text(self, archives: dict[str, str], partial: Path) -> dict:
+        """Read the archives, tokenise their text and select the pairs."""
+        corpus, text, tokens = self.corpus, partial / "text", partial / "tokens"
+        text.mkdir()
         self.refuse_missing_packages()
-        folder = partial / "work/read"
-        facts = read_archives(self.corpus, self.places, folder)
-        table = str.maketrans(self.corpus.replace_in_test)
-        for path in folder.glob("test.*") if table else ():
+        facts = {"dropped": {}, "tests": [], **read_archives(corpus, self.places, text)}
+        table = str.maketrans(corpus.replace_in_test)
+        for path in text.glob("test.*") if table else ():
             write_lines(path, [line.translate(table) for line in lines(path)])
         for part in PARTS:
-            if part == "valid" and self.corpus.valid_every:
+            if part == "valid" and corpus.valid_every:
                 continue
-            paths = [folder / f"{part}.{language}" for language in self.corpus.languages]
+            paths = [text / f"{part}.{language}" for language in corpus.languages]
             counts = [count_lines(path) if path.exists() else 0 for path in paths]
             if 0 in counts or counts[0] != counts[1]:
                 raise UserError(
-                    f"{self.corpus.title}: what was read for {part} has {counts[0]:,} "
-                    f"{self.corpus.source} and {counts[1]:,} {self.corpus.target} sentences"
+                    f"{corpus.title}: what was read for {part} has {counts[0]:,} "
+                    f"{corpus.source} and {counts[1]:,} {corpus.target} sentences"
                 )
-        return {"dropped": {}, "tests": [], **facts}
-
-    def tokenise(self, partial: Path) -> dict:
-        corpus, folder = self.corpus, partial / "work/tokens"
-        for source in sorted((self.output / "work/read").iterdir()):
-            language = source.name.partition(".")[2]
+        self.say(f"tokenising{self.with_workers}")
+        tokens.mkdir()
+        for path in sorted(text.iterdir()):
+            language = path.name.partition(".")[2]
             kind = corpus.tokenizer[language]
-            tokens = folder / source.name
-            tokenise_file(source, tokens, kind, language, self.workers, corpus.lowercase)
-        names = {name for kind in corpus.tokenizer.values() for name in KINDS[kind].packages}
-        versions = manifest.versions(*sorted(names))
-        return {"versions": {"python": platform.python_version(), **versions}}
-
-    def select(self, archives: dict[str, str], partial: Path) -> dict:
-        work = self.output / "work"
-        facts = select(
-            self.corpus, work / "read", work / "tokens", partial / "raw", partial / "tokenised"
-        )
-        read = self.shop.stamp("read")["facts"]
-        for part, reasons in read["dropped"].items():
+            tokenise_file(path, tokens / path.name, kind, language, self.workers, corpus.lowercase)
+        self.say("cleaning and splitting")
+        selected = select(corpus, text, tokens, partial / "raw", partial / "tokenised")
+        dropped = selected["dropped"]
+        for part, reasons in facts["dropped"].items():
             if reasons:
-                counts = Counter(facts["dropped"].get(part)) + Counter(reasons)
-                facts["dropped"][part] = dict(counts)
-        if read["tests"]:
-            write_json(partial / "raw" / TEST_SETS, dict(read["tests"]))
-        versions = self.shop.stamp("tokenise")["facts"]["versions"]
-        return {**facts, "tests": read["tests"], "archives": archives, "versions": versions}
+                dropped[part] = dict(Counter(dropped.get(part)) + Counter(reasons))
+        if facts["tests"]:
+            write_json(partial / "raw" / TEST_SETS, dict(facts["tests"]))
+        packages = {name for kind in corpus.tokenizer.values() for name in KINDS[kind].packages}
+        versions = {"python": platform.python_version(), **manifest.versions(*sorted(packages))}
+        return {**selected, "tests": facts["tests"], "archives": archives, "versions": versions}
 
     def split(self, partial: Path) -> dict:
         facts = split_into_subwords(
@@ -278,7 +244,7 @@ class _Preparation:
 
     def binarise(self, partial: Path) -> dict:
         facts = binarise(self.corpus, self.output / "subwords", partial / "bin", self.workers)
-        return {**facts, "versions": manifest.versions(*_FAIRSEQ)}
+        return {**facts, "versions": manifest.versions("ve-fairseq", "fairseq-fixed", "fairseq")}
 
     def align(self, partial: Path) -> dict:
         align_training_text(self.corpus, self.output, partial / "aligned")

@@ -47,8 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from . import load_corpus, own_corpus, prepare
-    from .definition import PARTS, with_options
+    from .definition import PARTS, load_corpus, with_options
+    from .own import own_corpus
+    from .pipeline import prepare
 
     if args.workers is not None and args.workers < 1:
         raise UserError(f"--workers {args.workers}: use 1 or more")
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     elif args.source_lang or args.target_lang:
         flag = "--source-lang" if args.source_lang else "--target-lang"
         raise UserError(f"{flag} needs --own; a recipe has its direction")
-    corpus = with_options(corpus, args.pairs, args.subword_size, exact=True)
+    corpus = with_options(corpus, args.pairs, args.subword_size)
     signal.signal(signal.SIGTERM, _end)
     manifest = prepare(
         corpus, args.output, args.downloads, args.workers, alignments=args.alignments

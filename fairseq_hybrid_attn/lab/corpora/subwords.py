@@ -1,8 +1,7 @@
 """Learn subwords on the training text and split all text into them.
 
 Models are learned by one process in one thread: with several, sentencepiece sums in varying order.
-A text with fewer subwords than the recipe wants gets fewer, with a warning.  A size from the
-command line is refused instead.
+A text with fewer subwords than the recipe wants gets fewer, with a warning.
 """
 
 from __future__ import annotations
@@ -18,9 +17,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.processes import in_child
-from ..files.text import count_lines, lines, writing
+from ..files.text import count_lines, lines, rewrite, writing
 from .definition import PARTS, Corpus, Subwords
-from .rewriting import rewrite
 from .words import has_spaces
 
 
@@ -42,11 +40,8 @@ def split_into_subwords(
         sizes[model.name] = size
         if size < corpus.subwords.size:
             what = "merges" if corpus.subwords.kind == "subword-nmt" else "subwords"
-            found = f"the training text ({' and '.join(languages)}) has only {size:,} {what}"
-            wanted = corpus.subwords.size
-            if corpus.subwords.exact:
-                raise UserError(f"--subword-size {wanted}: {found}; use {size} or less")
-            warn(f"{found}, not {wanted:,}")
+            text = f"the training text ({' and '.join(languages)})"
+            warn(f"{text} has only {size:,} {what}, not {corpus.subwords.size:,}")
         for language in languages:
             for part in PARTS:
                 name = f"{part}.{language}"

@@ -36,9 +36,9 @@ def slices(sets: TestSets, sentences: int) -> dict[str, slice]:
 
     ``sets`` is empty if there is a single set without a name.
     """
-    found = {"": slice(0, sentences)}
+    parts = {"": slice(0, sentences)}
     start = 0
     for name, count in sets.items():
-        found["" if name == MAIN else f".{name}"] = slice(start, start + count)
+        parts["" if name == MAIN else f".{name}"] = slice(start, start + count)
         start += count
-    return found
+    return parts

@@ -32,8 +32,8 @@ from pathlib import Path
 from types import ModuleType
 
 from ...errors import UserError
+from ..files.text import rewrite
 from .moses import ESCAPE, moses
-from .rewriting import rewrite
 from .words import base_language
 
 #: The environment variable that names the KyTea model.
@@ -125,9 +125,9 @@ def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool, model: Path
 # -- The kinds --------------------------------------------------------------------------------
 
 
-def _make_moses(lang: str, model: Path | None, **options: bool) -> LineFunction:
+def _make_moses(lang: str, model: Path | None, aggressive: bool, split_last: bool) -> LineFunction:
     lists = _import("sacremoses", "moses").corpus.NonbreakingPrefixes()
-    return moses(lang, list(lists.words(lang)), **options)
+    return moses(lang, list(lists.words(lang)), aggressive, split_last)
 
 
 def _spell_moses(lang: str) -> LineFunction:
@@ -181,7 +181,7 @@ def _join(line: str, classes: tuple[str, ...]) -> str:
     tokens = line.split()
     text = tokens[:1]
     for left, right in itertools.pairwise(tokens):
-        apart = any(re.match(one, left[-1]) and re.match(one, right[0]) for one in classes)
+        apart = any(re.match(kind, left[-1]) and re.match(kind, right[0]) for kind in classes)
         text += [" ", right] if apart else [right]
     return "".join(text)
 
@@ -197,11 +197,15 @@ class Kind:
     spell: Callable[[str], LineFunction] = lambda lang: str  # spells a word as in tokens
 
 
-_MOSES = {"undo": _undo_moses, "packages": ("sacremoses", "regex"), "spell": _spell_moses}
+def _moses_kind(aggressive: bool = False, split_last: bool = True) -> Kind:
+    make = partial(_make_moses, aggressive=aggressive, split_last=split_last)
+    return Kind(make, _undo_moses, ("sacremoses", "regex"), spell=_spell_moses)
+
+
 MOSES = {
-    "moses": Kind(_make_moses, **_MOSES),
-    "moses-2018": Kind(partial(_make_moses, split_last=False), **_MOSES),
-    "moses-aggressive": Kind(partial(_make_moses, aggressive=True), **_MOSES),
+    "moses": _moses_kind(),
+    "moses-2018": _moses_kind(split_last=False),
+    "moses-aggressive": _moses_kind(aggressive=True),
 }
 KINDS = {
     **MOSES,

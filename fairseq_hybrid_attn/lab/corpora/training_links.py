@@ -10,7 +10,6 @@ Carlo").  Its version 2.0
 
 from __future__ import annotations
 
-import io
 import logging
 import subprocess
 import tempfile
@@ -22,7 +21,6 @@ from fairseq.tokenizer import tokenize_line
 
 from ...errors import UserError
 from ..files.text import read_lines, require_equal
-from ..files.writing import atomic_write
 from .link_files import Links, read_pharaoh
 from .words import Words, check_kind, piece_links, text_of, words_of
 
@@ -90,19 +88,15 @@ def align_words(
     *,
     samplers: int = 3,
     length: float = 1.0,
-    priors: Path | None = None,
-    priors_out: Path | None = None,
 ) -> tuple[list[Links], list[Links]]:
     """Align sentences and their translations with eflomal, in both directions.
 
-    ``length``, of the sampling, is relative to eflomal's default.  ``priors`` is a file to start
-    from; ``priors_out`` is written from this text, for aligning others later.
+    ``length``, of the sampling, is relative to eflomal's default.
 
     Returns:
         for each sentence, the links in which each target word has at most one source word, and
         those in which each source word has at most one target word.
     """
-    prior_lines = read_lines(priors) if priors else None
     eflomal = load_eflomal()
     lines = [[" ".join(words) for words in side] for side in (source, target)]
     lengths = [(len(s), len(t)) for s, t in zip(source, target, strict=True)]
@@ -113,16 +107,9 @@ def align_words(
                 *lines,
                 links_filename_fwd=str(paths[0]),
                 links_filename_rev=str(paths[1]),
-                priors_input=prior_lines,
             )
         except (subprocess.CalledProcessError, OSError, ValueError, TypeError, IndexError) as error:
             raise UserError(f"eflomal failed: {error}") from error
-        if priors_out:
-            links = [read_lines(path) for path in paths]
-            text = io.StringIO()
-            eflomal.write_priors(text, *eflomal.calculate_priors(*lines, *links))
-            with atomic_write(priors_out) as file:
-                file.write(text.getvalue().encode())
         forward, backward = (read_pharaoh(path, lengths) for path in paths)
     return forward, backward
 

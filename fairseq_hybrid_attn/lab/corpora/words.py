@@ -78,7 +78,7 @@ def check_kind(sentences: Iterable[Sequence[str]], kind: str) -> None:
         if continued and begins:
             break
     seen = {"subword-nmt": continued, "sentencepiece": begins}
-    others = " and ".join(other for other, found in seen.items() if found)
+    others = " and ".join(other for other, marked in seen.items() if marked)
     if kind == "none" and others:
         print(f"warning: --subwords none, but the text looks like {others}", file=sys.stderr)
     elif others and not seen.get(kind):

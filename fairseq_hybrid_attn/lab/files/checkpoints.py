@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,7 +45,7 @@ def architecture(state: dict) -> str | None:
     return setting(setting(state["cfg"], "model"), "_name")
 
 
-def setting(settings: object, name: str) -> object:
+def setting(settings: Any, name: str) -> Any:
     """Return one of fairseq's settings, stored as a dict or a Namespace; None if it is absent."""
     return settings.get(name) if isinstance(settings, dict) else getattr(settings, name, None)
 

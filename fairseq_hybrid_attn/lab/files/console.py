@@ -17,12 +17,12 @@ class Console:
             print(*lines, sep="\n", flush=True)
 
 
-def progress_line(record: dict, updates: object) -> str:
+def progress_line(record: dict, updates: int | None) -> str:
     done, speed = int(record["num_updates"]), float(record["ups"])
     line = f"update {done}" + (f"/{updates}" if updates else f", epoch {record['epoch']}")
     line += f", loss {float(record['loss']):.3f}"
     if updates and speed:
-        line += f", {duration(max(0, int(updates) - done) / speed)} of training left"
+        line += f", {duration(max(0, updates - done) / speed)} of training left"
     return line
 
 

@@ -12,19 +12,15 @@ LONGEST = 120  # bytes; file systems take 255, and endings are added
 
 #: Letters and digits of any script, but no combining or invisible characters.
 _NAME = re.compile(r"\w(?:[\w .+=()-]*[\w+=()-])?")
-#: What Windows takes for a device, whatever its ending.
-_DEVICE = re.compile(r"(con|prn|aux|nul|(com|lpt)[\d¹²³])(\..*)?", re.IGNORECASE)
 
 
 def fault_of_name(name: str) -> str | None:
-    """What is wrong with a name; None if it can name a file or folder on every system."""
+    """What is wrong with a name; None if it can name a file or folder."""
     if not _NAME.fullmatch(name) or unicodedata.normalize("NFC", name) != name:
         return (
             "use a name without slashes, of letters, digits and _ - + = ( ); spaces and dots only "
             "within it, and - not first"
         )
-    if _DEVICE.fullmatch(name):
-        return "use another name; Windows takes this one for a device"
     return "use a shorter name" if len(name.encode()) > LONGEST else None
 
 

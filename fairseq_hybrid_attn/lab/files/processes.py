@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 from ...errors import UserError
 
@@ -98,7 +99,7 @@ def in_order(function: Callable, tasks: Iterator, workers: int) -> Iterator:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def in_child(function: Callable, *arguments: object) -> object:
+def in_child(function: Callable, *arguments: object) -> Any:
     """Call a function in a separate process, so that Ctrl-C ends even work in C++."""
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.Process(target=_call, args=(sender, function, arguments))

@@ -42,11 +42,11 @@ def versions() -> dict[str, str]:
 
 def installed(*packages: str) -> dict[str, str]:
     """Return the versions of packages, where they are installed."""
-    found = {}
+    by_name = {}
     for package in packages:
         with contextlib.suppress(PackageNotFoundError):
-            found[package] = version(package)
-    return found
+            by_name[package] = version(package)
+    return by_name
 
 
 def hardware() -> dict:

@@ -59,11 +59,12 @@ class Stages:
 
     def ensure(self, stage: Stage) -> dict:
         """Make a stage, and what it needs, unless it is up to date; return its facts."""
-        if not self.is_outdated(stage):
-            return self.stamp(stage.name)["facts"]
+        stamp = self.stamp(stage.name)
+        if stamp and not self.is_outdated(stage):
+            return stamp["facts"]
         for needed in stage.needs:
             self.ensure(needed)
-        title = stage.title + ", again" * (self.stamp(stage.name) is not None)
+        title = stage.title + ", again" * (stamp is not None)
         if not self.timed:
             self.say(title)
         started = time.monotonic()

@@ -28,7 +28,7 @@ class Grid:
         """A row for each record; ``columns`` maps headings to keys, by default to themselves."""
         if columns is None:
             columns = {key: key for key in records[0]} if records else {}
-        return cls(list(columns), [[one[key] for key in columns.values()] for one in records])
+        return cls(list(columns), [[record[key] for key in columns.values()] for record in records])
 
     def is_right(self, column: int) -> bool:
         if self.left is not None:

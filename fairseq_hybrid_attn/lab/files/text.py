@@ -2,9 +2,6 @@ r"""Reading and writing text: UTF-8, one sentence a line, lines end at ``\n`` or
 
 ``str.splitlines`` would split at other characters too, such as U+2028, which occur within
 sentences of real corpora.
-
-A small archive may hold gigabytes (a "bomb").  So lines and expansion have limits, far above those
-of real text: its sentences are below 1 MiB, and it compresses to a tenth at best.
 """
 
 from __future__ import annotations
@@ -13,50 +10,24 @@ import contextlib
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO, NoReturn, TextIO
+from typing import TextIO
 
 from ...errors import UserError
+from .processes import in_order
+from .writing import atomic_write
 
 #: What reading a damaged or cut-off gzip file raises.
 DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
-#: Bytes of a line, or of a test set, which are held in memory.
-LONGEST = 16 << 20
-#: How many times its own size an archive may expand to, if that is above ``SMALL`` bytes.
-EXPANSION, SMALL = 100, 64 << 20
-
-
-def expansion_limit(path: Path) -> int:
-    """To how many bytes an archive, or one of its files, may expand."""
-    return max(SMALL, EXPANSION * path.stat().st_size)
-
-
-def refuse_expansion(place: object, limit: int) -> NoReturn:
-    raise UserError(
-        f"{place} expands to more than {limit >> 20:,} MiB ({EXPANSION} times the archive's size, "
-        f"or {SMALL >> 20} MiB): no real text does; if yours does, unpack it and compress it anew"
-    )
-
-
-def decoded(stream: BinaryIO, place: object, limit: int | None = None) -> Iterator[str]:
+def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
     """Decode lines, without their ends and without a byte order mark at the beginning of a file.
 
-    ``place`` is the location of the lines, for messages; ``limit`` how many bytes they may have.
+    ``place`` is the location of the lines, for messages.
     """
-    size = 0
-    for number, line in enumerate(iter(partial(stream.readline, LONGEST + 1), b""), 1):
-        size += len(line)
-        if len(line) > LONGEST:
-            raise UserError(
-                f"{place}, line {number}: longer than {LONGEST >> 20} MiB; it is not a text of "
-                "one sentence a line"
-            )
-        if limit is not None and size > limit:
-            refuse_expansion(place, limit)
+    for number, line in enumerate(stream, 1):
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -72,12 +43,8 @@ def decoded(stream: BinaryIO, place: object, limit: int | None = None) -> Iterat
 def lines(path: Path) -> Iterator[str]:
     """Read the lines of a text file, which may be a ``.gz``."""
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path) as file:
-                yield from decoded(file, path, expansion_limit(path))
-        else:
-            with open(path, "rb") as file:
-                yield from decoded(file, path)
+        with gzip.open(path) if path.suffix == ".gz" else open(path, "rb") as file:
+            yield from decoded(file, path)
     except DAMAGED as error:
         raise UserError(f"{path} is damaged or cut off") from error
     except OSError as error:
@@ -86,10 +53,10 @@ def lines(path: Path) -> Iterator[str]:
 
 def read_lines(path: Path) -> list[str]:
     """Read all lines of a text file; refuse an empty one."""
-    found = list(lines(path))
-    if not found:
+    text = list(lines(path))
+    if not text:
         raise UserError(f"{path} is empty")
-    return found
+    return text
 
 
 def count_lines(path: Path) -> int:
@@ -144,3 +111,27 @@ class ParallelWriter(contextlib.ExitStack):
         for file, line in zip(self.files, row, strict=True):
             file.write(f"{line}\n")
         self.count += 1
+
+
+#: The number of lines that a worker rewrites at a time.
+BLOCK = 1000
+
+
+def rewrite(
+    source: Path, destination: Path, function: Callable[..., str], arguments: tuple, workers: int
+) -> None:
+    """Write ``function(line, *arguments)`` for every line of a file, in several processes.
+
+    The destination appears when complete, and is the same for any number of workers.  Memory
+    stays bounded whatever the size of the file.
+    """
+    text = lines(source)
+    blocks = iter(lambda: list(itertools.islice(text, BLOCK)), [])
+    tasks = ((block, function, arguments) for block in blocks)
+    with atomic_write(destination) as file:
+        file.writelines(in_order(_rewrite_block, tasks, workers))
+
+
+def _rewrite_block(task: tuple[list[str], Callable[..., str], tuple]) -> bytes:
+    block, function, arguments = task
+    return "".join(f"{function(line, *arguments)}\n" for line in block).encode()

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -89,13 +89,14 @@ def _value(kind: Any, value: object, place: str, faults: list[str]) -> Any:
             wrong(told)
         return made
     if origin in (Union, UnionType):
-        kinds = [one for one in args if one is not NoneType]
+        kinds: Sequence[Any] = [option for option in args if option is not NoneType]
         if value is None and NoneType in args:
             return None
         if len(kinds) == 1:
             return _value(kinds[0], value, place, faults)
-        for one in kinds:
-            made = _value(one, value, place, tried := [])
+        for option in kinds:
+            tried: list[str] = []
+            made = _value(option, value, place, tried)
             if not tried:
                 return made
         return wrong(f"use {_told(kind)}")
@@ -113,20 +114,20 @@ def _value(kind: Any, value: object, place: str, faults: list[str]) -> Any:
         if len(kinds) != len(value):
             return wrong(f"use a list of {len(kinds)}")
         return tuple(
-            _value(one, item, f"{place}no. {number}: ", faults)
-            for number, (one, item) in enumerate(zip(kinds, value, strict=True), 1)
+            _value(part, item, f"{place}no. {number}: ", faults)
+            for number, (part, item) in enumerate(zip(kinds, value, strict=True), 1)
         )
     if origin is Literal:
-        fits = any(value == one and type(value) is type(one) for one in args)
+        fits = any(value == option and type(value) is type(option) for option in args)
     elif kind is float:
-        fits = type(value) in (int, float) and math.isfinite(value)
+        fits = isinstance(value, (int, float)) and type(value) is not bool and math.isfinite(value)
     else:
-        fits = kind is object or type(value) is kind  # a bool is not an int here
+        fits = kind in (object, Any) or type(value) is kind  # a bool is not an int here
     return value if fits else wrong(f"use {_told(kind)}")
 
 
 def _fields(
-    kind: type, value: object, place: str, faults: list[str], given: dict[str, object] | None
+    kind: Any, value: object, place: str, faults: list[str], given: dict[str, object] | None
 ) -> Any:
     """The dataclass of a mapping; if ``given`` is None, only check a part of it."""
     if not isinstance(value, dict):
@@ -142,11 +143,11 @@ def _fields(
     made = dict(given or {})
     for key, field in read.items():
         if key in value:
-            one = types[field.name]
-            if partial and dataclasses.is_dataclass(one):
-                _fields(one, value[key], f"{place}{key}: ", faults, None)
+            part = types[field.name]
+            if partial and dataclasses.is_dataclass(part):
+                _fields(part, value[key], f"{place}{key}: ", faults, None)
             else:
-                made[field.name] = _value(one, value[key], f"{place}{key}: ", faults)
+                made[field.name] = _value(part, value[key], f"{place}{key}: ", faults)
     return None if partial or len(faults) > before else kind(**made)
 
 
@@ -181,7 +182,7 @@ def _told(kind: Any) -> str:
     if origin is Literal:
         return " or ".join(filter(None, [", ".join(map(str, args[:-1])), str(args[-1])]))
     if origin in (Union, UnionType):
-        return " or ".join(_told(one) for one in args)
+        return " or ".join(map(_told, args))
     if origin is tuple:
         return "a list"
     return _SIMPLE.get(kind, "a mapping from keys to values")

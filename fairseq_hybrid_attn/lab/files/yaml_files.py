@@ -13,8 +13,6 @@ from ...errors import UserError
 
 #: The configurations of the checkout that this package is installed from (``pip install -e``).
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
-#: Values that a file may have once its aliases (``*name``) stand for what they name.
-MOST_VALUES = 20_000
 
 
 def config_file(name: str, configs: Path) -> Path:
@@ -24,29 +22,7 @@ def config_file(name: str, configs: Path) -> Path:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which a duplicate key is an error; YAML itself takes the last.
-
-    Aliases of aliases grow exponentially, so that 1 kB can stand for terabytes: they are counted.
-    """
-
-    count = 0  # of values
-
-    def __init__(self, stream):
-        super().__init__(stream)
-        self.counts = {}  # of the values under each anchor (&name)
-
-    def compose_node(self, parent, index):
-        event, before = self.peek_event(), self.count
-        node = super().compose_node(parent, index)
-        if isinstance(event, yaml.AliasEvent):  # a value that contains itself has no count yet
-            self.count += self.counts.get(event.anchor, MOST_VALUES)
-        else:
-            self.count += 1
-            self.counts[event.anchor] = self.count - before
-        if self.count > MOST_VALUES:
-            told = f"more than {MOST_VALUES:,} values, once each *name is what it stands for"
-            raise yaml.composer.ComposerError(None, None, told, event.start_mark)
-        return node
+    """YAML in which a duplicate key is an error; YAML itself takes the last."""
 
     def compose_mapping_node(self, anchor):
         node = super().compose_mapping_node(anchor)
@@ -69,16 +45,13 @@ def read_mapping(path: Path, known: Iterable[str] | None = None) -> dict:
         content = deepcopy(_parsed(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    except RecursionError:
-        raise UserError(f"{path} is nested too deeply") from None
     except Exception as error:  # PyYAML's own, and what Python says of values such as !!int x
         raise UserError(f"{path} is not YAML: {' '.join(str(error).split())}") from error
     content = {} if content is None else content
     if not isinstance(content, dict):
         raise UserError(f"{path}: must be a mapping from keys to values")
     # A misspelt key would be ignored silently.
-    unknown = [str(key) for key in content if known is not None and key not in known]
-    if unknown:
+    if known is not None and (unknown := [str(key) for key in content if key not in known]):
         raise UserError(f"{path}: unknown {', '.join(unknown)}; known are {', '.join(known)}")
     return content
 

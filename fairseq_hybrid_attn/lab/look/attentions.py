@@ -9,7 +9,7 @@ Shape letters: l branches, h heads, n queries, m keys, d the model's width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,7 +21,6 @@ from ...errors import UserError
 from ...patterns import GLOBAL, Pattern
 from . import pattern_names
 from .recording import Attention, record_modules
-from .sentences import Sentences, in_batches
 
 #: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
 ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
@@ -94,7 +93,7 @@ class Attentions:
         self.model = model
         self.kinds = tuple(kinds)
         # Of each kind that has some, the lowest layer first.
-        self.modules = {kind: found for kind in kinds if (found := _modules(model, kind))}
+        self.modules = {k: modules for k in kinds if (modules := _modules(model, k))}
 
     @cached_property
     def layers(self) -> dict[str, list[Layer]]:
@@ -139,23 +138,23 @@ class Attentions:
         """
         model, inputs = self.model, sample["net_input"]
         source = inputs["src_tokens"]
-        wanted = {
+        places = {
             (kind, place): module
             for kind, modules in self.modules.items()
             for place, module in enumerate(modules)
         }
-        with record_modules(wanted) as records:
+        with record_modules(places) as records:
             encoder_out = model.encoder(source, src_lengths=inputs["src_lengths"])
             if {DECODER, CROSS} & set(self.kinds):
                 output = _decode(model, inputs["prev_output_tokens"], encoder_out, full_context)
-        found = {
+        seen = {
             kind: [_seen(*records[kind, place]) for place in range(len(modules))]
             for kind, modules in self.modules.items()
         }
-        if CROSS in self.kinds and CROSS not in found:
+        if CROSS in self.kinds and CROSS not in seen:
             returned = _returned(output)
             if returned is not None:
-                found[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
+                seen[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
 
         columns = _source_columns(model, encoder_out, source).cpu()
         rows = sample["target"].ne(model.decoder.dictionary.pad()).cpu()
@@ -166,7 +165,7 @@ class Attentions:
                     _of_sentence(batch, number, *sides[kind], layer)
                     for batch, layer in zip(batches, self.layers[kind], strict=True)
                 ]
-                for kind, batches in found.items()
+                for kind, batches in seen.items()
             }
             for number in range(len(source))
         ]
@@ -214,18 +213,18 @@ def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer:
 def _check_gates(batch: Seen, layer: Layer) -> None:
     """Refuse gates that are not of the shape that their fusion says."""
     l, b, h, n, _ = batch.weights.shape  # noqa: E741
-    kind, found = layer.gate, None if batch.gates is None else list(batch.gates.shape)
+    kind, shape = layer.gate, None if batch.gates is None else list(batch.gates.shape)
     if kind.branch not in (None, *range(l)):
         raise UserError(
             f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, of branch "
             f"{kind.branch}; this layer has the branches 0 to {l - 1}"
         )
-    wanted = [l, n, b] if kind.branch is None else [n, b]
-    if found is None or found[:-1] != wanted or (kind.of_heads and found[-1] not in (1, h)):
+    expected = [l, n, b] if kind.branch is None else [n, b]
+    if shape is None or shape[:-1] != expected or (kind.of_heads and shape[-1] not in (1, h)):
         last = f"1 or {h}" if kind.of_heads else "any"
         raise UserError(
             f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, so that "
-            f"forward() must return gates of shape {[*wanted, last]}, not {found}"
+            f"forward() must return gates of shape {[*expected, last]}, not {shape}"
         )
 
 
@@ -260,24 +259,3 @@ def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
         # fairseq's LSTM encoder moves left padding to the right; it returns its mask [s, b].
         return ~encoder_out[3].t().bool()
     return source.ne(model.encoder.dictionary.pad())
-
-
-def watch(
-    attentions: Attentions,
-    sentences: Sentences,
-    use: Callable[[int, Observed], object],
-    *,
-    device: str = "cpu",
-    **batches,
-) -> Iterator:
-    """Observe sentences with their translations, in ``batches`` as for :func:`in_batches`.
-
-    Yield what ``use`` returns for each sentence's number (from 0) and attention; None if skipped.
-    """
-    attentions.model.to(device).eval()
-
-    def compute(sample: dict) -> Iterator:
-        seen = attentions.observe(sample)
-        return map(use, sample["id"].tolist(), seen)
-
-    yield from in_batches(sentences, compute, device=device, **batches)

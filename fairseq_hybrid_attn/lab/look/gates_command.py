@@ -3,8 +3,8 @@
   fairseq-hybrid gates data-bin --path model.pt --gen-subset valid --subwords subword-nmt
   fairseq-hybrid gates data-bin --path model.pt --gen-subset valid --subwords subword-nmt \\
       --tagger de --write-tags valid.tags --figure gates.pdf --json gates.json
-  fairseq-hybrid gates data-bin --path window3.pt window5.pt window7.pt --bleu 27.9 27.7 27.6 \\
-      --gen-subset valid --subwords subword-nmt --figure figure2.pdf
+  fairseq-hybrid gates data-bin --path window3.pt window5.pt window7.pt --gen-subset valid \\
+      --subwords subword-nmt --figure figure2.pdf
 
 The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
 1 = only local attention).  Its mean is shown for each layer (Fig. 3 of that paper) and, for several
@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from tqdm import tqdm
@@ -35,7 +36,7 @@ from . import gates_figure, outputs, tags
 from . import model_arguments as model_args
 from .attentions import DECODER, ENCODER
 from .gates_measure import Gates, ModelGates
-from .sentences import Sentences
+from .loaded import Loaded
 
 #: Of a gate's values; the interval is half of 95 %, over sentences.
 NUMBERS = ("mean", "deviation", "interval")
@@ -46,17 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_sentences(parser)
     model_args.add_selection(parser)
     add_tags(parser)
-    parser.add_argument(
-        "--bleu", nargs="+", type=_bleu, metavar="X", help="BLEU of each model, for the figure"
-    )
     outputs.add_outputs(parser)
-
-
-def _bleu(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text}: use a score from 0 to 100")
-    return value
 
 
 def add_tags(parser: argparse.ArgumentParser) -> None:
@@ -74,11 +65,10 @@ def run(args: argparse.Namespace) -> None:
     check_arguments(args)
     models = []
     known: list[list[str]] | None = None  # tags; the words are the same for all models
-    for number, loaded in enumerate(model_args.load(args)):
+    for loaded in model_args.load(args):
         if known is None:
-            known = tags_of(args, loaded.sentences)
-        bleu = args.bleu[number] if args.bleu else None
-        models.append(measure(args, loaded, known).of_model(loaded.name, bleu))
+            known = tags_of(args, loaded.sentences.source, args.subwords)
+        models.append(measure(loaded, args.sentences, args.too_long == "skip", known))
     for model in models:
         print(model.name)
         print(grid_of_gates(model).terminal())
@@ -96,12 +86,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check(args)
+    model_args.check_models(args)
     check_tags(args)
     inputs = [*model_args.inputs_of(args), args.tags]
     outputs.check(args, inputs, {"--write-tags": args.write_tags})
-    if args.bleu and len(args.bleu) != len(args.path):
-        raise UserError(f"--bleu gives {len(args.bleu)} numbers for {len(args.path)} models")
 
 
 def check_tags(args: argparse.Namespace) -> None:
@@ -116,29 +104,34 @@ def source_of_tags(args: argparse.Namespace) -> str | None:
     return str(args.tags) if args.tags else args.tagger and f"tagger: {args.tagger}"
 
 
-def tags_of(args: argparse.Namespace, sentences: Sentences) -> list[list[str]] | None:
-    """The tags of all words of the source; None if the arguments name none."""
+def tags_of(
+    args: argparse.Namespace, source: Sequence[list[str]], subwords: str
+) -> list[list[str]] | None:
+    """The tags of all words of sentences in ``subwords``; None if the arguments name none."""
     if not (args.tags or args.tagger):
         return None
     words = [
-        [text_of(word, pieces, args.subwords) for word in words_of(pieces, args.subwords)]
-        for pieces in sentences.source
+        [text_of(word, pieces, subwords) for word in words_of(pieces, subwords)]
+        for pieces in source
     ]
     if args.tags:
         return tags.read_tags(args.tags, words)
     with tqdm(total=len(words), unit=" tagged", file=sys.stderr, mininterval=1.0) as bar:
-        found = tags.tag_all(args.tagger, words, bar.update)
+        known = tags.tag_all(args.tagger, words, bar.update)
     if args.write_tags:
         with atomic_write(args.write_tags) as file:
-            file.writelines(f"{' '.join(line)}\n".encode() for line in found)
-    return found
+            file.writelines(f"{' '.join(line)}\n".encode() for line in known)
+    return known
 
 
 def measure(
-    args: argparse.Namespace, loaded: model_args.Loaded, known: list[list[str]] | None
-) -> Gates:
-    """Measure the gates of a model; ``known`` are the tags of its words, or None."""
-    attentions = model_args.attentions_of(loaded, [ENCODER, DECODER])
+    loaded: Loaded, listed: str, skip_long: bool, known: list[list[str]] | None
+) -> ModelGates:
+    """The gates of a model over the sentences that are ``listed`` as for ``--sentences``.
+
+    ``known`` are the tags of its words, or None.
+    """
+    attentions = loaded.attentions([ENCODER, DECODER])
     gates = Gates(attentions.layers)
     if not gates.layers:
         raise UserError(
@@ -146,9 +139,9 @@ def measure(
             "has them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own "
             "if it has a gate_kind"
         )
-    use = gates.use(loaded.sentences, args.subwords, known)
-    model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
-    return gates
+    use = gates.use(loaded, known)
+    loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
+    return gates.of_model(loaded.name)
 
 
 def share_of(model: ModelGates) -> str:

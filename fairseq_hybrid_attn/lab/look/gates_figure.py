@@ -54,7 +54,7 @@ def _by_layer(axes, models: list[ModelGates], colours: style.Theme) -> None:
     axes.set_xticks(sorted({row["layer"] for _, own in lines for row in own}))
     axes.set_xlabel("layer (1 = lowest)")
     axes.set_ylabel("mean gate ± deviation")
-    _legend(axes)
+    style.legend_above(axes)
 
 
 def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
@@ -79,30 +79,13 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
     room = 0.15 * (max(values) - min(values)) or 0.05
     axes.set_ylim(max(0.0, min(values) - room), min(1.0, max(values) + room))
     axes.set_ylabel("mean gate")
-    _legend(axes)
+    style.legend_above(axes)
 
 
 def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
-    found = sorted((m for m in models if m.window), key=lambda model: model.window)
-    windows = [model.window for model in found]
+    windowed = sorted((m for m in models if m.window), key=lambda model: model.window)
+    windows = [model.window for model in windowed]
     axes.set_xticks(windows)
     axes.set_xlabel("window, tokens (2m + 1)")
     axes.set_ylabel("mean share of the local branch")
-    if all(model.bleu is not None for model in found):
-        bleu = [model.bleu for model in found]
-        behind = axes.twinx()
-        behind.bar(windows, bleu, 1.0, color=colours.faint)
-        behind.set_ylabel("BLEU (bars)")
-        behind.spines.right.set_visible(True)
-        room = (max(bleu) - min(bleu)) or 1.0
-        behind.set_ylim(max(0.0, min(bleu) - room), max(bleu) + 0.2 * room)
-        behind.grid(False)
-        axes.set_zorder(behind.get_zorder() + 1)
-        axes.set_facecolor("none")
-    axes.plot(windows, [model.share for model in found], **style.series(0, colours))
-
-
-def _legend(axes) -> None:
-    """A legend above the axes, one line for each; style.legend_above puts three in a line."""
-    if len(axes.get_legend_handles_labels()[0]) > 1:
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), fontsize=7.5)
+    axes.plot(windows, [model.share for model in windowed], **style.series(0, colours))

@@ -22,8 +22,8 @@ import numpy as np
 from ...patterns import Band
 from ..corpora.words import Words, words_of
 from .attentions import ENCODER, Layer, Observed, Seen
+from .loaded import Loaded
 from .means import RunningMean
-from .sentences import Sentences
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class ModelGates:
     tag_rows: list[dict]
     share: float | None
     window: int | None
-    bleu: float | None = None
     share_interval: float | None = None
     meanings: dict[str, str] = field(default_factory=dict)
 
@@ -69,13 +68,13 @@ def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
     values, branches = seen.gates.double().numpy(), layer.branches  # values [l, n, w] or [n, w]
     if layer.gate.branch is not None:
         values, branches = values[None], (branches[layer.gate.branch],)
-    found = {}
+    gates = {}
     for branch, numbers in zip(branches, values, strict=True):
         here = (layer.kind, layer.number, layer.gate.name, branch)
-        found[Place(*here)] = numbers.mean(-1)
+        gates[Place(*here)] = numbers.mean(-1)
         if layer.gate.of_heads and numbers.shape[-1] > 1:
-            found |= {Place(*here, head): of for head, of in enumerate(numbers.T, start=1)}
-    return found
+            gates |= {Place(*here, head): of for head, of in enumerate(numbers.T, start=1)}
+    return gates
 
 
 class Gates:
@@ -116,12 +115,12 @@ class Gates:
         return place.gate in self.shares and place.head is None
 
     def use(
-        self, sentences: Sentences, subwords: str, tags: Sequence[Sequence[str]] | None
+        self, loaded: Loaded, tags: Sequence[Sequence[str]] | None
     ) -> Callable[[int, Observed], None]:
-        """A function for :func:`~.attentions.watch`; ``tags`` are of each sentence."""
+        """A function for ``loaded.look``; ``tags`` are of each sentence."""
 
         def add(number: int, observed: Observed) -> None:
-            words = words_of(sentences.source[number], subwords)
+            words = words_of(loaded.sentences.source[number], loaded.subwords)
             self.add(observed, words, tags[number] if tags else None)
 
         return add
@@ -138,22 +137,22 @@ class Gates:
                     return behind + ahead + 1
         return None
 
-    def of_model(self, name: str, bleu: float | None = None) -> ModelGates:
+    def of_model(self, name: str) -> ModelGates:
         rows = [
-            _row(place, one, positions=one.count)
-            for place, one in sorted(self.places.items(), key=lambda item: item[0].order)
+            _row(place, mean, positions=mean.count)
+            for place, mean in sorted(self.places.items(), key=lambda item: item[0].order)
         ]
         tag_rows = [
-            _row(place, one, tag=tag, words=one.count)
-            for (place, tag), one in sorted(
+            _row(place, mean, tag=tag, words=mean.count)
+            for (place, tag), mean in sorted(
                 self.tags.items(), key=lambda item: (item[0][0].order, item[0][1])
             )
             if place.head is None
         ]
-        found = (rows, tag_rows, self.share(), self.window())
-        return ModelGates(name, *found, bleu, self.all_shares.interval, self.meanings)
+        measured = (rows, tag_rows, self.share(), self.window())
+        return ModelGates(name, *measured, self.all_shares.interval, self.meanings)
 
 
-def _row(place: Place, one: RunningMean, **about) -> dict:
-    found = {"mean": one.mean, "deviation": one.deviation, "interval": one.interval}
-    return {**vars(place), **about, **found}
+def _row(place: Place, mean: RunningMean, **about) -> dict:
+    numbers = {"mean": mean.mean, "deviation": mean.deviation, "interval": mean.interval}
+    return {**vars(place), **about, **numbers}

@@ -29,7 +29,7 @@ from ..files.tabular import Grid
 from . import heads_figure, outputs
 from . import model_arguments as model_args
 from .heads_measure import Heads, ModelHeads, by_pattern
-from .maps_measure import UNITS
+from .loaded import Loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,17 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_sentences(parser)
     model_args.add_selection(parser)
     model_args.add_kinds(parser)
-    parser.add_argument(
-        "--unit", choices=UNITS, default="subwords", help="tokens to measure (default: subwords)"
-    )
     outputs.add_outputs(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    model_args.check(args)
+    model_args.check_models(args)
     outputs.check(args, model_args.inputs_of(args))
     models = [
-        measure(args, loaded).of_model(loaded.name, loaded.description)
+        measure(loaded, args.kinds, args.sentences, args.too_long == "skip")
         for loaded in model_args.load(args)
     ]
     for model in models:
@@ -56,19 +53,19 @@ def run(args: argparse.Namespace) -> None:
         print(f"\n{grid_of_differences(model).terminal()}\n")
     outputs.write(
         args,
-        {"unit": args.unit, "models": [vars(model) for model in models]},
+        {"models": [vars(model) for model in models]},
         [{"model": model.name, **row} for model in models for row in model.heads],
         lambda theme: heads_figure.draw(models, theme),
     )
 
 
-def measure(args: argparse.Namespace, loaded: model_args.Loaded) -> Heads:
-    heads = Heads()
-    attentions = model_args.attentions_of(loaded, args.kinds)
-    use = heads.use(attentions, loaded.sentences, args.subwords, args.unit)
-    model_args.look(args, loaded, attentions, model_args.wanted(args, loaded), use)
-    model_args.check_seen(loaded, bool(heads.rows()))
-    return heads
+def measure(loaded: Loaded, kinds: list[str], listed: str, skip_long: bool) -> ModelHeads:
+    """The heads of a model over the sentences that are ``listed`` as for ``--sentences``."""
+    heads, attentions = Heads(), loaded.attentions(kinds)
+    use = heads.use(attentions, loaded)
+    loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
+    loaded.check_seen(bool(heads.layers))
+    return heads.of_model(loaded.name, loaded.description)
 
 
 def grid_of_heads(model: ModelHeads) -> Grid:

@@ -12,14 +12,13 @@ from .heads_measure import ModelHeads
 #: What is drawn of each head, and its title.
 _MEASURES = {"distance": "mean distance, tokens", "relative_entropy": "entropy / largest possible"}
 
-_MOST_NUMBERS = 16  # columns in which numbers are legible
-_CELL = 0.38  # inches
+_CELL, _MOST_CELLS = 0.38, 16  # inches of a column; columns for which a panel grows
 
 
 def longest(models: Iterable[ModelHeads]) -> float:
     """The longest mean distance of any head: where the colours of distances end."""
     distances = [row["distance"] for model in models for row in model.heads]
-    return max((one for one in distances if one is not None), default=0.0) or 1.0
+    return max((distance for distance in distances if distance is not None), default=0.0) or 1.0
 
 
 def draw(
@@ -38,7 +37,7 @@ def draw(
     columns = max(len(_columns(rows)) for _, _, rows in shown)
     heights = [1.3 + 0.3 * max(row["layer"] for row in rows) for _, _, rows in shown]
     with style.theme(theme, texts=[model.name for model in models]) as colours:
-        width = 2 * max(2.6, 0.9 + _CELL * min(columns, _MOST_NUMBERS)) + 2.8
+        width = 2 * max(2.6, 0.9 + _CELL * min(columns, _MOST_CELLS)) + 2.8
         figure = style.new_figure(width, sum(heights))
         grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
         for (model, kind, rows), axes in zip(shown, grid, strict=True):
@@ -46,7 +45,7 @@ def draw(
                 ends = (top or longest(models)) if measure == "distance" else 1.0
                 _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
                 place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
-            _lines(axes[2], [one for one in model.layers if one["kind"] == kind], colours)
+            _lines(axes[2], [row for row in model.layers if row["kind"] == kind], colours)
     return figure
 
 
@@ -73,29 +72,15 @@ def _heatmap(axes, rows: list[dict], measure: str, colours: style.Colormap, top:
     axes.set_xticks(
         range(len(columns)), [f"{word} {head}" for _, head, word in columns], rotation=90
     )
-    if len(columns) > _MOST_NUMBERS:
-        bar = axes.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01)
-        bar.outline.set_visible(False)
-        bar.ax.tick_params(labelsize=7)
-        return
-    for i, j in zip(*np.nonzero(~np.isnan(values)), strict=True):
-        red, green, blue, _ = image.cmap(image.norm(values[i, j]))
-        bright = 0.299 * red + 0.587 * green + 0.114 * blue > 0.55
-        axes.text(
-            j,
-            i,
-            f"{values[i, j]:.2f}",
-            ha="center",
-            va="center",
-            fontsize=6.5,
-            color="#000000" if bright else "#ffffff",
-        )
+    bar = axes.figure.colorbar(image, ax=axes, fraction=0.03, pad=0.01)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(labelsize=7)
 
 
 def _lines(axes, differences: list[dict], colours: style.Theme) -> None:
-    layers = [one["layer"] for one in differences]
+    layers = [row["layer"] for row in differences]
     for number, what in enumerate(("heads", "branches")):
-        values = [one[f"divergence_of_{what}"] for one in differences]
+        values = [row[f"divergence_of_{what}"] for row in differences]
         if any(value is not None for value in values):
             numbers = [float("nan") if value is None else value for value in values]
             label = "heads of a branch" if what == "heads" else "branches"

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .attentions import CROSS, DECODER, Attentions, Layer, Observed
+from .loaded import Loaded
 from .maps_measure import Map, maps_of
 from .means import MeanOfSums, RunningMean
-from .sentences import Sentences
 
 #: The numbers of a head.
 MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
@@ -56,18 +56,18 @@ def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, n
     entropy = entropies(weights)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(keys > 1, entropy / np.log(keys), np.nan)
-    found = {
+    numbers = {
         "entropy": entropy,
         "relative_entropy": relative,
         "symbol": weights[..., 0 if kind == DECODER else -1],
     }
     if kind != CROSS:
         offsets = np.arange(m) - np.arange(n)[:, None]
-        found["distance"] = (weights * abs(offsets)).sum(-1)
-        found["signed_distance"] = (weights * offsets).sum(-1)
-        found["self"] = np.diagonal(weights, axis1=-2, axis2=-1)
+        numbers["distance"] = (weights * abs(offsets)).sum(-1)
+        numbers["signed_distance"] = (weights * offsets).sum(-1)
+        numbers["self"] = np.diagonal(weights, axis1=-2, axis2=-1)
     # A query without an allowed key looks nowhere.
-    return {name: np.where(keys > 0, values, np.nan) for name, values in found.items()}
+    return {name: np.where(keys > 0, values, np.nan) for name, values in numbers.items()}
 
 
 def entropies(weights: np.ndarray) -> np.ndarray:
@@ -82,13 +82,13 @@ def divergences(weights: np.ndarray) -> np.ndarray:
     ``weights [u, n, m]`` give ``[u, u]``.
     """
     own = entropies(weights)  # [u, n]
-    found = np.zeros((len(weights), len(weights)))
-    for one in range(len(weights) - 1):
-        others = slice(one + 1, None)
-        between = entropies((weights[one] + weights[others]) / 2)
-        sums = (between - (own[one] + own[others]) / 2).sum(-1) / np.log(2)
-        found[one, others] = found[others, one] = sums
-    return found
+    pairs = np.zeros((len(weights), len(weights)))
+    for head in range(len(weights) - 1):
+        others = slice(head + 1, None)
+        between = entropies((weights[head] + weights[others]) / 2)
+        sums = (between - (own[head] + own[others]) / 2).sum(-1) / np.log(2)
+        pairs[head, others] = pairs[others, head] = sums
+    return pairs
 
 
 class HeadsOfLayer:
@@ -111,7 +111,7 @@ class HeadsOfLayer:
         self.queries = 0
         self.divergences = np.zeros((len(self.units), len(self.units)))
         #: The mean over pairs of heads of a branch, and over pairs of branches.
-        self.apart = {one: MeanOfSums() for one in ("heads", "branches")}
+        self.apart = {what: MeanOfSums() for what in ("heads", "branches")}
         self.even = np.zeros_like(self.divergences)
         self.overlaps = np.zeros(len(layer.heads))
 
@@ -187,27 +187,21 @@ class Heads:
     def __init__(self):
         self.layers: dict[tuple[str, int], HeadsOfLayer] = {}
 
-    def add(self, one: Map) -> None:
+    def add(self, map_: Map) -> None:
         """Add the map of a sentence."""
-        for layer, weights, allowed in zip(one.layers, one.weights, one.allowed, strict=True):
-            key = one.kind, layer.number
+        for layer, weights, allowed in zip(map_.layers, map_.weights, map_.allowed, strict=True):
+            key = map_.kind, layer.number
             if key not in self.layers:
-                self.layers[key] = HeadsOfLayer(one.kind, layer)
+                self.layers[key] = HeadsOfLayer(map_.kind, layer)
             self.layers[key].add(weights, allowed)
 
-    def use(
-        self, attentions: Attentions, sentences: Sentences, subwords: str, unit: str
-    ) -> Callable[[int, Observed], None]:
-        """A function for :func:`~.attentions.watch` that adds each sentence.
-
-        ``unit`` is one of ``maps_measure.UNITS``.
-        """
-
-        make = maps_of(attentions, sentences, subwords, (unit,))
+    def use(self, attentions: Attentions, loaded: Loaded) -> Callable[[int, Observed], None]:
+        """A function for ``loaded.look`` that adds each sentence, in subwords."""
+        make = maps_of(attentions, loaded, ("subwords",))
 
         def add(number: int, observed: Observed) -> None:
-            for one in make(number, observed).units[unit].values():
-                self.add(one)
+            for map_ in make(number, observed).units["subwords"].values():
+                self.add(map_)
 
         return add
 

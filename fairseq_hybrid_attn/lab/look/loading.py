@@ -49,6 +49,12 @@ def load_model(path: Path, data: Path, **overrides: str | None) -> tuple[nn.Modu
     return models[0].eval(), task
 
 
+def task_settings(state: dict) -> object:
+    """The settings of a checkpoint's task, a dict or a Namespace; see ``checkpoints.setting``."""
+    settings = state.get("cfg") or state.get("args")
+    return setting(settings, "task") if isinstance(settings, dict) else settings
+
+
 def _trained_with(settings: object) -> str:
     """Say which folder of code a model was trained with, which is not imported for that."""
     common = setting(settings, "common") if isinstance(settings, dict) else settings
@@ -73,7 +79,7 @@ def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | No
             f"its architecture {arch} is registered neither by fairseq nor by this package; give "
             "--user-dir DIR, the folder that registers it" + _trained_with(settings)
         )
-    task = setting(settings, "task") if isinstance(settings, dict) else settings
+    task = task_settings(state)
     inferred = infer_language_pair(str(data))  # as fairseq does, if no flag has named them
     for (side, name), of_data in zip(_EMBEDDINGS.items(), inferred, strict=True):
         language = overrides.get(side) or setting(task, side) or of_data
@@ -81,7 +87,7 @@ def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | No
             continue
         file = data / f"dict.{language}.txt"
         if not file.is_file():
-            there = ", ".join(sorted(one.name for one in data.glob("dict.*.txt"))) or "none"
+            there = ", ".join(sorted(path.name for path in data.glob("dict.*.txt"))) or "none"
             return f"there is no dictionary {file} (there: {there}); name the folder of its data"
         known, weight = len(Dictionary.load(str(file))), state["model"].get(name)
         if weight is not None and len(weight) != known:

@@ -21,7 +21,7 @@ row for each layer and a column for each head (MMA Fig. 3) or, where layers have
 for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: a row
 for each model and a column for each branch of the encoder layer --layer (HySAN Fig. 5).
 
---json and --csv write the weights and the gates.  Words are merged from subwords: attention is
+--json writes the weights and the gates.  Words are merged from subwords: attention is
 summed over the pieces of a key word and, like gates, averaged over those of a query word.
 """
 
@@ -36,11 +36,11 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..files.tabular import csv_of
 from ..files.writing import check_outputs
 from . import maps_figure, maps_page, outputs, style
 from . import model_arguments as model_args
 from .attentions import ENCODER
+from .loaded import Loaded, chosen
 from .maps_measure import UNITS, Map, ModelMaps, maps_of
 
 FIRST = 5  # sentences that are shown by default
@@ -60,9 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--figures", type=Path, metavar="FOLDER", help="figures, PNG and PDF")
     group.add_argument("--json", type=Path, metavar="FILE", help="the weights, to 6 digits")
     group.add_argument(
-        "--csv", type=Path, metavar="FILE", help="the weights, one line per allowed weight"
-    )
-    group.add_argument(
         "--unit",
         choices=UNITS,
         help="rows and columns of figures and data (default: words); the page has both",
@@ -79,7 +76,15 @@ def run(args: argparse.Namespace) -> None:
     check_arguments(args)
     models: list[ModelMaps] = []
     for loaded in model_args.load(args):
-        models.append(look(args, loaded, models[0] if models else None))
+        attentions = loaded.attentions(args.kinds)
+        layers = attentions.layers.get(ENCODER)
+        if args.layer is not None and layers and not 1 <= args.layer <= len(layers):
+            raise UserError(f"--layer {args.layer}: {loaded.name} has {len(layers)} encoder layers")
+        numbers = shown("--sentences", args.sentences, loaded, models[0] if models else None)
+        use = maps_of(attentions, loaded)
+        sentences = loaded.look(attentions, numbers, use)
+        loaded.check_seen(any(sentence.units[UNITS[0]] for sentence in sentences))
+        models.append(ModelMaps(loaded.name, loaded.description, sentences))
     unit = args.unit or UNITS[0]
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
@@ -87,17 +92,15 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         data = {"unit": unit, "models": [model.as_dict(unit) for model in models]}
         outputs.write_text(args.json, json.dumps(data, ensure_ascii=False))
-    if args.csv:
-        outputs.write_text(args.csv, as_csv(models, unit))
     if args.figures:
         draw(args, models, unit)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check(args)
-    written = {"--page": args.page, "--json": args.json, "--csv": args.csv}
+    model_args.check_models(args)
+    written = {"--page": args.page, "--json": args.json}
     if not (any(written.values()) or args.figures):
-        raise UserError("nothing to do: give --page FILE, --figures FOLDER, --json or --csv FILE")
+        raise UserError("nothing to do: give --page FILE, --figures FOLDER or --json FILE")
     check_outputs(written, model_args.inputs_of(args))
     for flag, value in (("--layer", args.layer), ("--theme", args.theme)):
         if value is not None and not args.figures:
@@ -116,47 +119,33 @@ def check_arguments(args: argparse.Namespace) -> None:
             )
 
 
-def look(args: argparse.Namespace, loaded: model_args.Loaded, first: ModelMaps | None) -> ModelMaps:
-    """Make the maps of a model, of the same sentences as those of the ``first`` model, if any."""
-    before = [one.number for one in first.sentences] if first else None
-    numbers = wanted("--sentences", args.sentences, loaded, before)
-    attentions = model_args.attentions_of(loaded, args.kinds)
-    layers = attentions.layers.get(ENCODER)
-    if args.layer is not None and layers and not 1 <= args.layer <= len(layers):
-        raise UserError(f"--layer {args.layer}: {loaded.name} has {len(layers)} encoder layers")
-    use = maps_of(attentions, loaded.sentences, args.subwords)
-    found = model_args.look(args, loaded, attentions, numbers, use)
-    model_args.check_seen(loaded, any(one.units[UNITS[0]] for one in found))
-    return ModelMaps(loaded.name, loaded.description, found)
-
-
-def wanted(
-    flag: str, value: str | None, loaded: model_args.Loaded, before: list[int] | None
-) -> list[int]:
+def shown(flag: str, listed: str | None, loaded: Loaded, first: ModelMaps | None) -> list[int]:
     """The sentences (from 0) to show.
 
-    Those ``before``, of another model; or those that ``flag`` names; else the first usable ones.
+    Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
+    first usable ones.
     """
     every = range(len(loaded.sentences))
-    numbers = before or model_args.chosen(flag, "all" if value is None else value, len(every))
-    long, empty = loaded.too_long(numbers), loaded.empty(numbers)
-    if value is None and before is None:
-        numbers = [n for n in every if n not in {*long, *empty}][:FIRST]
-        if not numbers:
+    if listed is None and first is None:
+        unusable = {n for numbers in loaded.unusable(every).values() for n in numbers}
+        usable = [number for number in every if number not in unusable]
+        if not usable:
             raise UserError(f"--path {loaded.path}: none of the sentences can be shown")
-        return numbers
-    way_out = f"name others by {flag}"
-    loaded.refuse_too_long(long, way_out)
-    if empty:
-        loaded.refuse(empty, "empty, or their translations are", way_out)
+        return usable[:FIRST]
+    if first:
+        numbers = [sentence.number for sentence in first.sentences]
+    else:
+        numbers = chosen(flag, listed, len(every))
+    for reason, some_ in loaded.unusable(numbers).items():
+        loaded.refuse(reason, some_, f"name others by {flag}")
     return numbers
 
 
 def draw(args: argparse.Namespace, models: list[ModelMaps], unit: str) -> None:
     outputs.make_folder("--figures", args.figures)
     todo = list(figures_of(models, unit, args.layer or 1))
-    for name, rows, one in tqdm(todo, unit=" figures", file=sys.stderr):
-        drawn = maps_figure.draw(rows, one.queries, one.keys, args.theme or "light")
+    for name, rows, map_ in tqdm(todo, unit=" figures", file=sys.stderr):
+        drawn = maps_figure.draw(rows, map_.queries, map_.keys, args.theme or "light")
         for suffix in (".png", ".pdf"):
             style.save(drawn, args.figures / f"{name}{suffix}")
 
@@ -168,37 +157,18 @@ def figures_of(
     for place, first in enumerate(models[0].sentences):
         begin = f"sentence{first.number + 1}"
         for number, model in enumerate(models, start=1):
-            for kind, one in model.sentences[place].units[unit].items():
-                branched = any(len(layer.heads) > 1 for layer in one.layers)
+            for kind, map_ in model.sentences[place].units[unit].items():
+                branched = any(len(layer.heads) > 1 for layer in map_.layers)
                 arrange = (
                     maps_figure.branches_of_layers if branched else maps_figure.heads_of_layers
                 )
                 which = f".model{number}" if len(models) > 1 else ""
-                yield f"{begin}.{kind}{which}", arrange(one), one
+                yield f"{begin}.{kind}{which}", arrange(map_), map_
         encoders = [(model.name, model.sentences[place].units[unit]) for model in models]
         compared = [(name, maps[ENCODER]) for name, maps in encoders if ENCODER in maps]
         if len(compared) > 1:
             rows = [
-                maps_figure.branches(one, layer - 1, f"{name}\nlayer {layer}")
-                for name, one in compared
+                maps_figure.branches(map_, layer - 1, f"{name}\nlayer {layer}")
+                for name, map_ in compared
             ]
             yield f"{begin}.compare", rows, compared[0][1]
-
-
-#: Headings of the CSV.
-COLUMNS = (
-    *("model", "sentence", "kind", "layer", "branch", "head", "pattern"),
-    *("query", "key", "query_token", "key_token", "weight", "gate"),
-)
-
-
-def as_csv(models: list[ModelMaps], unit: str) -> str:
-    """Every weight that the patterns allow; layers, heads, queries and keys count from 1."""
-    rows = (
-        (model.name, sentence.number + 1, *row)
-        for model in models
-        for sentence in model.sentences
-        for one in sentence.units[unit].values()
-        for row in one.allowed_weights()
-    )
-    return csv_of([COLUMNS, *rows])

@@ -35,33 +35,35 @@ class MapRow:
     panels: list[MapPanel]
 
 
-def heads_of_layers(one: Map) -> list[MapRow]:
+def heads_of_layers(map_: Map) -> list[MapRow]:
     """A row for each layer, a column for each head of its only branch (MMA Fig. 3)."""
     return [
         MapRow(
             f"layer {layer.number}",
             [
-                MapPanel(f"head {head + 1}\n{word}", *_taken(one, place, 0, head))
+                MapPanel(f"head {head + 1}\n{word}", *_taken(map_, place, 0, head))
                 for head, word in enumerate(layer.heads[0])
             ],
         )
-        for place, layer in enumerate(one.layers)
+        for place, layer in enumerate(map_.layers)
     ]
 
 
-def branches_of_layers(one: Map) -> list[MapRow]:
+def branches_of_layers(map_: Map) -> list[MapRow]:
     """A row for each layer, a column for each branch, the mean of its heads."""
-    return [branches(one, place, f"layer {layer.number}") for place, layer in enumerate(one.layers)]
+    return [
+        branches(map_, place, f"layer {layer.number}") for place, layer in enumerate(map_.layers)
+    ]
 
 
-def branches(one: Map, layer: int, title: str) -> MapRow:
+def branches(map_: Map, layer: int, title: str) -> MapRow:
     """The branches of a layer (from 0), each the mean of its heads; a row of HySAN's Fig. 5."""
-    words = one.layers[layer].branches
-    return MapRow(title, [MapPanel(w, *_taken(one, layer, b, None)) for b, w in enumerate(words)])
+    words = map_.layers[layer].branches
+    return MapRow(title, [MapPanel(w, *_taken(map_, layer, b, None)) for b, w in enumerate(words)])
 
 
-def _taken(one: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndarray, np.ndarray]:
-    weights, allowed = one.weights[layer][branch], one.allowed[layer][branch]
+def _taken(map_: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndarray, np.ndarray]:
+    weights, allowed = map_.weights[layer][branch], map_.allowed[layer][branch]
     if head is None:
         return weights.mean(0), allowed.any(0)
     return weights[head], allowed[head]

@@ -6,7 +6,7 @@ and averaged over those of a query word, so that rows still add up to 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import UserError
 from ..corpora.words import Words, text_of, word_attention, words_of
 from .attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
-from .sentences import Sentences
+from .loaded import Loaded
 
 #: How the end symbol is shown, and what the decoder reads first.
 END, START = "</s>", "<s>"
@@ -53,8 +53,11 @@ class Map:
                 for allowed in self.allowed
             ],
             gates=[
-                {b: word_attention(of[..., None], [[0]], queries)[..., 0] for b, of in one.items()}
-                for one in self.gates
+                {
+                    b: word_attention(of[..., None], [[0]], queries)[..., 0]
+                    for b, of in gates.items()
+                }
+                for gates in self.gates
             ],
         )
 
@@ -87,20 +90,6 @@ class Map:
         ]
         return {"gate": f"{layer.gate.name}: {layer.gate.meaning}", "gates": of_branches}
 
-    def allowed_weights(self) -> Iterator[tuple]:
-        """Every weight that the patterns allow, as rows of CSV."""
-        of_layers = zip(self.layers, self.weights, self.allowed, self.gates, strict=True)
-        for layer, weights, allowed, gates in of_layers:
-            for branch, head, i, j in zip(*allowed.nonzero(), strict=True):
-                gate = gates.get(branch)
-                yield (
-                    *(self.kind, layer.number, layer.branches[branch]),
-                    *(head + 1, layer.heads[branch][head]),
-                    *(i + 1, j + 1, self.queries[i], self.keys[j]),
-                    f"{weights[branch, head, i, j]:.6f}",
-                    "" if gate is None else f"{gate[head % len(gate), i]:.6f}",
-                )
-
 
 @dataclass(frozen=True)
 class SentenceMaps:
@@ -127,12 +116,12 @@ class ModelMaps:
             "description": self.description,
             "sentences": [
                 {
-                    "sentence": one.number + 1,
-                    "source": one.source,
-                    "target": one.target,
-                    "maps": {kind: found.as_dict() for kind, found in one.units[unit].items()},
+                    "sentence": sentence.number + 1,
+                    "source": sentence.source,
+                    "target": sentence.target,
+                    "maps": {kind: map_.as_dict() for kind, map_ in sentence.units[unit].items()},
                 }
-                for one in self.sentences
+                for sentence in self.sentences
             ],
         }
 
@@ -168,11 +157,11 @@ def sentence_maps(
             queries=queries,
             keys=keys,
             layers=layers,
-            weights=[one.weights.numpy() for one in seen],
+            weights=[of_layer.weights.numpy() for of_layer in seen],
             allowed=[layer.allowed(len(queries), len(keys)).numpy() for layer in layers],
             gates=[
-                {branch: of.numpy() for branch, of in layer.gates(one).items()}
-                for layer, one in zip(layers, seen, strict=True)
+                {branch: of.numpy() for branch, of in layer.gates(of_layer).items()}
+                for layer, of_layer in zip(layers, seen, strict=True)
             ],
         )
         shape = pieces.weights[0].shape[-2:]
@@ -199,13 +188,13 @@ def sentence_maps(
 
 
 def maps_of(
-    attentions: Attentions, sentences: Sentences, subwords: str, units: Sequence[str] = UNITS
+    attentions: Attentions, loaded: Loaded, units: Sequence[str] = UNITS
 ) -> Callable[[int, Observed], SentenceMaps]:
-    """A function for :func:`~.attentions.watch` that makes maps of each sentence."""
+    """A function for ``loaded.look`` that makes maps of each sentence."""
 
     def use(number: int, observed: Observed) -> SentenceMaps:
-        pieces = sentences.source[number], sentences.target[number]
-        return sentence_maps(attentions, number, observed, *pieces, subwords, units)
+        pieces = loaded.sentences.source[number], loaded.sentences.target[number]
+        return sentence_maps(attentions, number, observed, *pieces, loaded.subwords, units)
 
     return use
 

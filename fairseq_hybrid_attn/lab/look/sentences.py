@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 import torch
 from fairseq import utils
@@ -12,7 +14,8 @@ from fairseq.data import Dictionary, LanguagePairDataset
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..corpora.words import split_words
+from ..corpora.words import check_kind, split_words
+from ..files.text import read_lines, require_equal
 
 #: Sentences that are sorted by length together: enough to fill batches, few enough for memory.
 _WINDOW = 5_000
@@ -183,3 +186,33 @@ def _batches(
         batch.append(number)
     if batch:
         yield batch
+
+
+def read_sentences(
+    task, split: str, text: tuple[Path, Path] | None, subwords: str, *, warn: bool = True
+) -> Sentences:
+    """Read the sentences of a binarised split or, if given, of two text files in ``subwords``.
+
+    ``warn`` of those with unknown subwords.
+    """
+    if text:
+        source, target = map(read_lines, text)
+        require_equal({str(text[0]): len(source), str(text[1]): len(target)})
+        sentences = Sentences.of_text(task, source, target)
+        meaning = "is this text in the subwords of this model?"
+    else:
+        sentences = Sentences.of_split(task, split)
+        meaning = (
+            "a binarised set does not say where their words end, so words may be counted wrongly; "
+            "text given by --source and --target does"
+        )
+    for side in (sentences.source, sentences.target):
+        check_kind(side, subwords)
+    unknown = sentences.with_unknown() if warn else []
+    if unknown and (text or subwords != "none"):
+        print(
+            f"warning: {len(unknown):,} of {len(sentences):,} sentences have subwords that are not "
+            f"in the dictionary ({some(unknown)}); {meaning}",
+            file=sys.stderr,
+        )
+    return sentences

@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +66,7 @@ _DARK = ("#15181c", "#12405f", "#1c7fb5", "#6cc4ee", "#f2fbff")
 _LINES = ("-", "--", ":", "-.")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
-#: Common fonts with Japanese or Chinese characters, best first; other installed fonts are used too.
+#: Fonts with Japanese or Chinese characters, best first.
 _JAPANESE = (
     *("Noto Sans CJK JP", "Noto Sans JP", "Source Han Sans JP", "Source Han Sans", "IPAexGothic"),
     *("IPAGothic", "TakaoGothic", "VL Gothic", "Hiragino Sans", "Yu Gothic", "Meiryo"),
@@ -76,8 +75,6 @@ _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei", "SimHei"),
 )
-#: Fonts that have only boxes, one for each block of characters.
-_PLACEHOLDERS = ("Last Resort",)
 _SHOWN = 12  # characters that a warning names
 
 
@@ -203,72 +200,26 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def fonts(text: str) -> list[str]:
-    """Families of installed fonts that have all characters of a text, matplotlib's own first.
+    """Installed fonts to draw a text in, matplotlib's own first.
 
-    A warning names characters that no font has.
+    A warning names characters that none of them has.
     """
-    from matplotlib import rcParamsDefault
+    from matplotlib import font_manager, rcParamsDefault
 
-    families = [rcParamsDefault["font.sans-serif"][0]]
-    missing = {c for c in text if c.isprintable() and not c.isspace()} - _characters(families[0])
-    for family in _candidates(text) if missing else ():
-        found = missing & _characters(family)
-        if found:
-            families.append(family)
-            missing -= found
-        if not missing:
-            break
+    own = rcParamsDefault["font.sans-serif"][0]
+    if text.isascii():
+        return [own]
+    kana = any("\u3040" <= character <= "\u30ff" for character in text)
+    preferred = (*_JAPANESE, *_CHINESE) if kana else (*_CHINESE, *_JAPANESE)
+    files = {font.name: font.fname for font in font_manager.fontManager.ttflist}
+    families = [own, *(family for family in preferred if family in files)]
+    known = {c for f in families for c in font_manager.get_font(files[f]).get_charmap()}
+    missing = {c for c in text if c.isprintable() and not c.isspace() and ord(c) not in known}
     if missing:
-        shown = " ".join(sorted(missing)[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
+        named = " ".join(sorted(missing)[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
         print(
-            f"warning: no installed font has {shown}; the figure will show boxes instead. "
+            f"warning: no installed font has {named}; the figure will show boxes instead. "
             "For Japanese and Chinese install Noto Sans CJK (Debian, Ubuntu: fonts-noto-cjk)",
             file=sys.stderr,
         )
     return families
-
-
-def _candidates(text: str) -> list[str]:
-    """All installed families, those that suit the text's language first."""
-    kana = any("\u3040" <= c <= "\u30ff" for c in text)
-    preferred = [*_JAPANESE, *_CHINESE] if kana else [*_CHINESE, *_JAPANESE]
-    installed = _installed()
-    return [
-        *(family for family in preferred if family in installed),
-        *sorted(set(installed) - set(preferred)),
-    ]
-
-
-@cache
-def _installed() -> dict[str, str]:
-    """The font file of each family: of its upright, regular face if there is one."""
-    from matplotlib import font_manager
-
-    manager = font_manager.fontManager
-    # matplotlib remembers what was installed when it first looked.
-    known = {font.fname for font in manager.ttflist}
-    for path in font_manager.findSystemFonts():
-        if path not in known:
-            try:
-                manager.addfont(path)
-            except (OSError, RuntimeError, ValueError):  # a font that FreeType does not read
-                continue
-    faces = sorted(
-        manager.ttflist, key=lambda font: (font.style != "normal", str(font.weight) != "400")
-    )
-    return {
-        font.name: font.fname for font in reversed(faces) if not font.name.startswith(_PLACEHOLDERS)
-    }
-
-
-@cache
-def _characters(family: str) -> frozenset[str]:
-    from matplotlib import font_manager
-
-    path = _installed().get(family)
-    if path is None:
-        return frozenset()
-    try:
-        return frozenset(map(chr, font_manager.get_font(path).get_charmap()))
-    except (OSError, RuntimeError):
-        return frozenset()

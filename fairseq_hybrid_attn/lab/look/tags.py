@@ -101,12 +101,12 @@ def tag_all(
         raise UserError(
             f'--tagger {language}: pip install "fairseq-hybrid-attn[{extra}]" ({error})'
         ) from None
-    found = []
+    tagged = []
     for words in sentences:
         # Moses' tokeniser writes some characters as HTML entities.
-        found.append(tag([html.unescape(word) for word in words]) if words else [])
+        tagged.append(tag([html.unescape(word) for word in words]) if words else [])
         progress(1)
-    return found
+    return tagged
 
 
 def _hanta(model: str, table: _Table) -> Tagger:
@@ -159,12 +159,12 @@ def by_characters(words: Sequence[str], tokens: Sequence[tuple[str, str]]) -> li
             "words with --tags FILE"
         )
     rest = iter(tags)
-    found = []
+    tagged = []
     for word in words:
         own = [next(rest)[1] for c in word if not c.isspace()]
         counts = Counter(reversed(own))  # of equal counts, it has the one that it met first
-        found.append(counts.most_common(1)[0][0] if own else "X")
-    return found
+        tagged.append(counts.most_common(1)[0][0] if own else "X")
+    return tagged
 
 
 #: What makes the tagger of each language, and the extra of this package that installs it.

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from fairseq.models.lightconv import LightConvEncoder
-from fairseq.models.lstm import LSTMEncoder
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
@@ -28,29 +26,21 @@ def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor
         the highest = what the decoder receives; and where there is no token, ``[n, b]``.
     """
     encoder = getattr(model, "encoder", None)
-    tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
-    if isinstance(encoder, LSTMEncoder):
-        states, _, _, padding = encoder(tokens, lengths)  # padding is now on the right
-        return {encoder.num_layers: states}, padding
-    if isinstance(encoder, TransformerEncoderBase):
-        out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
-        layers = list(out["encoder_states"])
-        if isinstance(encoder, EncoderUnderLSTM):  # a further layer, on top of the last norm
-            if encoder.layer_norm is not None:
-                layers[-1] = encoder.layer_norm(layers[-1])
-            layers.append(out["encoder_out"][0])
-        else:
-            layers[-1] = out["encoder_out"][0]  # after the last norm, if there is one
-        numbered = dict(enumerate(layers))
-    elif isinstance(encoder, LightConvEncoder):
-        out = encoder(tokens, src_lengths=lengths)
-        numbered = {len(encoder.layers): out["encoder_out"][0]}
-    else:
+    if not isinstance(encoder, TransformerEncoderBase):
         raise UserError(
             f"probing does not know where a {type(model).__name__} has its encoder's states; it "
-            "supports transformers of fairseq and of this package, fairseq's lstm and lightconv"
+            "supports transformers of fairseq and of this package"
         )
-    return numbered, tokens.eq(encoder.padding_idx).t()
+    tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
+    out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
+    layers = list(out["encoder_states"])
+    if isinstance(encoder, EncoderUnderLSTM):  # a further layer, on top of the last norm
+        if encoder.layer_norm is not None:
+            layers[-1] = encoder.layer_norm(layers[-1])
+        layers.append(out["encoder_out"][0])
+    else:
+        layers[-1] = out["encoder_out"][0]  # after the last norm, if there is one
+    return dict(enumerate(layers)), tokens.eq(encoder.padding_idx).t()
 
 
 def mean_states(states: Tensor, padding: Tensor, *, end_symbol: bool) -> Tensor:

@@ -142,11 +142,12 @@ def as_dict(results: Sequence[TaskResult]) -> dict:
     A group has the mean accuracy of its tasks (hybrid gate, Table 3).  One with a missing task is
     left out, since the mean of other tasks is another number.
     """
-    found = {result.file.task.name: result for result in results}
+    by_name = {result.file.task.name: result for result in results}
     groups = {}
     for group in GROUPS:
         names = [task.name for task in TASKS.values() if task.group == group]
-        if all(name in found for name in names):
-            by_seed = zip(*(found[name].accuracies for name in names), strict=True)
+        if all(name in by_name for name in names):
+            by_seed = zip(*(by_name[name].accuracies for name in names), strict=True)
             groups[group] = _summary([statistics.fmean(accuracies) for accuracies in by_seed])
-    return {"tasks": {name: result.as_dict() for name, result in found.items()}, "groups": groups}
+    tasks = {name: result.as_dict() for name, result in by_name.items()}
+    return {"tasks": tasks, "groups": groups}

@@ -80,7 +80,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     source.add_argument("--no-subwords", action="store_true", help="words are not split")
     text.add_argument("--tokenizer", choices=KINDS, help="unless --prepared is given")
     text.add_argument("--lowercase", action="store_true", help="unless --prepared is given")
-    text.add_argument("--workers", type=int, metavar="N", help="processes (default: one per core)")
     settings = ProbeSettings()
     fits = parser.add_argument_group("classifiers")
     fits.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default: 3)")
@@ -123,7 +122,7 @@ def run(args: argparse.Namespace) -> None:
         end_symbol=args.end_symbol == "in",
         max_tokens=args.max_tokens,
         device=device,
-        workers=args.workers or default_workers(),
+        workers=default_workers(),
     )
     seeds = range(1, args.seeds + 1)
     results = []
@@ -140,25 +139,21 @@ def run(args: argparse.Namespace) -> None:
             results.append(
                 probe(vectors, file, settings, seeds, device=device, progress=bar.update)
             )
-    found = about(args, encoder, settings, results)
-    print(grid({"accuracy": found}).terminal())
+    probed = about(args, encoder, settings, results)
+    print(grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
         print(f"Mean and standard deviation of {args.seeds} seeds.")
     name = model_args.names_of([args.path])[0]
     outputs.write(
-        args, found, records(found), lambda theme: probing_figure.draw({name: found}, theme)
+        args, probed, records(probed), lambda theme: probing_figure.draw({name: probed}, theme)
     )
 
 
 def check_arguments(args: argparse.Namespace) -> tuple[ProbeSettings, int]:
     """Refuse arguments that do not go together; return the classifiers' settings and the layer."""
-    for flag, value in (
-        ("--max-tokens", args.max_tokens),
-        ("--seeds", args.seeds),
-        ("--workers", args.workers),
-    ):
-        if value is not None and value < 1:
+    for flag, value in (("--max-tokens", args.max_tokens), ("--seeds", args.seeds)):
+        if value < 1:
             raise UserError(f"{flag} {value}: use 1 or more")
     if args.prepared:
         if args.tokenizer or args.lowercase:

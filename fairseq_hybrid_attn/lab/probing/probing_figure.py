@@ -31,9 +31,9 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
             own = [(at, by[name]) for at, by in enumerate(results.values()) if name in by]
             axes.bar(
                 [at + width * (number + 0.5) - _SHARED / 2 for at, _ in own],
-                [one["accuracy"] for _, one in own],
+                [result["accuracy"] for _, result in own],
                 width,
-                yerr=[one["deviation"] or 0.0 for _, one in own],
+                yerr=[result["deviation"] or 0.0 for _, result in own],
                 ecolor=colours.ink,
                 capsize=2.0,
                 color=style.series(number, colours)["color"],
@@ -41,7 +41,7 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
             )
         for at, by_model in enumerate(results.values()):
             axes.hlines(
-                sorted({one["majority"] for one in by_model.values()}),
+                sorted({result["majority"] for result in by_model.values()}),
                 at - _SHARED / 2,
                 at + _SHARED / 2,
                 colors=colours.ink,

@@ -31,12 +31,12 @@ def grid(models: Mapping[str, dict]) -> Grid:
     """A row for each task, then for each group that any of the named models has."""
     rows = []
     for task in TASKS.values():
-        results = [one["tasks"].get(task.name) for one in models.values()]
+        results = [model["tasks"].get(task.name) for model in models.values()]
         if any(results):
-            majorities = dict.fromkeys(f"{one['majority']:.2f}" for one in results if one)
+            majorities = dict.fromkeys(f"{result['majority']:.2f}" for result in results if result)
             rows.append([task.name, task.group, *map(_accuracy, results), " or ".join(majorities)])
     for group in GROUPS:
-        results = [one["groups"].get(group) for one in models.values()]
+        results = [model["groups"].get(group) for model in models.values()]
         if any(results):
             rows.append([f"all {group}", group, *map(_accuracy, results), ""])
     return Grid(["task", "group", *models, "most common class"], rows, left=2)
@@ -49,43 +49,42 @@ def _accuracy(result: dict | None) -> str:
     return f"{result['accuracy']:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
 
 
-def records(found: dict) -> list[dict]:
+def records(model: dict) -> list[dict]:
     """A record for each task and each whole group, for CSV."""
-    tasks = [(name, TASKS[name].group, one) for name, one in found["tasks"].items()]
-    groups = [(None, name, one) for name, one in found["groups"].items()]
+    tasks = [(name, TASKS[name].group, result) for name, result in model["tasks"].items()]
+    groups = [(None, name, result) for name, result in model["groups"].items()]
+    of_tasks = ("majority", "classes", "unknown_subwords")
     return [
         {
             "task": name,
             "group": group,
-            "accuracy": one["accuracy"],
-            "deviation": one["deviation"],
-            "seeds": len(one["seeds"]),
-            "majority": one.get("majority"),
-            "classes": one.get("classes"),
-            "unknown_subwords": one.get("unknown_subwords"),
+            "accuracy": result["accuracy"],
+            "deviation": result["deviation"],
+            "seeds": len(result["seeds"]),
+            **{key: result.get(key) for key in of_tasks},
         }
-        for name, group, one in (*tasks, *groups)
+        for name, group, result in (*tasks, *groups)
     ]
 
 
 def notes(models: Mapping[str, dict]) -> list[str]:
     """Say how models were probed, and what cannot be compared."""
     lines = []
-    for name, one in models.items():
-        seeds = max((len(task["seeds"]) for task in one["tasks"].values()), default=0)
+    for name, model in models.items():
+        seeds = max((len(task["seeds"]) for task in model["tasks"].values()), default=0)
         settings = ", ".join(
             f"{key} {' or '.join(map(str, value)) if isinstance(value, list) else value}"
-            for key, value in one["classifier"].items()
+            for key, value in model["classifier"].items()
             if key != "linear_tasks"  # follows from which tasks there are
         )
-        states = f"layer {one['layer']}, end symbol {one['end_symbol']}, seeds {seeds}"
+        states = f"layer {model['layer']}, end symbol {model['end_symbol']}, seeds {seeds}"
         lines.append(f"{name}: {states}; {settings}")
     if len({line.partition(": ")[2] for line in lines}) > 1:
         lines.append(
             "The models were probed with different settings, which may explain differences."
         )
     for task in TASKS:
-        files = {one["tasks"][task]["sha256"] for one in models.values() if task in one["tasks"]}
+        files = {m["tasks"][task]["sha256"] for m in models.values() if task in m["tasks"]}
         if len(files) > 1:
             lines.append(f"{task}: the models were probed on different files: not comparable.")
     return lines

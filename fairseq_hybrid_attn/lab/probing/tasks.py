@@ -69,7 +69,7 @@ class TaskFile:
 
     def places(self, part: str) -> list[int]:
         """The numbers, from 0, of the sentences of a part."""
-        return [number for number, found in enumerate(self.parts) if found == part]
+        return [number for number, name in enumerate(self.parts) if name == part]
 
     @property
     def majority(self) -> float:
@@ -92,16 +92,13 @@ def tasks_named(names: Sequence[str]) -> list[Task]:
 def find_files(folder: Path, tasks: Sequence[Task]) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f"--task-files {folder}: there is no such folder")
-    missing = [task for task in tasks if not (folder / task.file).is_file()]
+    missing = [task.file for task in tasks if not (folder / task.file).is_file()]
     if missing:
         there = [task.name for task in TASKS.values() if (folder / task.file).is_file()]
-        way_out = (
-            "SentEval's are in its folder data/probing; fairseq-hybrid probing-data makes some"
-        )
+        way_out = "SentEval's are in its data/probing; examples/probing/make_tasks.py makes some"
         if there:
             way_out = f"--tasks {','.join(there)} takes the existing ones"
-        files = ", ".join(task.file for task in missing)
-        raise UserError(f"--task-files {folder}: there is no {files}; {way_out}")
+        raise UserError(f"--task-files {folder}: there is no {', '.join(missing)}; {way_out}")
     return [folder / task.file for task in tasks]
 
 
@@ -128,9 +125,9 @@ def read_task(path: Path, task: Task) -> TaskFile:
         labels.append(label)
         sentences.append(" ".join(words))
     _refuse(path, faults)
-    found = TaskFile(task, path, parts, labels, sentences, sha256(path))
-    _refuse(path, _faults_of_whole(found))
-    return found
+    file = TaskFile(task, path, parts, labels, sentences, sha256(path))
+    _refuse(path, _faults_of_whole(file))
+    return file
 
 
 def _faults_of_whole(file: TaskFile) -> list[str]:

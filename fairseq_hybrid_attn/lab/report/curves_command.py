@@ -12,19 +12,16 @@ A run is NAME=FILE; files of one NAME belong together:
   - a run's folder of `reproduce`: both, if it has them.
 
 Losses are in bits per token.  Validation curves are of the set called valid, or else of the first.
---smooth N shows the mean of the training loss over the last N updates.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
 from ..cli import flags
-from ..cli.flags import positive
 from ..files.json_files import parse_json
 from ..files.tabular import Grid
 from ..look import outputs
@@ -53,9 +50,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
         f"(default: those of {','.join(PANELS)} that exist)",
     )
-    parser.add_argument(
-        "--smooth", type=positive, metavar="N", help="mean of the training loss over N updates"
-    )
     outputs.add_outputs(parser)
 
 
@@ -66,26 +60,19 @@ def run(args: argparse.Namespace) -> None:
     drawn = panels(args.panels, curves)
     shown = [curve for panel in drawn for curve in panel.curves]
     print(grid(shown).terminal())
-    for line in notes(shown, args.smooth):
+    for line in notes(shown):
         print(line)
     outputs.write(
         args,
         {"curves": [curve.as_dict() for curve in curves]},
         [row for curve in curves for row in curve.rows()],
-        lambda theme: curves_figure.draw([smoothed(panel, args.smooth) for panel in drawn], theme),
+        lambda theme: curves_figure.draw(drawn, theme),
     )
-
-
-def smoothed(panel: CurvePanel, window: int | None) -> CurvePanel:
-    if window is None:
-        return panel
-    curves = [curves_measure.smooth(c, window) if c.source == TRAINING else c for c in panel.curves]
-    return replace(panel, curves=curves)
 
 
 def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
     """The files of runs with their names; a folder of `reproduce` may have two."""
-    found = []
+    named = []
     for name, path in runs:
         files = [path]
         if path.is_dir():
@@ -95,21 +82,21 @@ def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
                 raise UserError(
                     f"{path} is not a run's folder: it has no logs/train.log and no curve.json"
                 )
-        found += [(name, file) for file in files]
-    return found
+        named += [(name, file) for file in files]
+    return named
 
 
 def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
-    found = []
+    curves: list[Curve] = []
     for name, path in files:
         try:
             content = parse_json(path)
         except ValueError:  # a log, whatever its name, of which a character may be cut off
-            found += curves_measure.curves_of_log(name, read_log(path))
+            curves += curves_measure.curves_of_log(name, read_log(path))
         else:
-            found += curves_measure.curves_of_scores(name, content, str(path))
-    curves_measure.check_distinct(found)
-    return found
+            curves += curves_measure.curves_of_scores(name, content, str(path))
+    curves_measure.check_distinct(curves)
+    return curves
 
 
 def panels(asked: Sequence[str] | None, curves: Sequence[Curve]) -> list[CurvePanel]:
@@ -165,7 +152,7 @@ def grid(curves: Sequence[Curve]) -> Grid:
     return Grid(["run", "", "of", "points", "updates", "best", "last"], rows, left=3)
 
 
-def notes(curves: Sequence[Curve], window: int | None) -> list[str]:
+def notes(curves: Sequence[Curve]) -> list[str]:
     lines = []
     for curve in curves:
         gaps = sum(value != value for value in curve.values)
@@ -179,6 +166,4 @@ def notes(curves: Sequence[Curve], window: int | None) -> list[str]:
     sets = {c.subset or "unknown" for c in curves if c.source == CHECKPOINTS}
     if len(sets) > 1:
         lines.append(f"checkpoints were scored on different sets: {', '.join(sorted(sets))}")
-    if window:
-        lines.append(f"in the figure, the training loss is a mean over {window:,} updates")
     return lines

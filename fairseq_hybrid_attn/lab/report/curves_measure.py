@@ -15,9 +15,8 @@ smoothing if it has any; ``nll_loss`` is without.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...errors import UserError
 from ..runs.training_log import Records, TrainingLog
@@ -119,11 +118,11 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             f"{where} has no curve: name curve.json of score-checkpoints, or the result.json of a "
             "run whose settings have checkpoints: {curve: …}"
         )
-    found: dict[str, dict[int, dict]] = {}
+    by_name: dict[str, dict[int, dict]] = {}
     try:
         for point in sorted(points, key=lambda point: point["updates"]):
             for what, score in point["scores"].items():
-                found.setdefault(what, {})[int(point["updates"])] = score
+                by_name.setdefault(what, {})[int(point["updates"])] = score
         return [
             Curve(
                 run=run,
@@ -134,7 +133,7 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
                 values=tuple(float(score["value"]) for score in scores.values()),
                 signature=next(iter(scores.values()))["signature"],
             )
-            for what, scores in found.items()
+            for what, scores in by_name.items()
         ]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where}: its curve is invalid ({error!r})") from None
@@ -150,14 +149,3 @@ def check_distinct(curves: Iterable[Curve]) -> None:
                 f"{curve.run}: {curve.what} ({curve.source}) twice; give each run its own name"
             )
         seen.add(key)
-
-
-def smooth(curve: Curve, window: int) -> Curve:
-    """The mean over the points in (u − window, u], for each update u; gaps stay gaps."""
-    values = []
-    for number, at in enumerate(curve.updates):
-        first = bisect_right(curve.updates, at - window)
-        near = [value for value in curve.values[first : number + 1] if math.isfinite(value)]
-        finite = math.isfinite(curve.values[number])
-        values.append(math.fsum(near) / len(near) if finite else math.nan)
-    return replace(curve, values=tuple(values))

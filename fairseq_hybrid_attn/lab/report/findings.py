@@ -27,9 +27,9 @@ class ModelFindings:
     maps: ModelMaps  #: of the sentences shown
     gates: ModelGates | None
     heads: ModelHeads
-    training: list[str] | None = None  #: the command that trained it, if known
+    training: list[str]  #: the command that trained it, if known
     translating: list[str] | None = None  #: the command that translates as was done here
-    search: str | None = None  #: beam and length penalty; None: the translations were given
+    search: str = ""  #: flags of fairseq-generate
 
     def as_dict(self) -> dict:
         """Plain data for JSON, without maps."""
@@ -50,7 +50,6 @@ class SetScore:
     signature: str
     sentences: int
     systems: dict[str, SystemScore]  #: others are compared with the first
-    source: float  #: of the source itself, untranslated
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,10 @@ class Findings:
     models: list[ModelFindings]
     tags: str | None  #: where parts of speech come from
     scores: list[SetScore]
-    lengths: ScoresByLength | None
+    lengths: ScoresByLength
     examples: list[SentenceScores]  #: all sentences of the set
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
-    beside: dict[str, float]  #: BLEU of the first model's table, the baseline first
     notes: list[str]  #: about the scores
     absent: list[str]  #: what could not be shown, and how to get it
 
@@ -94,9 +92,9 @@ class Findings:
             **vars(self),
             "models": [model.as_dict() for model in self.models],
             "scores": [asdict(score) for score in self.scores],
-            "examples": [asdict(one) for one in self.examples],
+            "examples": [asdict(example) for example in self.examples],
             "samples": SAMPLES,
             "seed": SEED,
-            "lengths": self.lengths.as_dict() if self.lengths else None,
+            "lengths": self.lengths.as_dict(),
             "curves": [curve.as_dict() for curve in self.curves],
         }

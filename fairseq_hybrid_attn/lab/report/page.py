@@ -100,7 +100,7 @@ class Drawing:
     @classmethod
     def of(cls, caption: str, draw: Callable[[str], Figure]) -> Drawing:
         images = {theme: figure_style.render(draw(theme), "svg") for theme in figure_style.THEMES}
-        return cls(caption, {key: base64.b64encode(one).decode() for key, one in images.items()})
+        return cls(caption, {key: base64.b64encode(svg).decode() for key, svg in images.items()})
 
 
 @dataclass(frozen=True)

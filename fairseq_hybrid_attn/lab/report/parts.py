@@ -27,12 +27,12 @@ from .translations import chosen, differing
 _ALL = 3_000
 
 
-def glance_part(found: Findings) -> Iterator[Item]:
+def glance_part(findings: Findings) -> Iterator[Item]:
     """Say how good the models are, compared with what, and what their attention does."""
-    for model in found.models:
-        cards = [*_score_cards(found, model), *_attention_cards(model)]
+    for model in findings.models:
+        cards = [*_score_cards(findings, model), *_attention_cards(model)]
         yield Cards(f"{model.name}: {model.description}", cards)
-    for number, model in enumerate(found.models):
+    for number, model in enumerate(findings.models):
         kinds = small_maps(number, model.maps)
         if kinds:
             (first, *_) = model.maps.sentences
@@ -41,7 +41,7 @@ def glance_part(found: Findings) -> Iterator[Item]:
             )
             texts = {"source": " ".join(first.source), "reference": " ".join(first.target)}
             yield Patterns(caption, texts, kinds)
-    if any(model.maps.sentences[0].units["words"] for model in found.models):
+    if any(model.maps.sentences[0].units["words"] for model in findings.models):
         yield (
             "Each small map is a head, or a branch (the mean of its heads): rows attend to "
             "columns, and grey is forbidden by the pattern. The more a cell stands out, the larger "
@@ -49,50 +49,38 @@ def glance_part(found: Findings) -> Iterator[Item]:
         )
 
 
-def _score_cards(found: Findings, model: ModelFindings) -> Iterator[Card]:
-    for one in found.scores:
-        if "." in one.name:  # one of several sets
+def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[Card]:
+    for score in findings.scores:
+        if "." in score.name:  # one of several sets
             continue
-        ours = one.systems[model.name]
+        ours = score.systems[model.name]
         interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
-        detail = [f"{one.sentences:,} sentences", *([model.search] if model.search else [])]
-        yield Card(one.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
-    if not found.scores:
-        return
-    bleu, first = found.scores[0], found.models[0].name
+        detail = [f"{score.sentences:,} sentences", model.search]
+        yield Card(score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
+    bleu, first = findings.scores[0], findings.models[0].name
     ours = bleu.systems[model.name]
     if model.name != first:
         chance = "" if ours.p_value is None else f", p = {ours.p_value:.3f}"
         gain = ours.value - bleu.systems[first].value
         yield Card(f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
-    elif len(found.models) == 1:
-        for name, value in list(found.beside.items())[:3]:
-            yield Card(f"against {name}", f"{ours.value - value:+.2f}", f"{name}: {value:.2f}")
-        if not found.beside:
-            detail = "BLEU of the untranslated source"
-            yield Card("source as it is", f"{bleu.source:.2f}", detail)
 
 
 def _attention_cards(model: ModelFindings) -> Iterator[Card]:
     """What the heads of each kind do, means over all."""
     rows, layers = model.heads.heads, model.heads.layers
     for kind in dict.fromkeys(row["kind"] for row in rows):
-        values = {
-            name: _mean(row[name] for row in rows if row["kind"] == kind)
-            for name in ("distance", "relative_entropy")
-        }
-        differ = _mean(one["divergence_of_heads"] for one in layers if one["kind"] == kind)
-        details = [] if differ is None else [f"heads differ by {differ:.2f} bits"]
-        what = "mean distance"
-        peaked = values["relative_entropy"]
-        if peaked is not None:
-            details.insert(0, f"entropy {100 * peaked:.0f} % of its maximum")
-        if values["distance"] is not None:
-            value = f"{values['distance']:.2f} subwords"
-        else:
-            value, what = "" if peaked is None else f"{100 * peaked:.0f} %", "entropy"
-            details[:1] = [] if peaked is None else ["of its maximum"]
-        yield Card(f"{kind} attention, {what}", value, "; ".join(details))
+        entropy, distance = (
+            _mean(row[name] for row in rows if row["kind"] == kind)
+            for name in ("relative_entropy", "distance")
+        )
+        differ = _mean(row["divergence_of_heads"] for row in layers if row["kind"] == kind)
+        details = ["of its maximum"]
+        if distance is not None:
+            details.append(f"mean distance {distance:.2f} subwords")
+        if differ is not None:
+            details.append(f"heads differ by {differ:.2f} bits")
+        value = "undefined" if entropy is None else f"{100 * entropy:.0f} %"
+        yield Card(f"{kind} attention, entropy", value, "; ".join(details))
     if model.gates and model.gates.share is not None:
         yield Card("gates", f"{model.gates.share:.3f}", "share of the local branch")
 
@@ -102,44 +90,43 @@ def _mean(numbers) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def models_part(found: Findings) -> Iterator[Item]:
+def models_part(findings: Findings) -> Iterator[Item]:
     """Describe the models, and how the report was made."""
     about = {
-        "architecture": [one.description for one in found.models],
-        "attention": ["\n".join(one.patterns) for one in found.models],
-        "parameters": [f"{one.parameters:,}" for one in found.models],
-        "checkpoint": [one.path for one in found.models],
-        "sha256": [one.sha256 for one in found.models],
+        "architecture": [model.description for model in findings.models],
+        "attention": ["\n".join(model.patterns) for model in findings.models],
+        "parameters": [f"{model.parameters:,}" for model in findings.models],
+        "checkpoint": [model.path for model in findings.models],
+        "sha256": [model.sha256 for model in findings.models],
     }
-    headings = ["", *(one.name for one in found.models)]
+    headings = ["", *(model.name for model in findings.models)]
     rows = [[what, *values] for what, values in about.items()]
     yield PageTable(Grid(headings, rows, left=len(headings)), sortable=False)
-    yield f"Test set: {found.text}"
-    yield Code("The command that made this report", shlex.join(found.command))
-    for model in found.models:
+    yield f"Test set: {findings.text}"
+    yield Code("The command that made this report", shlex.join(findings.command))
+    for model in findings.models:
         if model.training:
             yield Code(f"The command that trained {model.name}", shlex.join(model.training))
         if model.translating:
             yield Code(
                 f"The command that translates with {model.name}", shlex.join(model.translating)
             )
-    made_with = {**found.versions, "commit": found.code["commit"]}
-    if found.code["modified"]:
+    made_with = {**findings.versions, "commit": findings.code["commit"]}
+    if findings.code["modified"]:
         made_with["commit"] += ", with changes"
     lines = [f"{what} {version}" for what, version in made_with.items() if version]
-    yield Code("Versions", "\n".join([*lines, f"made {found.made}"]))
+    yield Code("Versions", "\n".join([*lines, f"made {findings.made}"]))
 
 
-def scores_part(found: Findings) -> Iterator[Item]:
+def scores_part(findings: Findings) -> Iterator[Item]:
     """Show scores, and how likely the differences are due to chance."""
-    if not found.scores:
-        return
-    names = [model.name for model in found.models]
+    names = [model.name for model in findings.models]
     rows = []
-    for one in found.scores:
-        _, _, test_set = one.name.partition(".")
-        label = f"{one.label}, {test_set}" if test_set else one.label
-        rows.append([label, f"{one.sentences:,}", *lengths.cells_of_systems(names, one.systems)])
+    for score in findings.scores:
+        _, _, test_set = score.name.partition(".")
+        label = f"{score.label}, {test_set}" if test_set else score.label
+        cells = lengths.cells_of_systems(names, score.systems)
+        rows.append([label, f"{score.sentences:,}", *cells])
     headings = ["score", "sentences", *lengths.headings_of_systems(names)]
     yield PageTable(Grid(headings, rows, left=1))
     how = f"± is half the 95 % interval over {SAMPLES:,} bootstrap samples of the test set"
@@ -149,16 +136,14 @@ def scores_part(found: Findings) -> Iterator[Item]:
             "p, or less. It does not cover other trainings of the same models"
         )
     yield f"{how}. Seed {SEED}."
-    yield from found.notes
-    for label, signature in dict.fromkeys((one.label, one.signature) for one in found.scores):
+    yield from findings.notes
+    for label, signature in dict.fromkeys((s.label, s.signature) for s in findings.scores):
         yield f"{label}: {signature}"
 
 
-def translations_part(found: Findings) -> Iterator[Item]:
+def translations_part(findings: Findings) -> Iterator[Item]:
     """Show sentences: where models differ, the worst and the best, and all of them."""
-    examples, names = found.examples, [model.name for model in found.models]
-    if not examples:
-        return
+    examples, names = findings.examples, [model.name for model in findings.models]
     yield "Sentences are ranked by chrF (sacrebleu's, from 0 to 100), here before each translation."
     for other in names[1:]:
         for caption, some in differing(examples, names[0], other).items():
@@ -169,41 +154,42 @@ def translations_part(found: Findings) -> Iterator[Item]:
     headings = ["", *(f"chrF of {name}" for name in names), "source", "reference", *names]
     rows = [
         [
-            one.number,
-            *(round(one.scores[name], 1) for name in names),
-            *(one.source, one.reference, *(one.translations[name] for name in names)),
+            example.number,
+            *(round(example.scores[name], 1) for name in names),
+            *(example.source, example.reference),
+            *(example.translations[name] for name in names),
         ]
-        for one in examples[:_ALL]
+        for example in examples[:_ALL]
     ]
     caption = "All sentences" if len(examples) <= _ALL else f"The first {_ALL:,} sentences"
     yield PageTable(Grid(headings, rows, digits=1), caption, folded=True)
 
 
-def maps_part(found: Findings) -> Iterator[Item]:
-    if any(one.units["words"] for model in found.models for one in model.maps.sentences):
+def maps_part(findings: Findings) -> Iterator[Item]:
+    if any(maps.units["words"] for model in findings.models for maps in model.maps.sentences):
         yield "The models read the source and are forced to produce the given translation."
-        yield Maps([model.maps for model in found.models])
-    yield from _missing(found)
+        yield Maps([model.maps for model in findings.models])
+    yield from _missing(findings)
 
 
-def _missing(found: Findings) -> Iterator[Item]:
-    for model in found.models:
+def _missing(findings: Findings) -> Iterator[Item]:
+    for model in findings.models:
         for kind, reason in model.missing.items():
             yield f"{model.name} has no {kind} attention: {reason}."
 
 
-def gates_part(found: Findings) -> Iterator[Item]:
-    gated = [model.gates for model in found.models if model.gates]
+def gates_part(findings: Findings) -> Iterator[Item]:
+    gated = [model.gates for model in findings.models if model.gates]
     if not gated:
         return
     meanings = {name: text for model in gated for name, text in model.meanings.items()}
     yield (
         "".join(f"{name.capitalize()}: {text}. " for name, text in sorted(meanings.items()))
-        + f"Means are over all positions, including the end symbol, of {_sentences(found)}. "
+        + f"Means are over all positions, including the end symbol, of {_sentences(findings)}. "
         "Interval (±): half of 95 %, over sentences."
     )
-    if found.tags:
-        yield f"Means by part of speech are over words. Tags: {found.tags}."
+    if findings.tags:
+        yield f"Means by part of speech are over words. Tags: {findings.tags}."
     yield Drawing.of("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
     for model in gated:
         yield PageTable(gates.grid_of_gates(model), model.name)
@@ -213,24 +199,24 @@ def gates_part(found: Findings) -> Iterator[Item]:
             yield PageTable(gates.grid_of_tags(model), f"{model.name}, by part of speech")
 
 
-def _sentences(found: Findings) -> str:
-    counts = dict.fromkeys(model.sentences for model in found.models)
+def _sentences(findings: Findings) -> str:
+    counts = dict.fromkeys(model.sentences for model in findings.models)
     return f"{' or '.join(f'{count:,}' for count in counts)} sentences"
 
 
-def heads_part(found: Findings) -> Iterator[Item]:
+def heads_part(findings: Findings) -> Iterator[Item]:
     """Show where the heads look, and how much they differ."""
     yield (
         "Distance and its signed mean (negative: to the left) are in subwords. Entropy is in nats, "
         "and relative to the largest that the pattern allows. Self is attention to the position "
         "itself, symbol to the end symbol (decoder self-attention: to the start symbol). Means are "
-        f"over all queries of {_sentences(found)}, and over the heads of a layer with the same "
+        f"over all queries of {_sentences(findings)}, and over the heads of a layer with the same "
         "pattern; JSON has every head. The difference of heads is the Jensen-Shannon divergence in "
         "bits (0: equal, 1: no key in common), beside that of even attention under the same "
         "patterns, and the position disagreement of Li et al. (2018): the closer to 0, the larger."
     )
-    longest = head_figure.longest(one.heads for one in found.models)  # one scale of colours
-    for name, model in ((one.name, one.heads) for one in found.models):
+    longest = head_figure.longest(model.heads for model in findings.models)  # one scale of colours
+    for name, model in ((model.name, model.heads) for model in findings.models):
         if not model.heads:
             yield f"{name} has no attention that can be looked at."
             continue
@@ -240,13 +226,11 @@ def heads_part(found: Findings) -> Iterator[Item]:
         )
         yield PageTable(heads.grid_of_heads(model), f"{name}: heads")
         yield PageTable(heads.grid_of_differences(model), f"{name}: difference of heads")
-    yield from _missing(found)
+    yield from _missing(findings)
 
 
-def lengths_part(found: Findings) -> Iterator[Item]:
-    scores = found.lengths
-    if scores is None:
-        return
+def lengths_part(findings: Findings) -> Iterator[Item]:
+    scores = findings.lengths
     yield Drawing.of(
         f"{scores.label} by words of the source sentence",
         lambda theme: length_figure.draw(
@@ -257,32 +241,32 @@ def lengths_part(found: Findings) -> Iterator[Item]:
     yield from lengths.notes(scores)
 
 
-def curves_part(found: Findings) -> Iterator[Item]:
-    if not found.curves:
+def curves_part(findings: Findings) -> Iterator[Item]:
+    if not findings.curves:
         return
-    drawn = curves.panels(None, found.curves)
+    drawn = curves.panels(None, findings.curves)
     shown = [curve for panel in drawn for curve in panel.curves]
     yield Drawing.of("Against updates", lambda theme: curve_figure.draw(drawn, theme))
     yield PageTable(curves.grid(shown))
-    yield from curves.notes(shown, None)
+    yield from curves.notes(shown)
 
 
-def probing_part(found: Findings) -> Iterator[Item]:
+def probing_part(findings: Findings) -> Iterator[Item]:
     """Show what classifiers can tell about sentences from the encoders' states."""
-    if not found.probing:
+    if not findings.probing:
         return
     yield (
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
         "standard deviation over seeds. Most common class: when always chosen."
     )
-    yield Drawing.of("Accuracy by task", lambda theme: probing_figure.draw(found.probing, theme))
-    yield PageTable(probing.grid(found.probing))
-    yield from probing.notes(found.probing)
+    yield Drawing.of("Accuracy by task", lambda theme: probing_figure.draw(findings.probing, theme))
+    yield PageTable(probing.grid(findings.probing))
+    yield from probing.notes(findings.probing)
 
 
-def absent_part(found: Findings) -> Iterator[Item]:
+def absent_part(findings: Findings) -> Iterator[Item]:
     """Say what could not be shown, and how to get it."""
-    yield from found.absent
+    yield from findings.absent
 
 
 #: By their headings, in the order of the page; a part without content is left out.

@@ -43,12 +43,14 @@ class SmallMaps:
 
 def small_maps(number: int, model: ModelMaps) -> list[SmallMaps]:
     """The maps of a model (from 0) for its first sentence, those of one kind on one scale."""
-    return [_of_kind(number, kind, one) for kind, one in model.sentences[0].units["words"].items()]
+    return [
+        _of_kind(number, kind, map_) for kind, map_ in model.sentences[0].units["words"].items()
+    ]
 
 
-def _of_kind(number: int, kind: str, one: Map) -> SmallMaps:
-    branched = any(len(layer.heads) > 1 for layer in one.layers)
-    rows = branches_of_layers(one) if branched else heads_of_layers(one)
+def _of_kind(number: int, kind: str, map_: Map) -> SmallMaps:
+    branched = any(len(layer.heads) > 1 for layer in map_.layers)
+    rows = branches_of_layers(map_) if branched else heads_of_layers(map_)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels) or 1.0
 
     def small(layer: int, place: int, panel: MapPanel) -> SmallMap:

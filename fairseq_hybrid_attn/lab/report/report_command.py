@@ -4,11 +4,10 @@
   fairseq-hybrid report hysan/average.pt --compare base/average.pt --names hysan base
   fairseq-hybrid report reproduction/runs/full/mma/table2/transformer_mma/de-en/seed1
 
-A MODEL is a checkpoint, or the folder of a run or of a training.  Its data folder and log are found
-where the checkpoint says, or beside it if it was moved; --data names the data folder otherwise.
-The test set is translated by fairseq-generate, unless the model's run has done that.  Translations
-are kept in MODEL.report beside the model: an interrupted command resumes, and a second one does not
-translate again.
+A MODEL is a checkpoint, or the folder of a run or of a training.  Its data folder is the one that
+it was trained on, or --data; its log is train.log beside it or in the folder above.  The test set
+is translated by fairseq-generate, unless the model's run has done that.  Translations are kept in
+report.translations beside the page: a second command does not translate again.
 
 The page has scores with signatures, the best and worst translations, BLEU by source length,
 attention maps, gates, heads and learning curves.  Models are compared with the first one by paired
@@ -43,16 +42,22 @@ from ..files.writing import check_outputs
 from ..look import gates_command as gates
 from ..look import maps_page, outputs, style
 from ..look import model_arguments as model_args
+from ..look.loaded import Loaded
+from ..look.loading import load_model
+from ..look.sentences import read_sentences
 from ..probing.results import read_results
-from ..scores import systems as lengths
+from ..runs.fairseq_commands import RunFolder, generate_command
+from ..runs.fairseq_commands import flags as flags_of
+from ..scores.generate_output import read_finished, read_generated
+from ..scores.systems import add_bounds
 from . import curves_command as curves
 from . import translations
 from .findings import Findings, ModelFindings
-from .models import look, within
+from .models import look
 from .page import Part, report
 from .parts import PARTS
-from .subjects import Subject, find, names_of
-from .translating import generate_command
+from .subjects import Given, Subject, find, names_of
+from .translating import translated
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,24 +78,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="subwords per batch (default: 4000)",
     )
     add("--cpu", action="store_true", help="do not use a GPU")
-    text = "sentences with maps, such as 1,5-7 (default: up to five of moderate length)"
+    text = "sentences with maps, such as 1,5-7 (default: up to three of moderate length)"
     add("--maps", metavar="LIST", help=text)
     model_args.add_selection(parser)
-    lengths.add_bounds(parser)
+    add_bounds(parser)
     group = parser.add_argument_group("instead of what is found; by default")
     add = group.add_argument
     add("--data", type=Path, metavar="DIR", help="that of the checkpoint: its data folder")
     add("--gen-subset", metavar="NAME", help="test, or valid if there is no test set")
-    add("--source-lang", metavar="LANG", help="as in the checkpoint")
-    add("--target-lang", metavar="LANG", help="as in the checkpoint")
     add("--subwords", choices=SUBWORDS, help="by the marks in the dictionary")
-    add("--tokenizer", choices=KINDS, help="by the corpus; what splits the target; see `score`")
+    text = "by the corpus of `prepare`; what splits the target; see `score`"
+    add("--tokenizer", choices=KINDS, help=text)
     text = "the corpus's text, or else the set's own subwords, joined"
     add("--reference", type=Path, metavar="REF", help=text)
     add("--lowercase", action="store_true", help="by the corpus; ignore case; see `score`")
     text = 'those of the run, or fairseq\'s; flags of fairseq-generate, such as "--beam 4"'
     add("--generate", type=flags.search_flags, metavar="FLAGS", help=text)
-    lengths.add_systems(group)
     text = "a training log or another file of `curves`; may be repeated"
     add(
         "--log", dest="logs", action="append", type=flags.named_path, metavar="NAME=FILE", help=text
@@ -104,104 +107,128 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
-    args.path = [*args.models, *(args.compare or ())]
-    check_arguments(args)
-    subjects = [find(*pair, args) for pair in zip(args.names, args.path, strict=True)]
-    check_outputs(
-        written(args),
-        [path for one in subjects for path in vars(one).values() if isinstance(path, Path)],
-    )
-    args.path = [one.model for one in subjects]
-    probed = read_probing(args)
+    paths = [*args.models, *(args.compare or ())]
+    names = model_args.names_given(args.names or names_of(paths), paths)
+    check_arguments(args, names, paths)
+    told = given_by(args)
+    subjects = [find(*pair, told) for pair in zip(names, paths, strict=True)]
+    read_from = [path for s in subjects for path in vars(s).values() if isinstance(path, Path)]
+    check_outputs(written(args), read_from)
+    checksums = {subject.name: sha256(subject.model) for subject in subjects}
+    probed = read_probing(args, checksums)
     logs = curve_files(args, subjects)
-    found_curves = curves.read_curves(curves.files_of(logs))
-    checksums = [sha256(one.model) for one in subjects]
-    # Sentences first: what cannot be translated or compared shows before hours of work.
-    loaded = [next(model_args.load(one.arguments(args))) for one in subjects]
+    read_curves = curves.read_curves(curves.files_of(logs))
+    # Sentences first: what cannot be compared shows before hours of work.
+    loaded = [load(subject, args, warn=subject is subjects[0]) for subject in subjects]
     check_same_text(subjects, loaded)
-    texts = [one.sentences for one in loaded]
-    translated, notes = translations.translate(subjects, texts, checksums, args)
-    tags = gates.tags_of(subjects[0].arguments(args), texts[0])
+    skip_long = args.too_long == "skip"
+    measured = [model.usable(args.sentences, skip_long=skip_long) for model in loaded]
+    texts, notes = translations.read_text(subjects[0], loaded[0].sentences)
+    systems, commands = {}, {}
+    for subject, model in zip(subjects, loaded, strict=True):
+        name = subject.name
+        systems[name], commands[name] = translate(args, subject, model, checksums[name])
+    texts = replace(texts, systems=systems)
+    tags = gates.tags_of(args, loaded[0].sentences.source, subjects[0].subwords)
     models: list[ModelFindings] = []
-    for one, of_model, checksum in zip(subjects, loaded, checksums, strict=True):
-        first = models[0] if models else None
-        models.append(look(one.arguments(args), of_model, tags, first, checksum))
-    if args.maps is None:
-        models = within(models)
-    scores = translated.scores()
-    given = {system.name for system in args.systems or ()}
-    models = [
-        replace(
-            model,
-            gates=model.gates and replace(model.gates, bleu=scores[0].systems[model.name].value),
-            training=one.training,
-            translating=(
-                None if one.hypotheses or one.name in given else generate_command(one, args)
-            ),
-            search=None if one.name in given else one.search,
-        )
-        for one, model in zip(subjects, models, strict=True)
-    ]
-    found = Findings(
+    for subject, model, numbers in zip(subjects, loaded, measured, strict=True):
+        first = models[0].maps if models else None
+        seen = look(subject, model, numbers, args.maps, tags, first, checksums[subject.name])
+        models.append(replace(seen, translating=commands[subject.name], search=subject.search_text))
+    findings = Findings(
         command=args.command_line,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
-        text=name_of_text(args, subjects[0], len(texts[0])),
-        about=about(subjects[0], translated.sets),
+        text=name_of_text(args, subjects[0], len(loaded[0].sentences)),
+        about=about(subjects[0], texts.sets),
         versions=provenance.versions(),
         code=provenance.code(),
         models=models,
         tags=gates.source_of_tags(args),
-        scores=scores,
-        lengths=translated.by_length(args.bounds),
-        examples=translated.examples(),
-        curves=found_curves,
+        scores=texts.scores(),
+        lengths=texts.by_length(args.bounds),
+        examples=texts.examples(),
+        curves=read_curves,
         probing=probed,
-        beside={} if subjects[0].name in given else subjects[0].beside or {},
         notes=notes,
         absent=absent(args, subjects, models, dict(logs), probed),
     )
     parts = []
     for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr):
-        if items := list(items_of(found)):
+        if items := list(items_of(findings)):
             parts.append(Part(heading, items))
-    text = report(found.title, parts, found.about)
+    text = report(findings.title, parts, findings.about)
     outputs.write_text(args.output, text)
     if args.json:
-        write_json(args.json, found.as_dict())
-    for line in found.absent:
+        write_json(args.json, findings.as_dict())
+    for line in findings.absent:
         print(f"not shown: {line}")
     print(f"{args.output.absolute()} ({len(text.encode()) / 1e6:.1f} MB): open it in a browser")
 
 
-def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check_names(args)
-    args.names = args.names or names_of(args.path)
+def check_arguments(args: argparse.Namespace, names: list[str], paths: list[Path]) -> None:
     gates.check_tags(args)
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
-    given = [*args.path, args.tags, args.reference, *(one.path for one in args.systems or ())]
-    given += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
-    check_outputs(written(args), given)
+    read_from = [*paths, args.tags, args.reference]
+    read_from += [path for _, path in (*(args.logs or ()), *(args.probing or ()))]
+    check_outputs(written(args), read_from)
     maps_page.require()
     style.require()
-    lengths.check_names(args.systems or ())
-    for one in args.systems or ():
-        flags.check_name("--generated" if one.generated else "--hypotheses", one.name, args.names)
     for flag, named in (("--log", args.logs), ("--probing", args.probing)):
         for name, _ in named or ():
-            flags.check_name(flag, name, args.names)
+            flags.check_name(flag, name, names)
 
 
 def written(args: argparse.Namespace) -> dict[str, Path | None]:
     return {"--output": args.output, "--json": args.json, "--write-tags": args.write_tags}
 
 
-def check_same_text(subjects: Sequence[Subject], loaded: Sequence[model_args.Loaded]) -> None:
+def given_by(args: argparse.Namespace) -> Given:
+    return Given(
+        data=args.data,
+        subset=args.gen_subset,
+        subwords=args.subwords,
+        tokenizer=args.tokenizer,
+        reference=args.reference,
+        lowercase=args.lowercase,
+        search=None if args.generate is None else tuple(args.generate),
+    )
+
+
+def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
+    """Load a model with its sentences; ``warn`` of those with unknown subwords."""
+    languages = {"source_lang": subject.source, "target_lang": subject.target}
+    model, task = load_model(subject.model, subject.data, **languages)
+    sentences = read_sentences(task, subject.subset, subject.text, subject.subwords, warn=warn)
+    at = {"device": model_args.device(args), "max_tokens": args.max_tokens}
+    return Loaded(subject.name, subject.model, model, task, sentences, subject.subwords, **at)
+
+
+def translate(
+    args: argparse.Namespace, subject: Subject, loaded: Loaded, checksum: str
+) -> tuple[list[str], list[str] | None]:
+    """The translations of a model, and the command that makes them, unless its run has some."""
+    count = len(loaded.sentences)
+    if subject.hypotheses:
+        return read_finished(subject.hypotheses, subject.reference or subject.data, count), None
+    data, model = subject.data.absolute(), subject.model.absolute()
+    folder = RunFolder(args.output.absolute().with_suffix(".translations") / checksum[:16])
+    skip_long = args.too_long == "skip"
+    command = generate_command(
+        *(data, model, subject.subset, folder.translation),
+        languages=(subject.source, subject.target),
+        search=[*subject.search, *flags_of(skip_invalid_size_inputs_valid_test=skip_long)],
+        on_cpu=model_args.device(args) == "cpu",
+        user_dir=args.user_dir,
+    )
+    made = translated(command, data, model, subject.subset, folder)
+    how = subject.subwords, subject.tokenizer, subject.target, "empty" if skip_long else "error"
+    return read_generated(made, count, *how)[0], command
+
+
+def check_same_text(subjects: Sequence[Subject], loaded: Sequence[Loaded]) -> None:
     """Refuse models of other test sets: they cannot be compared."""
-    texts = [
-        translations.joined(one.sentences.source, subject.subwords)
-        for one, subject in zip(loaded, subjects, strict=True)
-    ]
+    texts = [translations.joined(model.sentences.source, model.subwords) for model in loaded]
     for subject, text in zip(subjects, texts, strict=True):
         if text != texts[0]:
             raise UserError(
@@ -213,9 +240,9 @@ def check_same_text(subjects: Sequence[Subject], loaded: Sequence[model_args.Loa
 
 def curve_files(args: argparse.Namespace, subjects: Sequence[Subject]) -> list[tuple[str, Path]]:
     """The logs given, and those found of the other models."""
-    given = {name for name, _ in args.logs or ()}
-    found = [(one.name, one.log) for one in subjects if one.log and one.name not in given]
-    return [*(args.logs or ()), *found]
+    given = list(args.logs or ())
+    named = {name for name, _ in given}
+    return given + [(s.name, s.log) for s in subjects if s.log and s.name not in named]
 
 
 def absent(
@@ -227,14 +254,13 @@ def absent(
 ) -> list[str]:
     """What could not be shown, and how to get it."""
     told = []
-    if len(subjects) == 1 and not subjects[0].beside:
+    if len(subjects) == 1:
         told.append("A comparison: --compare MODEL.")
-    for one in subjects:
-        if one.name not in logs:
+    for subject in subjects:
+        if subject.name not in logs:
             told.append(
-                f"Learning curves of {one.name}: there is no log of its training beside "
-                f"{one.model}, of what fairseq-train printed (its --log-file is not that); "
-                "--log NAME=FILE names one."
+                f"Learning curves of {subject.name}: there is no train.log beside {subject.model}; "
+                "--log NAME=FILE names what fairseq-train printed (its --log-file is not that)."
             )
     without = [model.name for model in models if not model.gates]
     if without:
@@ -244,11 +270,6 @@ def absent(
         )
     elif not args.tags and not args.tagger:
         told.append("Gates by part of speech: --tagger LANGUAGE or --tags FILE.")
-    if len(without) == len(models) and (args.tags or args.tagger):
-        told.append(f"So parts of speech were not used ({gates.source_of_tags(args)}).")
-    for model in models:
-        if not model.heads.heads:
-            told.append(f"{model.name} has no attention that can be looked at.")
     unprobed = [model.name for model in models if model.name not in probed]
     if unprobed:
         told.append(
@@ -258,26 +279,25 @@ def absent(
     return told
 
 
-def read_probing(args: argparse.Namespace) -> dict[str, dict]:
+def read_probing(args: argparse.Namespace, checksums: Mapping[str, str]) -> dict[str, dict]:
     """The results of ``--probing``, by the models' names and in their order."""
-    found: dict[str, dict] = {}
-    paths = dict(zip(args.names, args.path, strict=True))
+    probed: dict[str, dict] = {}
     for name, path in args.probing or ():
-        if name in found:
+        if name in probed:
             raise UserError(f"--probing {name}=… twice; give one for a model")
-        found[name] = read_results("--probing", path)
-        if paths[name].is_file() and found[name]["model_sha256"] != sha256(paths[name]):
+        probed[name] = read_results("--probing", path)
+        if probed[name]["model_sha256"] != checksums[name]:
             raise UserError(
-                f"--probing {name}={path} is of {found[name]['model']}, which is or was another "
-                f"checkpoint than {paths[name]}; probe this one"
+                f"--probing {name}={path} is of {probed[name]['model']}, which is or was another "
+                f"checkpoint than {name}; probe this one"
             )
-    return {name: found[name] for name in args.names if name in found}
+    return {name: probed[name] for name in checksums if name in probed}
 
 
 def about(subject: Subject, sets: Mapping[str, slice]) -> str:
     """The languages and the test set of a report, with the named sets that it consists of."""
-    named = [f"{name[1:]} {one.stop - one.start:,}" for name, one in sets.items() if name]
-    count = max(one.stop for one in sets.values())
+    named = [f"{name[1:]} {lines.stop - lines.start:,}" for name, lines in sets.items() if name]
+    count = max(lines.stop for lines in sets.values())
     return (
         f"{subject.source} to {subject.target}; {subject.subset} set of {subject.corpus_name}: "
         f"{count:,} sentences" + (f" ({', '.join(named)})" if named else "")

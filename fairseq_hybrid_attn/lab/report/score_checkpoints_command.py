@@ -7,8 +7,8 @@
 
 The checkpoints are those of --save-interval-updates (checkpoint_EPOCH_UPDATES.pt); where there
 are none, those of epochs (checkpointEPOCH.pt).  Each is translated by fairseq-generate and scored
-as `score` does.  The output folder keeps translations, logs and scores of each.  A second run
-translates only new checkpoints, or all of them if data or translation flags have changed.
+as `score` does.  The output folder keeps their translations and logs.  A second run translates only
+new checkpoints, or all of them if data or translation flags have changed.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from ...tasks.resumable import numbered_checkpoints
 from ..cli.flags import positive, search_flags
 from ..corpora.tokenisers import KINDS
 from ..files.checkpoints import read_checkpoint, updates
-from ..files.checksums import digest
 from ..files.json_files import write_json
-from ..files.processes import ProgramFailed, run_program
-from ..files.stages import Stage, Stages
 from ..files.text import read_lines
+from ..look import model_arguments as model_args
 from ..look import outputs
-from ..runs.fairseq_commands import GENERATE_TOKENS, USER_DIR, WHOLE_SET, RunFolder, flags
+from ..runs.fairseq_commands import RunFolder, generate_command
 from ..scores.generate_output import read_generated
-from ..scores.metrics import METRICS, Metric, build_metric, check_tokenizer, language
+from ..scores.metrics import METRICS, build_metric, check_tokenizer, language
+from .translating import translated
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
@@ -88,91 +87,41 @@ def run(args: argparse.Namespace) -> None:
     references = read_lines(args.reference)
     if not args.data.is_dir():
         raise UserError(f"{args.data}: there is no such folder")
-    found = checkpoints(args.checkpoints, args.every)
+    paths = checkpoints(args.checkpoints, args.every)
     outputs.make_folder("--output", args.output)
     curve = []
-    for at in tqdm(sorted(found), unit=" checkpoints", disable=None):
-        point = RunFolder(args.output / str(at))
-        score = score_one(args, found[at], point, metric, references)
-        curve.append({"updates": at, "scores": {args.score: score}})
-        print(f"update {at:,}: {metric.label} {score['value']:.2f}", flush=True)
+    for at in tqdm(sorted(paths), unit=" checkpoints", disable=None):
+        point = RunFolder(args.output.resolve() / str(at))
+        data, model = args.data.resolve(), paths[at].resolve()
+        command = generate_command(
+            *(data, model, args.gen_subset, point.translation),
+            search=args.generate,
+            on_cpu=model_args.device(args) == "cpu",
+            user_dir=args.user_dir,
+        )
+        made = translated(command, data, model, args.gen_subset, point)
+        how = len(references), args.subwords, args.tokenizer, target
+        score = metric.score(read_generated(made, *how)[0], references)
+        stored = {"value": score.value, "signature": score.signature}
+        curve.append({"updates": at, "scores": {args.score: stored}})
+        print(f"update {at:,}: {metric.label} {score.value:.2f}", flush=True)
     write_json(args.output / "curve.json", {"curve": curve, "curve_set": args.gen_subset})
-    print(f"{args.output / 'curve.json'}: {curve[0]['scores'][args.score]['signature']}")
+    print(f"{args.output / 'curve.json'}: {score.signature}")
 
 
 def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
-    found = numbered_checkpoints(folder)
-    if not found:
+    paths = numbered_checkpoints(folder)
+    if not paths:
         epochs = [path for path in folder.iterdir() if _EPOCH.fullmatch(path.name)]
-        found = {updates(read_checkpoint(path)): path for path in epochs}
-    if not found:
+        paths = {updates(read_checkpoint(path)): path for path in epochs}
+    if not paths:
         raise UserError(
             f"{folder} has no checkpoint_EPOCH_UPDATES.pt and no checkpointEPOCH.pt; train with "
             "--save-interval-updates N"
         )
-    chosen = {at: path for at, path in found.items() if not every or at % every == 0}
+    chosen = {at: path for at, path in paths.items() if not every or at % every == 0}
     if not chosen:
-        raise UserError(f"--every {every}: there are updates {', '.join(map(str, sorted(found)))}")
+        raise UserError(f"--every {every}: there are updates {', '.join(map(str, sorted(paths)))}")
     return chosen
-
-
-def score_one(
-    args: argparse.Namespace, path: Path, point: RunFolder, metric: Metric, references: list[str]
-) -> dict:
-    """A checkpoint's score and signature, kept from an earlier run or computed."""
-    command = generate_command(args, path)
-
-    def translate(partial: Path) -> None:
-        results, log = RunFolder(partial).translation, point.log("translate")
-        try:
-            run_program([*command, *flags(results_path=results)], log)
-        except ProgramFailed as error:
-            raise UserError(f"{path}: {error}\n   Full log: {log}") from None
-
-    def score(_: Path) -> dict:
-        translations, _ = read_generated(
-            point.generated(args.gen_subset),
-            *(len(references), args.subwords, args.tokenizer, language(args.target_lang)),
-        )
-        score = metric.score(translations, references)
-        result = {"value": score.value, "signature": score.signature}
-        write_json(point.score, {"score": result})
-        return result
-
-    data = [
-        [file.name, *_state(file)]
-        for file in sorted(args.data.iterdir())
-        if file.name.startswith((f"{args.gen_subset}.", "dict."))
-    ]
-    # Another score, or another reference, does not need a new translation.
-    key = digest([command, _state(path), data])
-    translated = Stage("translate", "translating", (point.translation.name,), key, translate)
-    key = digest(
-        [
-            *(str(args.reference.resolve()), _state(args.reference)),
-            *(args.score, args.target_lang, args.lowercase, args.subwords, args.tokenizer),
-        ]
-    )
-    scored = Stage("score", "scoring", (point.score.name,), key, score, [translated], in_place=True)
-    point.path.mkdir(exist_ok=True)
-    shop = Stages(point.path, say=lambda _: None)
-    shop.clear()
-    shop.ensure(translated)
-    return shop.ensure(scored)
-
-
-def _state(path: Path) -> list[int]:
-    """Size and modification time, which distinguish versions of a file."""
-    return [path.stat().st_size, path.stat().st_mtime_ns]
-
-
-def generate_command(args: argparse.Namespace, path: Path) -> list[str]:
-    return [
-        *("fairseq-generate", str(args.data.resolve())),
-        *flags(user_dir=args.user_dir or USER_DIR, path=path.resolve(), gen_subset=args.gen_subset),
-        *flags(WHOLE_SET, max_tokens=GENERATE_TOKENS["cpu" if args.cpu else "cuda"]),
-        *flags(cpu=args.cpu),
-        *args.generate,
-    ]

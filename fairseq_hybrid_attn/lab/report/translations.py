@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from sacrebleu.metrics import CHRF
 from tqdm import tqdm
 
-from ...errors import UserError
 from ..corpora.test_sets import read_test_sets, slices
 from ..corpora.tokenisers import KINDS, detokeniser
 from ..corpora.words import base_language
 from ..files.text import read_lines, require_equal
 from ..look.sentences import Sentences
-from ..scores import systems as lengths
-from ..scores.generate_output import join_subwords, read_finished, read_generated
+from ..scores.generate_output import join_subwords
 from ..scores.lengths_measure import ScoresByLength, compare_systems, score_by_length
 from ..scores.metrics import build_metric, default_scores, language
+from ..scores.systems import count_words
 from .findings import SentenceScores, SetScore
 from .subjects import Subject
-from .translating import generated
 
 #: Shown of the worst, median and best sentences, and of those where a model gains or loses most.
 SHOWN, DIFFERING = (7, 6, 7), 5
@@ -33,13 +30,13 @@ SHOWN, DIFFERING = (7, 6, 7), 5
 class ReportTranslations:
     """The translations of a test set."""
 
-    systems: dict[str, list[str]]  #: by the models' names, in their order
     source: list[str]  #: for display
     references: list[str]
     target: str  #: their language
     lowercase: bool
     sets: dict[str, slice]  #: the named parts of the test set, and the whole
     words: list[int]  #: of each source sentence
+    systems: dict[str, list[str]] = field(default_factory=dict)  #: by model, in their order
 
     def scores(self) -> list[SetScore]:
         todo = [
@@ -47,7 +44,7 @@ class ReportTranslations:
             for suffix, part in self.sets.items()
             for name in default_scores(self.target)
         ]
-        return [self._score(*one) for one in tqdm(todo, unit=" scores", file=sys.stderr)]
+        return [self._score(*what) for what in tqdm(todo, unit=" scores", file=sys.stderr)]
 
     def _score(self, name: str, suffix: str, part: slice) -> SetScore:
         references = self.references[part]
@@ -61,8 +58,6 @@ class ReportTranslations:
             systems=compare_systems(
                 name, systems, references, self.target, lowercase=self.lowercase
             ),
-            # What a system scores that does nothing.
-            source=metric.score(self.source[part], references).value,
         )
 
     def by_length(self, bounds: Sequence[int]) -> ScoresByLength:
@@ -99,7 +94,7 @@ class ReportTranslations:
 
 def chosen(examples: Sequence[SentenceScores], system: str) -> dict[str, list[SentenceScores]]:
     """The worst, the median and the best sentences of a system, without repeating any."""
-    ranked = sorted(examples, key=lambda one: one.scores[system])
+    ranked = sorted(examples, key=lambda example: example.scores[system])
     worst, median, best = SHOWN
     if len(ranked) <= sum(SHOWN):
         return {"all": ranked}
@@ -116,7 +111,7 @@ def differing(
     examples: Sequence[SentenceScores], first: str, other: str
 ) -> dict[str, list[SentenceScores]]:
     """The sentences where ``other`` gains and loses most against ``first``."""
-    ranked = sorted(examples, key=lambda one: one.scores[other] - one.scores[first])
+    ranked = sorted(examples, key=lambda example: _gain(example, first, other))
     return {
         f"{other} is better": [
             e for e in ranked[: -DIFFERING - 1 : -1] if _gain(e, first, other) > 0
@@ -125,105 +120,49 @@ def differing(
     }
 
 
-def _gain(one: SentenceScores, first: str, other: str) -> float:
-    return one.scores[other] - one.scores[first]
+def _gain(example: SentenceScores, first: str, other: str) -> float:
+    return example.scores[other] - example.scores[first]
 
 
-def translate(
-    subjects: Sequence[Subject],
-    sentences: Sequence[Sentences],
-    checksums: Sequence[str],
-    args: argparse.Namespace,
-) -> tuple[ReportTranslations, list[str]]:
-    """Read, or first make, the translations of all models; and notes about how they are scored."""
-    first = subjects[0]
-    target = language(first.target)
-    tokens = [joined(s.target, one.subwords) for s, one in zip(sentences, subjects, strict=True)]
-    count = len(tokens[0])
+def read_text(first: Subject, sentences: Sentences) -> tuple[ReportTranslations, list[str]]:
+    """The test set, still without translations, as the first model has it; notes about scores."""
+    target, count = language(first.target), len(sentences)
     notes = []
     if first.reference:
-        references = read_lines(first.reference)
-        require_equal({str(first.reference): len(references), first.subset: count})
-        tokenizers = [
-            one.tokenizer or _guessed(lines, references, one.target)
-            for one, lines in zip(subjects, tokens, strict=True)
-        ]
+        references = _lines(first.reference, first.subset, count)
     else:
-        tokenizers = [one.tokenizer or "none" for one in subjects]
-        references = list(map(detokeniser(tokenizers[0], target), tokens[0]))
+        tokens = joined(sentences.target, first.subwords)
+        references = list(map(detokeniser(first.tokenizer, target), tokens))
         notes.append(
             "The reference is that of the binarised set, with its subwords joined and its words "
-            f"detokenised ({tokenizers[0]}). Scores against untouched text are others: "
+            f"detokenised ({first.tokenizer}). Scores against untouched text are others: "
             "--reference FILE."
         )
-    systems = {}
-    given = {one.name: one for one in args.systems or ()}
-    for one, tokenizer, of_model, checksum in zip(
-        subjects, tokenizers, sentences, checksums, strict=True
-    ):
-        if one.name in given:
-            handed, where = given[one.name], args.reference or one.reference
-            kinds = where, count, one.target, one.subwords, tokenizer
-            systems[one.name] = handed.read(*kinds)
-        elif one.hypotheses:
-            systems[one.name] = read_finished(one.hypotheses, first.reference, count)
-        else:
-            made = generated(one, len(of_model), checksum, args)
-            missing = "empty" if args.too_long == "skip" else "error"
-            kinds = one.subwords, tokenizer, one.target, missing
-            systems[one.name], _ = read_generated(made, count, *kinds)
-    words = joined(sentences[0].source, first.subwords)
+    words = joined(sentences.source, first.subwords)
     if first.raw_source:
-        source = read_lines(first.raw_source)
-        require_equal({str(first.raw_source): len(source), first.subset: count})
+        source = _lines(first.raw_source, first.subset, count)
     else:  # for display alone
-        source = list(map(detokeniser(_undone(tokenizers[0], first.source), first.source), words))
+        is_for = KINDS[first.tokenizer].languages or [base_language(first.source)]
+        kind = first.tokenizer if base_language(first.source) in is_for else "none"
+        source = list(map(detokeniser(kind, first.source), words))
     if first.source_words:
-        words = read_lines(first.source_words)
-        require_equal({str(first.source_words): len(words), first.subset: count})
+        words = _lines(first.source_words, first.subset, count)
     sets = read_test_sets(first.test_sets, count) if first.test_sets else {}
     return ReportTranslations(
-        systems=systems,
         source=source,
         references=references,
         target=target,
         lowercase=first.lowercase,
         sets=slices(sets, count),
-        words=lengths.count_words(words, "the source", "these are counted as they are"),
+        words=count_words(words, "the source", "these are counted as they are"),
     ), notes
+
+
+def _lines(path: Path, subset: str, count: int) -> list[str]:
+    text = read_lines(path)
+    require_equal({str(path): len(text), subset: count})
+    return text
 
 
 def joined(sentences: Sequence[Sequence[str]], subwords: str) -> list[str]:
     return [join_subwords(" ".join(pieces), subwords) for pieces in sentences]
-
-
-def _undone(kind: str, lang: str) -> str:
-    """The kind of tokeniser to undo in the other language: the same, if it is for that one."""
-    return kind if kind in _kinds(lang) else "none"
-
-
-def _kinds(lang: str) -> list[str]:
-    return [
-        k
-        for k, one in KINDS.items()
-        if base_language(lang) in (one.languages or [base_language(lang)])
-    ]
-
-
-def _guessed(tokens: list[str], references: list[str], lang: str) -> str:
-    """The tokeniser whose inverse makes the reference of the set's own tokens most often."""
-    right = Counter(
-        {
-            kind: sum(map(str.__eq__, map(detokeniser(kind, lang), tokens), references))
-            for kind in _kinds(lang)
-            if kind in ("none", "moses", "mecab", "jieba")  # the others are undone like these
-        }
-    )
-    kind, count = right.most_common(1)[0]
-    if count * 2 < len(references):
-        raise UserError(
-            f"--reference: only {count:,} of its {len(references):,} sentences are those of the "
-            "test set; is it the reference of another set? If so, name the right one; otherwise "
-            "--tokenizer says how the words of the data were split"
-        )
-    return kind

@@ -30,7 +30,7 @@ GRACE = 5
 #: The number of a run's job, in its folder.
 JOB = ".job.json"
 #: The flags that are about jobs only.
-DEFAULTS = {"cluster": "slurm", "partition": None, "hours": 24, "sbatch": []}
+DEFAULTS: dict = {"cluster": "slurm", "partition": None, "hours": 24, "sbatch": []}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +133,8 @@ def submit(runs: list[Run], place: Workspace, args: argparse.Namespace) -> list[
     """
     local = args.cluster == "local"
     devices = (args.device, args.gpus_per_run, 1, args.threads, args.precision)
-    jobs, problems = [], []
+    jobs: list = []
+    problems: list[str] = []
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         waiting = {run.name: _state(run) for run in users}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import textwrap
 import warnings
+from functools import cache
 from types import SimpleNamespace
 
 from ..corpora.manifest import read_manifest
@@ -15,7 +15,7 @@ from .devices import Devices, share_out
 from .fairseq_commands import flags
 from .plan import Plan
 from .run_folders import devices_of
-from .status import REDO, State, Status, status
+from .status import REDO, State, Status
 from .workspace import Run
 
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own
@@ -23,20 +23,13 @@ from .workspace import Run
 SPEED = {"cpu": 4e10, "cuda": 3e13}
 #: Tokens of an average sentence, to estimate the length of epochs before the corpus exists.
 TOKENS_A_SENTENCE = 28
-#: Flags that decide the size of a model, except those with a negligible effect.
-SIZING = ("arch", "layers", "dim", "size", "fusion", "localness", "embed")
-
-
-def to_do(state: Status, redo: bool) -> bool:
-    """Whether a run in this state is done now; with ``redo``, also one that is there."""
-    return redo or state.state in (State.BEGUN, State.NOT_BEGUN)
 
 
 def describe(
-    plan: Plan, slots: list[Devices], redo: bool, runs: list[Run], faults: list[str]
+    plan: Plan, slots: list[Devices], redo: bool, able: list[tuple[Run, Status]], faults: list[str]
 ) -> str:
-    """The plan of these runs; ``faults``: why others cannot be done."""
-    table, place = plan.table, plan.workspace
+    """The plan of the runs that are ``able`` to be done; ``faults``: why others cannot be."""
+    table, place, runs = plan.table, plan.workspace, [run for run, _ in able]
     lines = [
         f"{table.name}: {table.title}",
         f"   profile    {place.profile.name}: {place.profile.summary}",
@@ -45,7 +38,7 @@ def describe(
         f"   devices    {len(slots)} x {slots[0]}",
         "",
         *_corpora(runs),
-        *_runs(runs, slots, redo),
+        *_runs(able, slots, redo),
     ]
     if faults:
         lines += ["", "Cannot be run:", *(f"   {fault}" for fault in faults)]
@@ -61,7 +54,7 @@ def describe(
 def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     """What the rows' own settings, which a profile does not override, make of it."""
     trained = [run for run in runs if not run.settings.aligner]
-    facts = {
+    facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],
         "precision": [devices_of(run, devices).precision for run in trained],
@@ -97,50 +90,42 @@ def _comes_from_you(run: Run) -> str:
     return f"; you supply {', '.join(files)}" if files else ""
 
 
-def _runs(runs: list[Run], slots: list[Devices], redo: bool) -> list[str]:
-    if not runs:
+def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> list[str]:
+    """A line for each run, and about how long all take that are to be done."""
+    if not able:
         return ["", "Nothing to run."]
-    devices = slots[0]
-    sizes: dict[tuple, int | None] = {}
-    largest = 0.0
-    times = []
-    states = {run.name: status(run) for run in runs}
-    now = sum(to_do(state, redo) for state in states.values())
-    lines = ["", f"Runs: {len(runs)}" + f", of which {now} to do" * (now < len(runs))]
-    for run in runs:
-        state = states[run.name]
+    now = sum(state.is_to_do(redo) for _, state in able)
+    lines = ["", f"Runs: {len(able)}" + f", of which {now} to do" * (now < len(able))]
+    times, sizes = [], []
+    for run, state in able:
         line = f"   {run.name}: {state}"
-        if state.state is State.STALE or (redo and state.state is State.DONE):
-            line += "; deleted and done again" if redo else "; left as it is"
-        if not to_do(state, redo):
-            lines.append(line)
-            continue
-        key = (run.settings.corpus, *_sizing(run))
-        if key not in sizes:
-            sizes[key] = None
-            with contextlib.suppress(Exception):  # the training will say why
-                sizes[key] = parameter_count(run)
-        largest = max(largest, _disk(run, sizes[key]))
-        if run.settings.aligner:
+        if state.is_there:
+            line += "; deleted and done again" * redo
+        if state.state is State.STALE and not redo:
+            line += "; left as it is"
+        if state.is_to_do(redo) and run.settings.aligner:
             times.append(0.0)
-            lines.append(f"{line}; by {run.settings.aligner}")
-        else:
-            times.append(_guess_seconds(run, sizes[key], devices) if sizes[key] else math.nan)
-            about = "" if math.isnan(times[-1]) else f"; about {_hours(times[-1])}"
-            lines.append(f"{line}; {_work(run, devices)}{about}")
-    if not redo and any(state.state is State.STALE for state in states.values()):
+            line += f"; by {run.settings.aligner}"
+        elif state.is_to_do(redo):
+            parameters = _size(run)
+            times.append(_guess_seconds(run, parameters, slots[0]))
+            sizes.append(_disk(run, parameters))
+            line += f"; {_work(run, slots[0])}"
+            line += "" if math.isnan(times[-1]) else f"; about {_hours(times[-1])}"
+        lines.append(line)
+    if not redo and any(state.state is State.STALE for _, state in able):
         lines.append(f"   {REDO}")
-    if times:
-        at_once = min(len(slots), len(times))
-        if math.isnan(sum(times)):
-            lines.append("   the time can be estimated when the corpora are prepared")
-        else:
-            lines.append(
-                f"   about {_hours(sum(times) / at_once)} in all, {at_once} side by side: a "
-                "rough guess from the number of operations, not measured"
-            )
-        lines.append(f"   disk while a run trains: at most about {largest / 1e9:.1f} GB")
-    return lines
+    if not times:
+        return lines
+    at_once, largest = min(len(slots), len(times)), max(filter(math.isfinite, sizes), default=0)
+    if math.isnan(sum(times)):
+        lines.append("   the time can be estimated when the corpora are prepared")
+    else:
+        lines.append(
+            f"   about {_hours(sum(times) / at_once)} in all, {at_once} side by side: a rough "
+            "guess from the number of operations, not measured"
+        )
+    return [*lines, f"   disk while a run trains: at most about {largest / 1e9:.1f} GB"]
 
 
 def _work(run: Run, devices: Devices) -> str:
@@ -150,14 +135,13 @@ def _work(run: Run, devices: Devices) -> str:
 
 def _length(run: Run) -> str:
     settings = run.settings
-    updates, epochs = (settings.train.get(key) for key in ("max-update", "max-epoch"))
-    length = f"{updates} updates" if updates else f"{epochs} epochs"
+    length = f"{settings.updates} updates" if settings.updates else f"{settings.epochs} epochs"
     if "patience" in settings.train:
         length = f"at most {length}"
     return f"{length} of {settings.batch.tokens:,} tokens"
 
 
-def _guess_seconds(run: Run, parameters: int, devices: Devices) -> float:
+def _guess_seconds(run: Run, parameters: float, devices: Devices) -> float:
     """A rough guess of a training's time: 6 operations per token and parameter."""
     workers = devices.threads if devices.kind == "cpu" else devices.world
     return 6 * parameters * _tokens(run) / (SPEED[devices.kind] * workers)
@@ -165,29 +149,23 @@ def _guess_seconds(run: Run, parameters: int, devices: Devices) -> float:
 
 def _tokens(run: Run) -> float:
     """About how many tokens a run trains on, at most; NaN if this is not known yet."""
-    settings = run.settings
+    settings, recipe = run.settings, run.recipe
     numbers = []
-    if "max-update" in settings.train:
-        numbers.append(int(settings.train["max-update"]) * settings.batch.tokens)
-    if "max-epoch" in settings.train:
+    if settings.updates:
+        numbers.append(settings.updates * settings.batch.tokens)
+    if settings.epochs:
         manifest = read_manifest(run.corpus_folder)
-        counts = manifest.counts if manifest else {**run.recipe.about, **run.recipe.expect}
-        if counts.get("train"):
-            epochs = int(settings.train["max-epoch"])
-            numbers.append(epochs * counts["train"] * TOKENS_A_SENTENCE)
+        expected = recipe.expect.get("train") or recipe.about.get("train", 0)
+        pairs = manifest.counts["train"] if manifest else expected
+        if pairs:
+            numbers.append(settings.epochs * pairs * TOKENS_A_SENTENCE)
     return min(numbers, default=math.nan)
 
 
-def _sizing(run: Run) -> tuple:
-    train = run.settings.train
-    return tuple((flag, train[flag]) for flag in train if any(word in flag for word in SIZING))
-
-
-def _disk(run: Run, parameters: int | None) -> float:
+def _disk(run: Run, parameters: float) -> float:
     """Bytes.  Checkpoints hold weights and two moments in fp32; up to three extra ones exist."""
     checkpoints = run.settings.checkpoints
-    kept = 0 if run.settings.aligner else checkpoints.average + checkpoints.curve + 3
-    return kept * 12.0 * (parameters or 0)
+    return (checkpoints.average + checkpoints.curve + 3) * 12.0 * parameters
 
 
 def _hours(seconds: float) -> str:
@@ -198,8 +176,26 @@ def _hours(seconds: float) -> str:
     return f"{max(1, round(seconds / 60))} min"
 
 
-def parameter_count(run: Run) -> int:
-    """The number of parameters, shared ones counted once."""
+def _size(run: Run) -> float:
+    """The number of its parameters; NaN if the model cannot be made: the training will say why."""
+    corpus, sizes = run.prepared_corpus, [run.recipe.subwords.size] * 2
+    try:
+        if read_manifest(corpus.folder) is not None:
+            files = [corpus.binary / f"dict.{side}.txt" for side in (corpus.source, corpus.target)]
+            sizes = [count_lines(file) + 4 for file in files]
+        words = flags(run.settings.train)
+        return parameter_count(tuple(words), *sizes, run.recipe.subwords.one_dictionary)
+    except Exception:
+        return math.nan
+
+
+@cache
+def parameter_count(words: tuple[str, ...], source: int, target: int, shared: bool) -> int:
+    """The number of parameters, shared ones counted once.
+
+    ``words`` are flags of fairseq-train; ``source`` and ``target`` sizes of the dictionaries, which
+    may be one, ``shared``.
+    """
     import torch
     from fairseq import options
     from fairseq.data import Dictionary
@@ -209,28 +205,14 @@ def parameter_count(run: Run) -> int:
     logging.getLogger("hydra").setLevel(logging.WARNING)
     with warnings.catch_warnings():  # hydra's, about how fairseq calls it
         warnings.simplefilter("ignore")
-        args = options.parse_args_and_arch(
-            options.get_training_parser(), ["data", *flags(run.settings.train)]
-        )
+        args = options.parse_args_and_arch(options.get_training_parser(), ["data", *words])
         cfg = convert_namespace_to_omegaconf(args)
-    source, target = (Dictionary() for _ in range(2))
-    for dictionary, size in zip((source, target), _vocabulary(run), strict=True):
+    dictionaries = [Dictionary(), Dictionary()]
+    for dictionary, size in zip(dictionaries, (source, target), strict=True):
         for number in range(size - len(dictionary)):
             dictionary.add_symbol(f"word{number}")
-    if run.recipe.subwords.one_dictionary:
-        target = source
-    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
+    first, second = dictionaries if not shared else dictionaries[:1] * 2
+    task = SimpleNamespace(source_dictionary=first, target_dictionary=second)
     with torch.device("meta"):  # shapes only, no memory
         model = build_model(cfg.model, task)
     return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _vocabulary(run: Run) -> tuple[int, ...]:
-    """The sizes of both vocabularies; those in the recipe if the corpus is not prepared."""
-    if read_manifest(run.corpus_folder) is None:
-        return (run.recipe.subwords.size,) * 2
-    corpus = run.prepared_corpus
-    return tuple(
-        count_lines(corpus.binary / f"dict.{language}.txt") + 4
-        for language in (corpus.source, corpus.target)
-    )

@@ -6,7 +6,7 @@ Commands are lists of words whose first is the program's name, as a user would t
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,17 +141,13 @@ class RunCommands:
 
     def generate(self, results: Path | None = None, subset: str = "test") -> list[str]:
         """fairseq-generate of a set, into the folder ``results``."""
-        gnmt = {"task": "translation_gnmt"} if "gnmt-lenpen" in self.settings.generate else {}
-        return [
-            *("fairseq-generate", str(self.corpus.binary)),
-            *flags(user_dir=self.user_dir or USER_DIR),
-            *flags(source_lang=self.corpus.source, target_lang=self.corpus.target),
-            *flags(path=self.folder.model, gen_subset=subset),
-            *flags({**gnmt, **self.settings.generate}),
-            *flags(max_tokens=GENERATE_TOKENS[self.devices.kind]),
-            *flags(WHOLE_SET, results_path=results or self.folder.translation),
-            *flags(cpu=self.on_cpu),
-        ]
+        return generate_command(
+            *(self.corpus.binary, self.folder.model, subset, results or self.folder.translation),
+            languages=(self.corpus.source, self.corpus.target),
+            search=flags(self.settings.generate),
+            on_cpu=self.on_cpu,
+            user_dir=self.user_dir,
+        )
 
     def score(self, subset: str = "test") -> list[str]:
         """fairseq-hybrid score of the translation against the untouched reference."""
@@ -223,6 +219,33 @@ class RunCommands:
 
     def _gold_flags(self) -> list[str]:
         return flags(gold=self.corpus.gold_file("links"), gold_base=GOLD_BASE)
+
+
+def generate_command(
+    data: Path,
+    model: Path,
+    subset: str,
+    results: Path,
+    *,
+    languages: tuple[str, str] | None = None,
+    search: Sequence[str] = (),
+    on_cpu: bool,
+    user_dir: Path | None = None,
+) -> list[str]:
+    """fairseq-generate of a set into the folder ``results``, with these flags of its search.
+
+    ``languages`` are those of the checkpoint or the data, unless given.
+    """
+    source, target = languages or (None, None)
+    return [
+        *("fairseq-generate", str(data), *flags(user_dir=user_dir or USER_DIR)),
+        *flags(source_lang=source, target_lang=target, path=model, gen_subset=subset),
+        *(flags(task="translation_gnmt") if "--gnmt-lenpen" in search else ()),
+        *search,
+        *flags(max_tokens=GENERATE_TOKENS["cpu" if on_cpu else "cuda"]),
+        *flags(WHOLE_SET, results_path=results),
+        *flags(cpu=on_cpu),
+    ]
 
 
 def flags(given: Mapping[str, object] | None = None, **more: object) -> list[str]:

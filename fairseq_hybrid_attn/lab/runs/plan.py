@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from ...errors import UserError
 from ..config.paper_tables import Cell, Table, load_table, table_file
 from .devices import Devices
-from .status import State, status
+from .status import State, Status, status
 from .workspace import Run, Workspace
 
 
@@ -70,23 +70,22 @@ class Plan:
         """Names of rows that the paper quotes from others."""
         return list(dict.fromkeys(cell.row.name for cell in self.cells if cell.row.cited))
 
-    def check(self) -> tuple[list[Run], list[str]]:
-        """The runs that can be done, and what is wrong with the others, in a line each."""
+    def check(self) -> tuple[list[tuple[Run, Status]], list[str]]:
+        """The runs that can be done, with their states; what is wrong with others, a line each."""
         able, faults = [], dict.fromkeys(self.faults)
         for run in self.runs:
-            fault = None
             try:
-                if status(run).state is not State.DONE:
-                    fault = fault_of_flags(run)
+                state = status(run)
+                fault = None if state.state is State.DONE else fault_of_flags(run)
             except UserError as error:
                 faults[str(error)] = None
+                continue
+            if fault is None:
+                able.append((run, state))
             else:
-                if fault is None:
-                    able.append(run)
-                else:
-                    *table, row, _ = run.cell.split("/")
-                    path = table_file("/".join(table), run.workspace.configs)
-                    faults[f"{path}: rows: {row}: {fault}"] = None
+                *table, row, _ = run.cell.split("/")
+                path = table_file("/".join(table), run.workspace.configs)
+                faults[f"{path}: rows: {row}: {fault}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 

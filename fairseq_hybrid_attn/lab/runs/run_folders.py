@@ -32,13 +32,13 @@ PARTS = {
 def identity(run: Run) -> dict:
     """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from."""
     manifest = read_manifest(run.corpus_folder)
-    aligned = manifest and run.settings.needs_alignments
+    aligned = run.settings.needs_alignments
     return {
         "settings": run.settings.digest,
         "recipe": run.recipe.digest,
         "text": run.text_digest,
         "corpus": manifest.digest if manifest else None,
-        **({"alignments": manifest.alignments} if aligned else {}),
+        **({"alignments": manifest.alignments} if manifest and aligned else {}),
     }
 
 
@@ -56,8 +56,8 @@ def products(folder: RunFolder) -> list[Path]:
     first = (folder.begun, folder.path / "logs", folder.tensorboard)
     every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
     made = [path for path in every if path not in first and not path.name.startswith(".")]
-    # The folder for checkpoints, or a link to another disk, may be made by hand.
-    return [p for p in made if p != folder.checkpoints or (p.is_dir() and any(p.iterdir()))]
+    # An attempt that failed before its first checkpoint may begin again with other settings.
+    return [path for path in made if path != folder.checkpoints or any(path.iterdir())]
 
 
 def read_begun(path: Path) -> dict | None:

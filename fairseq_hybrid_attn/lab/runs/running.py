@@ -160,10 +160,10 @@ class RunInProgress:
     def is_trained(self) -> bool:
         """Whether all updates are made; fairseq-train would make one more before it checks."""
         last = self.folder.checkpoints / "checkpoint_last.pt"
-        updates = self.run.settings.train.get("max-update")
+        updates = self.run.settings.updates
         if updates is None or not is_zipfile(last):  # or cut off: rank 0 repairs it
             return False
-        return training_summary(self.folder)["updates"] >= int(updates)
+        return training_summary(self.folder)["updates"] >= updates
 
     def train_command(self) -> list[str]:
         return [*self.commands().train(self.run.seed), *self.launch_flags]
@@ -223,9 +223,7 @@ class RunInProgress:
 
     def write_result(self, _) -> None:
         result = make_result(self.run, self.devices)
-        if self.folder.checkpoints.is_symlink():
-            self._say(f"{self.folder.checkpoints} was not removed: it is a link")
-        elif not self.keep_checkpoints:
+        if not self.keep_checkpoints:
             try:
                 delete(self.folder.checkpoints, self.run.workspace.runs)
             except OSError as error:  # the result is written anyway
@@ -263,7 +261,7 @@ class RunInProgress:
         record = last_record(self.folder.log("train"))
         if record is not None and record != self.shown_record:
             self.shown_record = record
-            self._say(progress_line(record, self.run.settings.train.get("max-update")))
+            self._say(progress_line(record, self.run.settings.updates))
 
     def _say(self, line: str) -> None:
         self.console.say(f"   {self.run.name}: {line}")
@@ -287,14 +285,10 @@ def training_summary(folder: RunFolder) -> dict:
 
 def delete_run(run: Run) -> None:
     """Delete a run, so that it can start over."""
-    folder = run.folder
+    folder, inside = run.folder, run.workspace.runs
     if not folder.path.exists():
         return
-    inside = run.workspace.runs
-    linked = folder.checkpoints.is_symlink()  # to a disk that the user chose
-    checkpoints = list(folder.checkpoints.iterdir()) if linked else []
-    for path in (folder.begun, *checkpoints):  # before anything is written
-        check_inside(path, inside)
+    check_inside(folder.begun, inside)  # before anything is written
 
     def refuse() -> None:
         raise UserError(f"{run.name}: another process is working on it")
@@ -305,10 +299,8 @@ def delete_run(run: Run) -> None:
         with contextlib.suppress(UserError):  # a full disk must not prevent deletion
             write_json(folder.begun, {"identity": {}, "world": 0})
         delete(folder.result, inside)
-        # Waiting processes hold the lock.
-        kept = {folder.lock, folder.begun, *([folder.checkpoints] if linked else [])}
-        for path in {*checkpoints, *folder.path.iterdir()} - kept:
-            delete(path, inside)
+        for path in {*folder.path.iterdir()} - {folder.lock, folder.begun}:
+            delete(path, inside)  # but the lock, which waiting processes hold
         delete(folder.begun, inside)
 
 
@@ -337,7 +329,6 @@ def prepare_corpora(
 ) -> tuple[list[Run], list[str]]:
     """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
     failed: set[Path] = set()
-    said: set[str] = set()
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         run = users[0]
@@ -361,9 +352,6 @@ def prepare_corpora(
             )
         except UserError as error:
             failed.add(folder)
-            # Corpora of one licence have the same message; print it once.
-            licence = run.recipe.licence or str(error)
-            print(f"   {error}" if licence not in said else "   as above", flush=True)
-            said.add(licence)
+            print(f"   {error}", flush=True)
     ready = [run for run in runs if run.corpus_folder not in failed]
     return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
 
 def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
     """The state of a run of any profile and text: those that it was begun with."""
-    begun = read_begun(path / "begun.json")
+    begun = read_begun(path / "begun.json") or {}
     record = begun.get("workspace")
     *cell, seed = name
     paper, table, row, column = cell

@@ -11,24 +11,30 @@ from ..files.console import Console
 from . import cluster_jobs
 from .devices import Devices
 from .running import RunInProgress, Stopped, delete_run, prepare_corpora
-from .status import State, status
+from .status import Status
 from .workspace import Run, Workspace
 
 
 def do_runs(
-    runs: list[Run], place: Workspace, slots: list[Devices], args: argparse.Namespace
+    states: list[tuple[Run, Status]],
+    place: Workspace,
+    slots: list[Devices],
+    args: argparse.Namespace,
 ) -> list[str]:
     """Do runs as ``reproduce`` is asked to; return what went wrong, a line each.
 
-    With ``--redo``, results and what is stale are deleted, once the corpora are prepared.
+    What is done or stale of them is deleted, once the corpora are prepared.
     """
-    ready, problems = (runs, []) if args.slurm else prepare_corpora(runs, place, args.downloads)
-    if args.prepare_only and not args.slurm:
-        return problems
-    for run in list(ready) if args.redo and not args.prepare_only else []:
+    problems: list[str] = []
+    ready = [run for run, _ in states]
+    if not args.slurm:
+        ready, problems = prepare_corpora(ready, place, args.downloads)
+        if args.prepare_only:
+            return problems
+    there = {run.name for run, state in states if state.is_there and not args.prepare_only}
+    for run in [run for run in ready if run.name in there]:
         try:
-            if status(run).state in (State.DONE, State.STALE):  # a run that is begun is resumed
-                delete_run(run)
+            delete_run(run)
         except (UserError, OSError) as error:
             problems.append(f"  {run.name}: {error}")
             ready.remove(run)

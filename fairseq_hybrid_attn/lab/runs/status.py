@@ -37,6 +37,15 @@ class Status:
     state: State
     detail: str = ""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether something must be deleted before the run can be done again."""
+        return self.state in (State.DONE, State.STALE)
+
+    def is_to_do(self, redo: bool) -> bool:
+        """Whether the run is done now; with ``redo``, also if it is there."""
+        return redo or not self.is_there
+
     def __str__(self) -> str:
         return self.state.value + (f" ({self.detail})" if self.detail else "")
 

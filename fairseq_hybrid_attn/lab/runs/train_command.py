@@ -16,14 +16,15 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..config.settings import CONFIGS, Profile, Settings, load_raw, resolve
+from ..config.settings import Profile, Settings, load_raw, resolve
 from ..files.console import Console
 from ..files.names import fault_of_name
 from ..files.processes import stop_at_signals
-from ..files.yaml_files import merge
+from ..files.yaml_files import CONFIGS, merge
 from .devices import Devices, of_environment, slots
 from .plan import fault_of_flags, run_of_row
 from .results import read_result
@@ -34,7 +35,7 @@ from .workspace_flags import add_devices, add_workspace, seed, workspace
 
 #: The settings of your own training, but for what you give.  A profile replaces these, but not
 #: what you give.
-OWN = {
+OWN: dict = {
     "extends": "transformer",  # the flags that the papers share
     "corpus": "own",
     "train": {"max-update": 100_000},
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_row(parser: argparse.ArgumentParser, **how: object) -> None:
+def add_row(parser: argparse.ArgumentParser, **how: Any) -> None:
     parser.add_argument("row", metavar="PAPER/TABLE/ROW", **how)
     parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
     parser.add_argument("--seed", type=seed, default=1, metavar="N")
@@ -125,7 +126,8 @@ def run(args: argparse.Namespace) -> None:
     if not done:
         work.complete()
     print(f"{asked.name} is done: {asked.folder.path}")
-    for name, score in read_result(asked.folder.result)["scores"].items():
+    result = read_result(asked.folder.result) or {}
+    for name, score in result["scores"].items():
         print(f"   {name}: {score['value']:.2f}  {score['signature']}")
 
 

@@ -8,6 +8,7 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...errors import UserError
 
@@ -40,10 +41,10 @@ class TrainingLog:
         """Add a record; where training went back to a checkpoint, the later record counts."""
         records = self.training if kind == TRAINING else self.validation.setdefault(kind, {})
         if records and updates < next(reversed(records)):
-            self.forget(updates - 1)
+            self.drop_after(updates - 1)
         records[updates] = values
 
-    def forget(self, after: int) -> None:
+    def drop_after(self, after: int) -> None:
         """Drop the records after a number of updates: training was resumed there."""
         for records in (self.training, *self.validation.values()):
             for updates in [updates for updates in records if updates > after]:
@@ -58,13 +59,13 @@ def read_log(path: Path) -> TrainingLog:
     """
     log = TrainingLog()
     for line in _text(path).split("\n"):
-        if not (found := _LINE.match(line)):
+        if not (parts := _LINE.match(line)):
             continue
-        kind, message = found[1] or found[2], found[3]
+        kind, message = parts[1] or parts[2], parts[3]
         if resumed := _RESUMED.match(message):
-            log.forget(int(resumed[1]))
+            log.drop_after(int(resumed[1]))
         elif message.startswith(_BEGUN):
-            log.forget(0)
+            log.drop_after(0)
         elif record := _record(kind, message):
             log.add(*record)
     if not (log.training or log.validation):
@@ -89,12 +90,12 @@ def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None
     """Return kind, updates and values of a line; None if it is not a record."""
     if message.startswith("{"):
         try:
-            found = json.loads(message)
+            record = json.loads(message)
         except (ValueError, RecursionError):  # another line, or an incomplete one
             return None
         mark = "" if kind == TRAINING else f"{kind}_"  # valid_loss, of the set "valid"
-        texts = {name.removeprefix(mark): value for name, value in found.items()}
-        if f"{mark}num_updates" not in found or kind == "train":
+        texts = {name.removeprefix(mark): value for name, value in record.items()}
+        if f"{mark}num_updates" not in record or kind == "train":
             return None
     elif kind == TRAINING and (inner := _INNER.fullmatch(message)):
         texts = dict(part.split("=", 1) for part in inner[1].split(", ") if "=" in part)
@@ -110,7 +111,7 @@ def _record(kind: str, message: str) -> tuple[str, int, dict[str, float]] | None
     return kind, int(updates), values
 
 
-def _number(text: object) -> float | None:
+def _number(text: Any) -> float | None:
     try:
         return float(text)
     except (TypeError, ValueError):
@@ -118,10 +119,10 @@ def _number(text: object) -> float | None:
 
 
 def parameters(log: Path) -> int:
-    found = _PARAMETERS.findall(_text(log))
-    if not found:
+    counts = _PARAMETERS.findall(_text(log))
+    if not counts:
         raise UserError(f"{log} does not state the number of parameters; is it from fairseq-train?")
-    return int(found[-1].replace(",", ""))
+    return int(counts[-1].replace(",", ""))
 
 
 def last_record(log: Path) -> dict | None:

@@ -118,21 +118,24 @@ class Run:
     def _texts(self) -> dict[str, str]:
         """A checksum of each file of your text as it is now."""
         archives = self.recipe.archives if self.workspace.own else ()
-        return {item.file: _checksum(item.path) for item in archives}
+        return {item.file: _checksum(item.path) for item in archives if item.path}
 
     @property
     def current_manifest(self) -> Manifest | None:
         """That of its corpus; None if this is not prepared, or of another text or treatment."""
-        found, recipe = read_manifest(self.corpus_folder), self.recipe
-        if found is None or not found.is_by(recipe):
+        manifest, recipe = read_manifest(self.corpus_folder), self.recipe
+        if manifest is None or not manifest.is_by(recipe):
             return None
         gold = recipe.gold.files if recipe.gold else ()  # made apart from the rest
         texts = {file: sha for file, sha in self._texts.items() if file not in gold}
-        return found if texts.items() <= found.archives.items() else None
+        return manifest if texts.items() <= manifest.archives.items() else None
 
     @property
     def corpus_folder(self) -> Path:
-        return corpus_folder(self.workspace.root, self.workspace.label, self.settings.corpus)
+        """Where its corpus is prepared; one of your text goes under the label ("SCALE@TEXT")."""
+        place = self.workspace
+        folder = place.root / "corpora"
+        return (folder / place.label if place.own else folder) / self.settings.corpus
 
     @property
     def prepared_corpus(self) -> PreparedCorpus:
@@ -162,12 +165,6 @@ class Run:
         """Its command lines, or those for a checkpoint in another folder."""
         where = folder or self.folder, devices, self.workspace.user_dir
         return RunCommands(self.settings, self.prepared_corpus, *where)
-
-
-def corpus_folder(root: Path, label: str, name: str) -> Path:
-    """Where a corpus is prepared; a corpus of your text goes under the label ("SCALE@TEXT")."""
-    folder = root / "corpora"
-    return (folder / label if "@" in label else folder) / name
 
 
 def _checksum(path: Path) -> str:

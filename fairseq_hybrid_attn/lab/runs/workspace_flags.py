@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..config.settings import CONFIGS, load_profile
+from ..config.settings import load_profile
+from ..files.yaml_files import CONFIGS
 from .workspace import OwnText, Workspace
 
 #: More are a seed without its comma.

@@ -22,8 +22,8 @@ from ..cli.flags import positive
 from ..files.processes import stop_at_signals
 from ..runs import cluster_jobs
 from ..runs.devices import slots
-from ..runs.dry_run import describe, to_do
-from ..runs.status import REDO, State, status
+from ..runs.dry_run import describe
+from ..runs.status import REDO, State
 from ..runs.workspace_flags import add_devices, add_workspace
 from .table_arguments import add_cells, plans
 
@@ -67,10 +67,8 @@ def run(args: argparse.Namespace) -> None:
     how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
     where = slots(*how, pretend=args.dry_run or args.slurm)
     checked = [plan.check() for plan in asked]
-    shown = zip(asked, checked, strict=True)
-    print(
-        "\n\n".join(describe(plan, where, args.redo, *found) for plan, found in shown), flush=True
-    )
+    told = [describe(plan, where, args.redo, *c) for plan, c in zip(asked, checked, strict=True)]
+    print("\n\n".join(told), flush=True)
     faults = list(dict.fromkeys(f"  {fault}" for _, found in checked for fault in found))
     if args.dry_run:
         if faults:
@@ -83,19 +81,17 @@ def run(args: argparse.Namespace) -> None:
     from .run_results import RunResults
 
     stop_at_signals()
-    able = {run.name: run for runs, _ in checked for run in runs}
-    states = {name: status(run) for name, run in able.items()}
-    runs = [run for run in able.values() if to_do(states[run.name], args.redo)]
-    stale = [name for name, state in states.items() if state.state is State.STALE]
-    problems = faults + do_runs(runs, asked[0].workspace, where, args)
+    able = {run.name: (run, state) for able, _ in checked for run, state in able}
+    to_do = [(run, state) for run, state in able.values() if state.is_to_do(args.redo)]
+    problems = faults + do_runs(to_do, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
         print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
     told = []
     if problems:
         resume = "Once this is fixed, the same command resumes."
         told += ["", "Not everything was done:", *problems, resume]
+    stale = [f"  {n}: {state}" for n, (_, state) in able.items() if state.state is State.STALE]
     if stale and not args.redo:
-        left = [f"  {name}: {states[name]}" for name in stale]
-        told += ["", "Stale, and left as it is:", *left, f"{REDO}."]
+        told += ["", "Stale, and left as it is:", *stale, f"{REDO}."]
     if told:
         raise UserError("\n".join(told))

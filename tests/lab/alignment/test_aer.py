@@ -93,18 +93,6 @@ def test_links_beyond_the_sentence_are_reported_and_left_out(tmp_path):
     assert found.sentences == [gold({(1, 2)})] and found.left_out == 1
 
 
-def test_a_line_for_each_link(tmp_path):
-    path = write(
-        tmp_path / "g", "1 1 1", "0003 2 1 P", "", "1 1 2 S 0.9", "3 1 1 S", "2 0 1", "1 1 0"
-    )
-    found = read_gold(path, base=1, kind="naacl", sentences=4)
-    links = [gold({(0, 0), (0, 1)}), gold(()), gold({(0, 0)}, {(1, 0)}), gold(())]
-    assert found.sentences == links
-    assert "2 links with word 0" in found.remarks[0] and found.left_out == 0
-    again = read_gold(path, base=1, kind="naacl", lengths=[(1, 2), (1, 1), (1, 1), (0, 0)])
-    assert again.left_out == 1 and "line 2: sentence 3, link 2-1" in again.remarks[0]
-
-
 def test_broken_files(tmp_path):
     """Each case follows a correct first line."""
 
@@ -113,9 +101,6 @@ def test_broken_files(tmp_path):
 
     def by_sentence(lines):
         read_gold(write(tmp_path / "a", "1-1", lines), base=1, sentences=2)
-
-    def by_link(lines):
-        read_gold(write(tmp_path / "a", "1 1 1", lines), base=1, kind="naacl", sentences=2)
 
     not_links = ("1", "0-x", "-1-0", "0p1", "1-2-3", "٣-0")
     for read, cases in {
@@ -132,12 +117,6 @@ def test_broken_files(tmp_path):
             ("1 0 0 S", "line 2: '1' is not a link"),
             ("1-1\n1-1", "has 3 lines, but there are 2 sentences"),
             ("0-1", "line 2: link 0-1 has a word 0.*--gold-base 0"),
-        ],
-        by_link: [
-            ("1-1", "line 2: '1-1' is not of the form"),
-            ("1 1 1 X", "line 2: '1 1 1 X' is not"),
-            ("3 1 1", "line 2: sentence 3, but there are 1 to 2"),
-            ("0 1 1", "line 2: sentence 0, but"),
         ],
     }.items():
         check_refusals(cases, read)

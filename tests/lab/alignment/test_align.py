@@ -158,39 +158,32 @@ def test_a_binarised_set_is_as_its_text(data):
 
 def test_sentences_that_are_too_long(data, capsys):
     """They are refused, or have no links in any cell of the table."""
-    with pytest.raises(UserError, match="1 of 20 sentences are longer .*: sentence 6; --too-long"):
+    with pytest.raises(UserError, match="1 sentences are longer .*: sentence 6; --too-long"):
         command("--output", "long")
     assert not list(data.glob("*.tmp")) and not (data / "long").exists()
     Path("one.gold").write_text("".join("1-1\n" if n == 5 else "\n" for n in range(20)))
     gold = ("--gold", "one.gold", "--gold-base", 1, "--table", "--json", "j")
-    command("--too-long", "empty", *gold, "--output", "long", "--matrices", "long.jsonl")
+    command("--too-long", "empty", *gold, "--output", "long", "--matrices", "long.npz")
     assert "1 of 20 (sentence 6)" in capsys.readouterr().out
     assert lines("long")[5] == ""
     result = json.loads((data / "j").read_text())
     assert len(result["table"]) == 15
     for entry in (result, *result["table"]):
         assert (entry["sure"], entry["recall"]) == (1, 0)
-    line = json.loads(lines("long.jsonl")[5])
-    assert line["source"] is None and not np.array(line["attention"]).any()
-    command("--too-long", "empty", "--matrices", "long.npz")
-    assert np.load(data / "long.npz")["5"].shape == (60, 61)
+    left_out = np.load(data / "long.npz")["5"]
+    assert left_out.shape == (60, 61) and not left_out.any()
 
 
 def test_matrices(data):
-    command(*text("copy"), *HEAD, "--matrices", "m.npz")
-    command(*text("copy"), *HEAD, "--matrices", "m.jsonl", "--output", "links")
-    entries = [json.loads(line) for line in lines("m.jsonl")]
+    command(*text("copy"), *HEAD, "--matrices", "m.npz", "--output", "links")
     texts = list(zip(lines("copy.de"), lines("copy.en"), strict=True))
     arrays = np.load(data / "m.npz")
-    assert len(arrays) == len(entries) == len(texts)
+    assert len(arrays) == len(texts)
     for number, links in enumerate(read_pharaoh(data / "links")):
-        array, entry = arrays[str(number)], entries[number]
-        assert (" ".join(entry["source"]), " ".join(entry["target"])) == texts[number]
-        assert entry["sentence"] == number
-        assert array.shape == (len(entry["target"]), len(entry["source"]) + 1)
+        array = arrays[str(number)]
+        source, target = (line.split() for line in texts[number])
+        assert array.shape == (len(target), len(source) + 1)
         np.testing.assert_allclose(array.sum(-1), 1, atol=1e-5)
-        if array.size:
-            np.testing.assert_allclose(array, entry["attention"], atol=1e-6)
         assert strongest(array) == links
 
 
@@ -265,7 +258,7 @@ def test_refusals(data):
             ("--output o --gen-subset train7", "--gen-subset train7"),
             ("--output o --max-tokens 0", "--max-tokens 0"),
             ("--output copy.pt", "copy.pt is one of the inputs"),
-            ("--output o --matrices o.txt", "ends in .npz or .jsonl"),
+            ("--output o --matrices o.txt", "ends in .npz"),
             ("--gold copy.gold", "--gold needs --gold-base"),
             ("--output o --table", "--table is about error rates"),
             ("--output o --by-sentence", "--by-sentence needs --json"),

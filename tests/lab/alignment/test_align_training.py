@@ -164,19 +164,6 @@ def test_the_command_makes_what_fairseq_trains_on(folder, capsys):
             assert all(i < sizes[0] and j < sizes[1] for i, j in of_pieces)
 
 
-def test_priors_of_another_text(folder, capsys):
-    """A few sentences alone say little; with the priors of a larger text they are aligned right."""
-    pytest.importorskip("eflomal")
-    main([*FLAGS, "--trainpref", "train", "--priors-out", "priors"])
-    (folder / "few.de").write_text("de1 de2 de3\nde9 de7\n")
-    (folder / "few.en").write_text("en2 en1 en3\nen7 en9\n")
-    main([*FLAGS, "--testpref", "few", "--priors", "priors"])
-    assert (folder / "few.align").read_text() == "0-1 1-0 2-2\n0-1 1-0\n"
-    (folder / "priors").write_text("LEX\tx\n")
-    with pytest.raises(UserError, match="eflomal failed"):
-        main([*FLAGS, "--testpref", "few", "--priors", "priors"])
-
-
 def test_long_sentences_are_reported(tmp_path, monkeypatch, capsys):
     pytest.importorskip("eflomal")
     monkeypatch.chdir(tmp_path)
@@ -212,8 +199,6 @@ def test_refusals(folder, monkeypatch):
             ("--trainpref train --word-suffix align", "writes there too"),
             ("--trainpref train --samplers 0", "--samplers 0"),
             ("--trainpref train --length 0", "--length 0"),
-            ("--trainpref train --priors-out nowhere/p", "there is no directory nowhere"),
-            ("--trainpref train --priors missing", "missing cannot be read"),
             ("--trainpref train --check", "train.align cannot be read"),
             ("--testpref t --check", "link 0-2 is beyond .*, which has 3 source and 2 target"),
         ],

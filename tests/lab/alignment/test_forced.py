@@ -1,6 +1,7 @@
 """Links from attention: which step, which layer, which head, which word; in any batch."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +12,10 @@ from fairseq.data import LanguagePairDataset, ListDataset
 from models import task_of
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.alignment.forced import (
-    AlignedSentence,
-    Aligner,
-    cross_attention,
-    strongest,
-)
+from fairseq_hybrid_attn.lab.alignment import forced
+from fairseq_hybrid_attn.lab.alignment.forced import AlignedSentence, cross_attention, strongest
 from fairseq_hybrid_attn.lab.corpora.words import check_kind, text_of, words_of
+from fairseq_hybrid_attn.lab.look.loaded import Loaded
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
 
 #: A batch of one sentence: source and target.
@@ -39,9 +37,10 @@ def sentences(count, seed=0, longest=9):
     return [" ".join(words) for words in source], [" ".join(words) for words in target]
 
 
-def align(model, source, target, *, subwords="none", **settings):
+def align(model, source, target, *, subwords="none", max_tokens=4000, **settings):
     text = Sentences.of_text(task_of(), source, target)
-    return list(Aligner(model, subwords, **settings).align(text))
+    loaded = Loaded("m", Path("m.pt"), model, task_of(), text, subwords, max_tokens=max_tokens)
+    return list(forced.align(loaded, **settings))
 
 
 def test_sentences_come_in_order_from_small_batches(monkeypatch):
@@ -58,11 +57,10 @@ def test_sentences_come_in_order_from_small_batches(monkeypatch):
         assert one.attention.shape == (2, 4, len(one.target), len(one.source) + 1)
     monkeypatch.setattr("fairseq_hybrid_attn.lab.look.sentences._WINDOW", 7)
     monkeypatch.setattr("fairseq_hybrid_attn.lab.alignment.forced.cross_attention", watched)
-    text = Sentences.of_text(task_of(), source, target)
     settings = {"use": lambda s: s.links(-1, 1), "skip": skip, "progress": told.append}
-    found = Aligner(model, "none", max_tokens=20).align(text, **settings)
+    found = align(model, source, target, max_tokens=20, **settings)
     expected = [one.links(-1, 1) for one in at_once]
-    assert list(found) == [None if n in skip else links for n, links in enumerate(expected)]
+    assert found == [None if n in skip else links for n, links in enumerate(expected)]
     assert sum(told) == 30 and len(told) > 5
     assert all(rows * length <= 20 for rows, length in sizes)
     assert max(rows for rows, _ in sizes) > 1 and sum(rows for rows, _ in sizes) == 27

@@ -326,18 +326,9 @@ def test_mistakes_are_reported_by_file_and_key(tmp_path):
             assert text in str(error.value), changes
 
 
-def test_files_of_another_format_and_unknown_names_are_refused(tmp_path):
-    # A folder is the former format; beside a table, your row would be silently ignored.
-    former = {"toy/old/table.yaml": {}, "toy/new/mine.yaml": {}, "toy/new.yaml": {}}
-    write_configs(tmp_path, **former)
-    check_refusals(
-        [
-            ("toy/old", r"under rows: in .*toy/old\.yaml"),
-            ("toy/new", r"under rows: in .*toy/new\.yaml"),
-            ("toy/x", "toy/table1"),
-        ],
-        lambda name: load_table(name, tmp_path),
-    )
+def test_unknown_names_and_files_that_are_not_yaml_are_refused(tmp_path):
+    write_configs(tmp_path)
+    check_refusals([("toy/x", "toy/table1")], lambda name: load_table(name, tmp_path))
     check_refusals([("fool", "full")], lambda name: load_profile(name, tmp_path))
     path = tmp_path / "toy/table1.yaml"
     rows_last = path.read_text()

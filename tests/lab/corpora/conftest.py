@@ -3,7 +3,8 @@
 import pytest
 from corpora_made import recipe, sentences, write
 
-from fairseq_hybrid_attn.lab.corpora import own_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import own_corpus
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 
 
 @pytest.fixture(scope="session")

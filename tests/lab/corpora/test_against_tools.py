@@ -19,7 +19,8 @@ from corpora_made import CONFIGS, lines, write
 from moses_printed import OF_2018, PRINTED
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
-from fairseq_hybrid_attn.lab.corpora import binarise, load_corpus, own_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import binarise, load_corpus, own_corpus
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 
 #: In test_iwslt14.py (mma has the same text) and test_multi30k.py; other directions of those here.
 COVERED = ("iwslt14.de-en.fairseq", "iwslt14.de-en.mma", "multi30k.de-en", "multi30k.en-de")

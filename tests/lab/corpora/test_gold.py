@@ -13,9 +13,10 @@ from fairseq.data import data_utils
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, prepare, read_manifest
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
 from fairseq_hybrid_attn.lab.corpora.link_files import read_gold
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.words import words_of
 from fairseq_hybrid_attn.lab.files.processes import ProgramFailed
 
@@ -110,7 +111,7 @@ def test_a_changed_gold_set_remakes_nothing_else(no_preprocess, tmp_path, capsys
     assert not (tmp_path / "out/aligned").exists()
     write_gold(folder, gold=GOLD[:3])
     corpus = own_corpus(load_corpus("own", CONFIGS), folder)
-    corpus = with_options(corpus, subword_size=60, exact=True)  # as by the command
+    corpus = with_options(corpus, subword_size=60)
     assert remade(corpus, tmp_path / "out") == ["hand-aligned"]
     assert read_manifest(tmp_path / "out").digest != before.digest
 
@@ -124,7 +125,7 @@ def test_wrong_gold_sets_are_refused(no_preprocess, tmp_path):
         ({"gold.yaml": "base: 2\nfirst: en\n"}, "0 or 1"),
         ({"gold.yaml": "base: true\nfirst: en\n"}, "0 or 1"),
         ({"gold.yaml": "base: 0\nfirst: fr\n"}, "use the language that comes first"),
-        ({"gold.yaml": "base: 0\nfirst: en\nformat: pairs\n"}, "use lines or naacl"),
+        ({"gold.yaml": "base: 0\nfirst: en\nformat: pairs\n"}, "unknown format"),
         ({"gold.yaml": "base: 0\nfirst: en\nfewest-links: -1\n"}, "a whole number from 0"),
         ({"gold.yaml": "base: 0\nfirst: en\nsure-alone: 1\n"}, "true or false"),
         ({"gold.yaml": "base: 0\nfrist: en\n"}, "unknown frist"),

@@ -10,7 +10,8 @@ from cli import subword_nmt
 from corpora_made import CONFIGS, lines, pairs_of, remade, tar
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import load_corpus
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.readers import iwslt14
 
 SETS = {"dev2010": "TED", "dev2012": "TEDX", "tst2010": "TED", "tst2011": "TED", "tst2012": "TED"}

@@ -9,8 +9,9 @@ import pytest
 from corpora_made import CONFIGS, sentences
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import load_corpus, prepare
+from fairseq_hybrid_attn.lab.corpora import load_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 
 NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 SIZES = {"train": 60, "val": 7, "test_2016_flickr": 5, "test_2017_flickr": 4}  # COCO: 3

@@ -14,17 +14,11 @@ from refusals import check_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.corpora import (
-    load_corpus,
-    own_corpus,
-    prepare,
-    read_manifest,
-    tokenisers,
-)
+from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
 from fairseq_hybrid_attn.lab.corpora.binarise import binarise
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
-from fairseq_hybrid_attn.lab.corpora.readers import READERS
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
 
@@ -119,7 +113,6 @@ def test_sizes_of_held_out_sets(no_preprocess, tmp_path):
     for sizes, pairs, said in (
         ({}, sentences(2), "2 different sentences"),
         ({"valid": 20, "test": 20}, sentences(40), "none is left to train on"),
-        ({"valid": 0}, PAIRS, "options, valid: 0; use a number above 0"),
     ):
         with pytest.raises(UserError, match=said):
             counts(sizes, pairs)
@@ -288,18 +281,13 @@ def test_subwords_have_the_requested_size_and_lose_nothing(no_preprocess, tmp_pa
             assert joined == lines(out / "tokenised" / name), (kind, name)
 
 
-def test_more_or_fewer_subwords_than_there_are(text, no_preprocess, tmp_path, capsys):
+def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, tmp_path, capsys):
     out = tmp_path / "out"
     for kind in ("subword-nmt", "sentencepiece-bpe", "sentencepiece-unigram"):
         corpus = own_corpus(recipe(kind=kind, size=9000), text)
         (size,) = prepare(corpus, out, workers=1).subwords["learned"].values()
         assert 40 < size < 1000
         assert f"has only {size:,} " in capsys.readouterr().err
-        # Asked for on the command line, it is refused, with the largest possible size.
-        asked = with_options(corpus, subword_size=size + 1, exact=True)
-        with pytest.raises(UserError, match=f"--subword-size {size + 1}: .* use {size} or less"):
-            prepare(asked, out, workers=1)
-        prepare(with_options(corpus, subword_size=size, exact=True), out, workers=1)
     corpus = own_corpus(recipe(kind="sentencepiece-bpe", size=10), text)
     with pytest.raises(UserError, match="more characters than that; use more than 3"):
         prepare(corpus, out, workers=1)
@@ -351,7 +339,6 @@ def test_every_recipe_is_valid():
     corpora = [load_corpus(path.stem, CONFIGS) for path in (CONFIGS / "corpora").glob("*.yaml")]
     assert len(corpora) > 10
     for corpus in corpora:
-        assert corpus.reader in READERS
         assert all(one.urls or one.obtain or corpus.licence for one in corpus.archives), corpus.name
 
 
@@ -378,6 +365,7 @@ def test_all_faults_of_a_recipe_at_once():
         ({"archives": [{"fil": "x"}]}, "archives: no. 1: unknown fil", "no file"),
         ({"gold": {**gold, "base": 3}}, "gold: base: 3: use 0 or 1"),
         ({"gold": {"links": "c"}}, "gold: no text, base, first"),
+        ({"reader": "wmt16"}, "reader: wmt16: use iwslt14, wmt14, wmt17, aspec or own"),
     ):
         with pytest.raises(UserError) as refused:
             parse({**data, **change}, Path("x.yaml"))
@@ -385,6 +373,8 @@ def test_all_faults_of_a_recipe_at_once():
             assert fault_said in str(refused.value)
     for change, *said in (
         ({"target": "de"}, "same language"),
+        ({"options": {"file": {}}}, "options: file: the reader own has no such option"),
+        ({"options": {"valid": 0}}, "options: valid: 0: use a whole number from 1"),
         ({"gold": gold}, "tokenizer: no en", "a, b, c: name the file under archives", "first: fr"),
     ):
         with pytest.raises(UserError) as refused:

@@ -16,8 +16,9 @@ from cli import command, environment
 from corpora_made import CONFIGS, pairs_of, recipe, remade, sentences, state, write
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, prepare, read_manifest
+from fairseq_hybrid_attn.lab.corpora import own_corpus, pipeline, read_manifest
 from fairseq_hybrid_attn.lab.corpora.definition import with_options
+from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.files.stages import Stage, Stages
 
 EVERYTHING = ["reading", "tokenising", "cleaning", "subwords", "binarising"]
@@ -33,7 +34,6 @@ def test_only_what_depends_on_a_change_is_made_again(no_preprocess, tmp_path):
     assert remade(replace(corpus, notes="other", scores=("bleu",)), output) == []
     assert remade(with_options(corpus, subword_size=20), output) == EVERYTHING[3:]
     assert remade(corpus, output) == EVERYTHING[3:]
-    # The intermediate files are gone by then, so it starts from the beginning.
     assert remade(with_options(corpus, pairs=50), output) == EVERYTHING
     assert remade(replace(corpus, lowercase=True), output) == EVERYTHING
     first = read_manifest(output)
@@ -111,8 +111,8 @@ def test_stopped_between_any_two_steps(no_preprocess, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "rename", stopping(os.rename))
     monkeypatch.setattr(os, "replace", stopping(os.replace))
-    # Six folders, six files of tokens, six of subwords, five stamps, the manifest.
-    for number in range(1, 25):
+    # Four folders, six files of tokens, six of subwords, three stamps, the manifest.
+    for number in range(1, 21):
         left, output = number, tmp_path / f"out{number}"
         with pytest.raises(KeyboardInterrupt):
             prepare(corpus, output, workers=1)

@@ -14,7 +14,6 @@ import types
 import pytest
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.corpora import rewriting
 from fairseq_hybrid_attn.lab.corpora.tokenisers import (
     KINDS,
     detokeniser,
@@ -122,7 +121,7 @@ def test_given_tokens_stay_as_they_are():
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Cut small files into many blocks."""
-    monkeypatch.setattr(rewriting, "BLOCK", 5)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.files.text.BLOCK", 5)
 
 
 def test_file_line_by_line_for_any_number_of_workers(tmp_path, small_blocks):

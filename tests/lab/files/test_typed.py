@@ -81,14 +81,14 @@ def test_a_part_of_a_mapping_may_lack_keys_and_nothing_else():
             check_part(Example, wrong, "x")
 
 
-def test_names_cannot_leave_their_folder_on_any_system():
+def test_names_cannot_leave_their_folder():
     for name in ("e1", "de-en", "w_2.5", "größe", "日本", "A+B=C (2)", "x" * 120):
         assert read(Name, name, "x") == name
     for name in (
         *("", ".", "..", "/", "a/b", "../a", "/etc", "a\\b", "..\\a", "C:a", "~", "~a", "-out"),
         *(".hidden", "a.", "a ", " a", "a\n", "\na", "a\tb", "a\0", "\x1b[2J", "\ud800", "a\u2028"),
         *("\u202etxt", "a\u200b", "e\u0301", "\uff0e\uff0e", "a\uff0fb", "\u2024\u2024", "\u212b"),
-        *("con", "NUL", "com1", "aux.txt", "LPT\u00b9.x", "a?", "a*", "a|b", "a<b", 'a"b', "a:b"),
+        *("a?", "a*", "a|b", "a<b", 'a"b', "a:b"),
         *("x" * 121, "é" * 61, "$HOME", "`id`", "a;b", "%41", "{a}", "a@b"),
     ):
         with pytest.raises(UserError, match="^x: "):

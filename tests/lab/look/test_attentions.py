@@ -1,6 +1,7 @@
 """What a model's attention does, seen from outside: against its modules' own numbers."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import brute_force
 import pytest
@@ -17,8 +18,8 @@ from fairseq_hybrid_attn.lab.look.attentions import (
     ENCODER,
     KINDS,
     Attentions,
-    watch,
 )
+from fairseq_hybrid_attn.lab.look.loaded import Loaded
 from fairseq_hybrid_attn.lab.look.pattern_names import word_of
 from fairseq_hybrid_attn.lab.look.recording import record_modules
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
@@ -265,7 +266,8 @@ def test_sentences_are_looked_at_without_dropout():
 
     def look(training):
         model.train(training)
-        return list(watch(Attentions(model), sentences, lambda number, seen: seen))
+        loaded = Loaded("m", Path("m.pt"), model, task_of(), sentences, "none")
+        return loaded.look(Attentions(model), range(2), lambda number, seen: seen)
 
     for one, other in zip(look(True), look(False), strict=True):
         for kind in KINDS:

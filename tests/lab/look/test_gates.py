@@ -278,7 +278,7 @@ def test_command(in_data, look, capsys):
     (in_data / "tags").write_text("A B\nB\n\nA A B\n")
     look(
         "gates",
-        *("--path", "gate1.pt", "gate2.pt", "--bleu", 10, 12, "--tags", "tags"),
+        *("--path", "gate1.pt", "gate2.pt", "--tags", "tags"),
         *("--json", "gates.json", "--csv", "gates.csv", "--figure", "gates.png"),
     )
     said = capsys.readouterr()
@@ -287,8 +287,8 @@ def test_command(in_data, look, capsys):
     written = json.loads((in_data / "gates.json").read_text())
     assert written["tags"] == "tags"
     first, second = written["models"]
-    assert (first["name"], first["window"], first["bleu"]) == ("gate1", 3, 10)
-    assert (second["name"], second["window"], second["bleu"]) == ("gate2", 5, 12)
+    assert (first["name"], first["window"]) == ("gate1", 3)
+    assert (second["name"], second["window"]) == ("gate2", 5)
     counts = {row["tag"]: row["words"] for row in first["tag_rows"] if row["layer"] == 1}
     assert counts == {"A": 3, "B": 3}
     rows = list(csv.DictReader((in_data / "gates.csv").open()))
@@ -313,15 +313,13 @@ def test_figures_show_the_numbers():
         ],
         share=0.35,
         window=3,
-        bleu=20.0,
     )
-    other = ModelGates("b", model.rows, [], 0.45, 5, 21.0)
-    by_layer, by_tag, by_window, bars = gates_figure.draw([other, model]).axes
+    other = ModelGates("b", model.rows, [], 0.45, 5)
+    by_layer, by_tag, by_window = gates_figure.draw([other, model]).axes
     assert list(by_layer.lines[0].get_ydata()) == [0.4, 0.3]
     assert [text.get_text() for text in by_tag.get_xticklabels()] == ["NOUN", "X", "zz"]
     assert [bar.get_height() for bar in by_tag.patches] == [0.5, 0.3, 0.2]
     assert [list(axis) for axis in by_window.lines[-1].get_data()] == [[3, 5], [0.35, 0.45]]
-    assert [bar.get_height() for bar in bars.patches] == [20, 21]
     assert len(gates_figure.draw([other]).axes) == 1
     # Lines of a layer are side by side, in its order.
     places = [list(container.lines[0].get_xdata()) for container in by_layer.containers]
@@ -344,7 +342,6 @@ def test_mistakes(in_data, refuses):
             "gate1.pt --tags text.de --tagger de": "one of --tags",
             "gate1.pt --write-tags t": "give both",
             "gate1.pt --tagger de --write-tags t --csv t": "--write-tags t: --csv writes there too",
-            "gate1.pt --bleu 1 2": "2 numbers for 1 models",
             "mma.pt": "has no gates",
             "lstm.pt": "no attention of encoder or decoder",
         },

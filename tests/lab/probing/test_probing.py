@@ -88,7 +88,7 @@ def test_faults_in_files_are_reported(tmp_path):
             read_task(path, TASKS["Tense"])
         assert all(words in str(refusal.value) for words in (str(path), *said)), rows
     (tmp_path / "empty").mkdir()
-    for folder, said in (("none", "no such folder"), ("empty", "fairseq-hybrid probing-data")):
+    for folder, said in (("none", "no such folder"), ("empty", "examples/probing/make_tasks.py")):
         with pytest.raises(UserError, match=said):
             find_files(tmp_path / folder, [TASKS["WC"]])
 

@@ -1,17 +1,21 @@
-"""Probing tasks that are made from text."""
+"""examples/probing: probing tasks that are made from text."""
 
 import html
 import itertools
 import random
+import runpy
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from refusals import check_command_refusals
+from refusals import check_refusals
 
-from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.probing.generate import LENGTHS, Wanted, bigram_shift, usable
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
 
+MAKER = runpy.run_path(str(Path(__file__).parents[3] / "examples/probing/make_tasks.py"))
+LENGTHS, Wanted, bigram_shift, usable, main = (
+    MAKER[name] for name in ("LENGTHS", "Wanted", "bigram_shift", "usable", "main")
+)
 OPTIONS = "--sizes 400 50 60 --words 8 --first-rank 41".split()
 VOCABULARY = [a + b + c for a in "bdfgklmnpr" for b in ("a", "e", "o") for c in ("st", "nd", "x")]
 
@@ -34,7 +38,7 @@ def text(count=4000, seed=0):
 def generated(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     (folder / "text").write_text("\n".join(text()) + "\n")
-    main(["probing-data", str(folder / "text"), "--output", str(folder / "out"), *OPTIONS])
+    main([str(folder / "text"), "--output", str(folder / "out"), *OPTIONS])
     return folder
 
 
@@ -105,13 +109,6 @@ def test_made_inversions(generated):
     assert len(seen) > 10  # all over the sentence
 
 
-def test_no_inversion_is_made_of_two_sentences():
-    pairs = (("b a", "d c"), ("a b", "c d"))
-    sentences = [f"{word} {p} , {q} ." for word in VOCABULARY for p, q in pairs]
-    found = Counter(e.sentence for e in bigram_shift(usable(sentences), Wanted(sizes=(8, 4, 4))))
-    assert set(found.values()) == {1}
-
-
 def test_what_is_not_inverted():
     """Equal neighbours; escaped punctuation; what would be another sentence."""
     equal = [f"{word} that That that , {word} ." for word in VOCABULARY]
@@ -131,7 +128,7 @@ def test_what_is_not_inverted():
 
 
 def test_the_same_seed_gives_the_same_files(generated, tmp_path):
-    common = ["probing-data", str(generated / "text"), *OPTIONS]
+    common = [str(generated / "text"), *OPTIONS]
     main([*common, "--output", str(tmp_path / "again")])
     main([*common, "--output", str(tmp_path / "other"), "--seed", "2"])
     for file in sorted((generated / "out").iterdir()):
@@ -139,23 +136,10 @@ def test_the_same_seed_gives_the_same_files(generated, tmp_path):
         assert file.read_bytes() != (tmp_path / "other" / file.name).read_bytes()
 
 
-def test_text_is_tokenised(tmp_path):
-    lines = [f"Tom's {a} {b}, and {a}-{b}!" for a, b in itertools.pairwise(VOCABULARY)]
-    (tmp_path / "text").write_text("\n".join(lines))
-    options = "--tasks BShift --sizes 40 8 8 --tokenizer moses --lang en".split()
-    main(["probing-data", str(tmp_path / "text"), "--output", str(tmp_path / "out"), *options])
-    rows = lines_of(tmp_path, "out/bigram_shift.txt")
-    assert all(sentence.startswith("Tom &apos;s ") or label == "I" for _, label, sentence in rows)
-    assert all(sentence.endswith(" !") for _, _, sentence in rows)
-    assert [file.name for file in (tmp_path / "out").iterdir()] == ["bigram_shift.txt"]
-
-
 def test_what_cannot_be_made_is_reported_and_nothing_is_written(generated, folder):
     (folder / "published").mkdir()
     (folder / "published/tree_depth.txt").write_text("mine")
     refused = {
-        "--tasks TreeDepth": "TreeDepth cannot be made",
-        "--tasks Length": "there is no Length",
         "--sizes 9000 10 10": "SentLen: 1,502 sentences of each class .* tokens' the text has",
         "--sizes 3 1 1": "too few for 6 classes",
         "--sizes 0 1 1": "--sizes",
@@ -163,10 +147,8 @@ def test_what_cannot_be_made_is_reported_and_nothing_is_written(generated, folde
         "--tasks WC --first-rank 40 --words 8 --sizes 9000 80 80": "--sizes or --first-rank",
         "--words 1": "--words 1",
         "--first-rank 0": "--first-rank 0",
-        "--tokenizer moses": "both of --tokenizer and --lang",
         "--output published": "tree_depth.txt exists; choose another folder",
     }
-    check_command_refusals(
-        refused.items(), "probing-data", str(generated / "text"), "--output", "new"
-    )
+    common = [str(generated / "text"), "--output", "new"]
+    check_refusals(refused.items(), lambda flags: main([*common, *flags.split()]))
     assert not (folder / "new").exists()

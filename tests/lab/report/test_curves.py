@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.look import style
 from fairseq_hybrid_attn.lab.report import curves_figure
 from fairseq_hybrid_attn.lab.report.curves_figure import CurvePanel
-from fairseq_hybrid_attn.lab.report.curves_measure import Curve, curves_of_log, smooth
+from fairseq_hybrid_attn.lab.report.curves_measure import Curve, curves_of_log
 from fairseq_hybrid_attn.lab.runs.training_log import last_record, parameters, read_log
 
 NAN = math.nan
@@ -167,19 +167,6 @@ def test_best_is_the_lowest_loss_and_error_rate_and_the_highest_score():
             assert curve.best == best, what
 
 
-def test_smoothing_is_a_mean_over_the_updates_before():
-    updates, values = (50, 100, 150, 300, 350), (8.0, 4.0, NAN, 2.0, 1.0)
-    curve = Curve("a", "loss", "training", "", updates, values)
-    points = list(zip(updates, values, strict=True))
-    for window in (1, 50, 51, 100, 250, 1000):
-        found = smooth(curve, window)
-        assert found.updates == updates
-        for (at, value), smoothed in zip(points, found.values, strict=True):
-            near = [v for u, v in points if at - window < u <= at and v == v]
-            expected = sum(near) / len(near) if value == value else NAN
-            assert smoothed == pytest.approx(expected, nan_ok=True), (window, at)
-
-
 def scores(folder, name, points, subset="valid"):
     curve = [
         {"updates": at, "scores": {n: {"value": v, "signature": f"{n}|x"} for n, v in of.items()}}
@@ -244,7 +231,7 @@ def test_other_names_and_places_of_files(runs, capsys):
     assert "on different sets: test, valid" in capsys.readouterr().out
 
 
-def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
+def test_panels_have_bleu_and_losses(runs, monkeypatch):
     curves("--figure", "out.png")
     assert (runs / "out.png").read_bytes().startswith(b"\x89PNG")
     monkeypatch.setattr(style, "save", lambda drawn, path: None)
@@ -262,12 +249,6 @@ def test_panels_have_bleu_and_losses(runs, monkeypatch, capsys):
     ]
     assert bleu.names["checkpoints"] == "checkpoints, valid set"
     assert [c.subset for c in loss.curves] == ["train", "valid", "train", "valid"]
-    # Only training losses are smoothed, and only in the figure.
-    _, smoothed = drawn("--smooth", "100")
-    assert [c.values for c in smoothed.curves[:2]] == [(9, 8.5, 7), (7.5, 5)]
-    assert "mean over 100 updates" in capsys.readouterr().out
-    found = json.loads((runs / "out.json").read_text())["curves"]
-    assert found[0]["values"] == [9, 8, 6]
     (aer,) = drawn("--panels", "aer")
     assert [(c.what, c.values) for c in aer.curves] == [("aer", (30, 40))]
 
@@ -297,7 +278,7 @@ def test_mistakes_are_reported(runs):
         "a=a.log --theme dark": "--figure",
     }
     check_command_refusals(mistakes.items(), "curves")
-    for arguments in ("a.log", "a=", "a=a.log --smooth 0"):
+    for arguments in ("a.log", "a=", "a=a.log --csv"):
         with pytest.raises(SystemExit) as stop:
             main(["curves", *arguments.split()])
         assert stop.value.code == 2, arguments

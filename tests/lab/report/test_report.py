@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-from argparse import Namespace
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -24,13 +23,14 @@ from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions, Layer
 from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
-from fairseq_hybrid_attn.lab.report import models, translating
+from fairseq_hybrid_attn.lab.report import translating
 from fairseq_hybrid_attn.lab.report.findings import SentenceScores
 from fairseq_hybrid_attn.lab.report.models import patterns_of
 from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, SentenceList, report
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
-from fairseq_hybrid_attn.lab.report.subjects import find, names_of
+from fairseq_hybrid_attn.lab.report.subjects import Given, find, names_of
 from fairseq_hybrid_attn.lab.report.translations import chosen, differing
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder, generate_command
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 NAMES = ("gate1", "mma")
@@ -38,7 +38,6 @@ SYSTEMS = {
     "gate1": ["a house is there", "yes it is", "so", "I like the cats and dogs"],
     "mma": ["The house was there", "yes", "so it is said", "cats and dogs"],
 }
-GENERATE = ["fairseq-generate", "there", "--path", "model.pt", "--beam", "2", "--cpu"]
 BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
 
 TWO = "gate1/average.pt --compare mma/average.pt --names gate1 mma"
@@ -49,7 +48,7 @@ BOTH = (
 GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
 TEXT = "--reference ref.en --tokenizer none"
 SCORED = "--reference ref.en --target-lang en --subwords subword-nmt --tokenizer none"
-PROBE = "--tasks BShift --no-subwords --tokens as-trained --workers 1 --cpu --hidden 2 --dropout 0"
+PROBE = "--tasks BShift --no-subwords --tokens as-trained --cpu --hidden 2 --dropout 0"
 
 
 def write(path, lines):
@@ -69,12 +68,6 @@ def log(losses):
 
 def command(words, *more):
     main([*words.split(), *map(str, more)])
-
-
-def arguments(**given):
-    """What ``find`` takes of the command line."""
-    names = "data gen_subset source_lang target_lang subwords tokenizer reference lowercase"
-    return Namespace(**{**dict.fromkeys([*names.split(), "generate"]), **given})
 
 
 def make_model(folder, name, losses=(3, 2)):
@@ -185,7 +178,7 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     bleu = found["scores"][0]["systems"]
     assert bleu == lengths["whole"]["scores"]
     (gates,) = of_parts["gates"]["models"]
-    assert found["models"][0]["gates"] == {**gates, "bleu": bleu["gate1"]["value"]}
+    assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None and "Gates of mma" in page.texts["Not shown"]
     assert found["tags"] == of_parts["gates"]["tags"]
     share = f"{gates['share']:.3f} ± {gates['share_interval']:.3f}"
@@ -373,9 +366,9 @@ def test_nothing_becomes_markup(nasty, browser, capsys):
     scripts = shown.page.locator("script").count()
     assert (scripts, shown.faults) == (4, [])
     told = page.texts["Not shown"]
-    for line in ("there is no log of its training", "there are none", "--compare MODEL"):
-        assert line in told and line in capsys.readouterr().out
-        break
+    out = capsys.readouterr().out
+    for line in ("there is no train.log beside", "there are none", "--compare MODEL"):
+        assert line in told and line in out
     assert "Learning curves" not in page.texts and "Gates" not in page.texts
     reason = "has no encoder attention: LSTMEncoder has no self-attention modules."
     assert reason in page.texts["Attention maps"] and reason in page.texts["Heads and branches"]
@@ -415,34 +408,16 @@ def test_sentences_worth_reading():
     assert [one.scores["a"] for one in few["all"]] == [0, 7, 14]
 
 
-def test_maps_leave_room_on_the_page(in_data, whole, monkeypatch):
-    """Fewer sentences, but one, where maps would make the page large."""
-    found = maps_data(in_data / "whole.html")
-    sizes = [
-        sum(
-            len(one["weights"])
-            for model in found["models"]
-            for unit in model["sentences"][n].values()
-            for one in unit.values()
-        )
-        for n in range(2)
-    ]
-    monkeypatch.setattr(models.within, "__defaults__", (sum(sizes) + 99,))
-    command(f"report {TWO} {TEXT} --cpu --output few.html")
-    shown = [one["number"] for one in maps_data(in_data / "few.html")["sentences"]]
-    assert shown == [1, 2]
-
-
 # -- What is found -----------------------------------------------------------------------------
 
 
 def test_what_a_checkpoint_knows(in_data, tmp_path):
-    found = find("m", Path("mma/average.pt"), arguments())
+    found = find("m", Path("mma/average.pt"), Given())
     assert (found.data, found.subset, found.subwords) == (in_data / "bin", "test", "subword-nmt")
     assert (found.source, found.target) == ("de", "en")
-    assert (found.tokenizer, found.reference) == (None, None)
+    assert (found.tokenizer, found.reference, found.search) == ("none", None, ())
     assert found.log == in_data / "mma/train.log"
-    assert find("m", Path("mma"), arguments()).model == Path("mma/average.pt")
+    assert find("m", Path("mma"), Given()).model == Path("mma/average.pt")
 
 
 @pytest.mark.parametrize(
@@ -460,91 +435,62 @@ def test_models_are_called_like_their_folders(paths, names):
 
 
 def test_a_run_alone_is_called_as_in_its_table(runs):
-    assert names_of([runs[0]]) == ["seed1"]  # its result does not say
-    result = read(runs[0] / "result.json") | {"row": "mma", "column": "bleu", "seed": 3}
-    (runs[0] / "result.json").write_text(json.dumps(result))
-    assert names_of([runs[0] / "model.pt"]) == ["mma/bleu/seed3"]
+    assert names_of([runs[0] / "model.pt"]) == ["gate1/bleu/seed1"]
     assert names_of(runs) == ["gate1/bleu/seed1", "mma/bleu/seed1"]
 
 
-def test_a_moved_checkpoint(in_data, tmp_path, monkeypatch):
-    """Data are found under their name beside it, in the folder above, or by --data."""
+def test_a_moved_checkpoint(in_data, tmp_path):
+    """Its data are named by --data; its log is beside it or in the folder above."""
     state = torch.load("mma/average.pt", weights_only=True)
-    state["cfg"]["task"]["data"] = "/gone/corpora/mine/bin"
-    state["cfg"]["checkpoint"]["save_dir"] = str(in_data / "mma")
-    (tmp_path / "models/deep").mkdir(parents=True)
-    model = tmp_path / "models/deep/average.pt"
+    state["cfg"]["task"]["data"] = "/gone/bin"
+    (tmp_path / "checkpoints").mkdir()
+    model = tmp_path / "checkpoints/average.pt"
     torch.save(state, model)
-    refused = "its data are neither in /gone/corpora/mine/bin nor beside it; --data names"
-    monkeypatch.chdir(tmp_path)
+    refused = "/gone/bin has no dictionaries; --data names its data folder"
     check_command_refusals([(str(model), refused)], "report")
-    found = find("m", model, arguments(data=in_data / "bin"))
-    assert (found.data, found.log) == (in_data / "bin", in_data / "mma/train.log")
-    for place in ("mine/bin", "models/bin", "models/deep/mine/bin"):  # the nearer, the better
-        shutil.copytree(in_data / "bin", tmp_path / place)
-        assert find("m", model, arguments()).data == tmp_path / place
-    for file in (tmp_path / place).glob("test.de-en.*"):  # binarised for the other direction
+    shutil.copytree("bin", tmp_path / "bin")
+    for file in (tmp_path / "bin").glob("test.de-en.*"):  # binarised for the other direction
         file.rename(file.with_name(file.name.replace("de-en", "en-de")))
-    assert find("m", model, arguments()).data == tmp_path / place
+    given = Given(data=tmp_path / "bin")
+    assert find("m", model, given).log is None
+    write(tmp_path / "train.log", log([1]))
+    found = find("m", model, given)
+    assert (found.data, found.log) == (tmp_path / "bin", tmp_path / "train.log")
 
 
 @pytest.mark.parametrize(
-    "text, marks, tokenizer",
-    [("▁ein ▁Haus er", "sentencepiece", None), ("ein Haus", "none", None)]
-    + [("ein @-@ Haus", "none", "moses"), ("&apos;s ja@@", "subword-nmt", "moses")],
+    "text, marks",
+    [("▁ein ▁Haus er", "sentencepiece"), ("ein @-@ Haus", "none"), ("&apos;s ja@@", "subword-nmt")],
 )
-def test_what_a_dictionary_shows(in_data, tmp_path, text, marks, tokenizer):
+def test_what_a_dictionary_shows(in_data, tmp_path, text, marks):
     shutil.copytree("bin", tmp_path / "bin")
     write(tmp_path / "bin/dict.en.txt", [f"{piece} 1" for piece in text.split()])
-    found = find("m", Path("mma/average.pt"), arguments(data=tmp_path / "bin"))
-    assert (found.subwords, found.tokenizer) == (marks, tokenizer)
-
-
-def test_the_tokeniser_is_what_makes_the_reference(in_data, capsys):
-    """Of the set's own words; the reference of another text is refused."""
-    write(in_data / "moses.en", ["the house", "yes", "so", "I like cats"])
-    command("report mma/average.pt --cpu --reference moses.en --output r.html --json r.json")
-    assert [one["reference"] for one in read(in_data / "r.json")["examples"]][0] == "the house"
-    write(in_data / "three.en", REFERENCE[:3])
-    cases = [
-        ("--reference ref.en", "only 0 of its 4 sentences are those of the test set"),
-        ("--reference three.en", "three.en has 3 lines, but test has 4"),
-    ]
-    check_command_refusals(cases, "report", "mma/average.pt", "--cpu")
+    assert find("m", Path("mma/average.pt"), Given(data=tmp_path / "bin")).subwords == marks
 
 
 # -- Translations ------------------------------------------------------------------------------
 
 
-class Translating:
-    """Translations of a model of its own, in parts of a sentence; the parts translated so far."""
-
-    def __init__(self, patch):
-        self.parts, self.stop_at = [], None
-        really = translating.generate.main
-
-        def counted(args):
-            if len(self.parts) == self.stop_at:
-                raise KeyboardInterrupt
-            self.parts.append(args.distributed_rank)
-            return really(args)
-
-        patch.setattr(translating.generate, "main", counted)
-        patch.setattr(translating, "PART", 1)
-
-    def __call__(self, checksum="1", **flags):
-        """The lines of the output."""
-        args = arguments(**flags, user_dir=None, max_tokens=6, too_long="error", cpu=True)
-        args.output = Path("p.html").absolute()
-        subject = find("m", Path("mma/average.pt"), args)
-        return translating.generated(subject, 4, checksum, args).read_text().splitlines()
-
-
 @pytest.fixture
-def alone(in_data, tmp_path, monkeypatch):
-    shutil.copytree("mma", tmp_path / "mma", ignore=shutil.ignore_patterns("*.report"))
-    monkeypatch.chdir(tmp_path)
-    return Translating(monkeypatch)
+def translate(in_data, tmp_path, monkeypatch):
+    """Translate with a model; return how many programs were run, and the lines of the output."""
+    started, really = [], translating.run_program
+
+    def counted(command, log):
+        started.append(command)
+        really(command, log)
+
+    monkeypatch.setattr(translating, "run_program", counted)
+
+    def run(model="mma/average.pt", *search):
+        folder, data = RunFolder(tmp_path / "out"), in_data / "bin"
+        command = generate_command(
+            *(data, in_data / model, "test", folder.translation), search=search, on_cpu=True
+        )
+        output = translating.translated(command, data, in_data / model, "test", folder)
+        return len(started), output.read_text().splitlines()
+
+    return run
 
 
 def best(lines):
@@ -552,37 +498,19 @@ def best(lines):
 
 
 @pytest.mark.slow
-def test_translating_resumes_and_is_done_once(alone, theirs, in_data, capsys):
-    alone.stop_at = 2
-    with pytest.raises(KeyboardInterrupt):
-        alone()
-    told = "interrupted; 2 of 4 parts are kept in mma/average.report: the same command resumes"
-    assert told in capsys.readouterr().err
-    alone.stop_at = None
-    lines = best(alone())
-    assert alone.parts == [0, 1, 2, 3]
-    # Other batches, so other roundings of the scores; the same words.
-    whole = best((in_data / theirs["mma"]).read_text().splitlines())
-    assert [(h.split("\t")[0], h.split("\t")[2]) for h in lines] == [
-        (h.split("\t")[0], h.split("\t")[2]) for h in whole
-    ]
-    kept = {path.name for path in Path("mma/average.report").iterdir()}
-    assert kept == {"generate-test.txt", "stages", ".lock"}
-    shutil.move("mma", "moved")
-    Path("mma").symlink_to("moved")
-    assert best(alone()) == lines and len(alone.parts) == 4
-    alone(generate=["--beam", "1"])
-    assert len(alone.parts) == 8  # another search
-    alone(checksum="2", generate=["--beam", "1"])
-    assert len(alone.parts) == 12  # another model
-
-
-def test_a_folder_that_cannot_be_written_to(alone, capsys):
-    Path("mma/average.report").write_text("")
-    assert len(best(alone())) == 4
-    said = capsys.readouterr().err
-    assert "average.report cannot be written to; translations are kept in" in said
-    assert len(list(Path().glob("p.*.report/generate-test.txt"))) == 1
+def test_a_set_is_translated_once(translate, theirs, in_data, tmp_path):
+    """And again by another search, another model or other data, or if it was killed."""
+    started, lines = translate()
+    assert best(lines) == best((in_data / theirs["mma"]).read_text().splitlines())
+    assert translate() == (1, lines) and started == 1
+    assert translate("mma/average.pt", "--beam", "1")[0] == 2
+    assert translate("gate1/average.pt")[0] == 3
+    assert translate()[0] == 4
+    (tmp_path / "out/translation/made-from.json").unlink()  # it is written last
+    assert translate()[0] == 5
+    with pytest.raises(UserError, match="(?s)average.pt: fairseq-generate ended .*translate.log"):
+        translate("mma/average.pt", "--beam", "none")
+    assert best(translate()[1]) == best(lines)
 
 
 # -- Runs and mistakes -------------------------------------------------------------------------
@@ -600,15 +528,18 @@ def runs(in_data, tmp_path):
     shutil.copy("ref.en", corpus / "raw/test.en")
     # Not the words of the text in subwords, to show which are counted.
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
-    (corpus / "manifest.json").write_text('{"digest": "d"}')
+    manifest = {field.name: {} for field in fields(Manifest)} | {"digest": "d", "lowercase": True}
+    manifest |= {"subwords": {"kind": "subword-nmt"}, "tokenizer": {"en": "moses"}}
+    (corpus / "manifest.json").write_text(json.dumps(manifest))
+    state = torch.load("lstm/average.pt", weights_only=True)
+    state["cfg"]["task"]["data"] = str(corpus / "bin")
     folders = []
     for name, lines in SYSTEMS.items():
         folder = tmp_path / f"runs/small@text/hysan/table1/{name}/bleu/seed1"
         (folder / "logs").mkdir(parents=True)
-        shutil.copy("lstm/average.pt", folder / "model.pt")
+        torch.save(state, folder / "model.pt")
         write(folder / "hypotheses.txt", lines)
         shutil.copy(f"{name}/train.log", folder / "logs/train.log")
-        score = "fairseq-hybrid score --subwords subword-nmt --tokenizer moses --lowercase".split()
         result = {
             **{
                 "scores": {"bleu": {"value": 10.5, "signature": "s"}},
@@ -619,12 +550,9 @@ def runs(in_data, tmp_path):
             },
             "label": "small@text",
             "corpus": {"source": "de", "target": "en", "digest": "d"},
-            "settings": {"corpus": "ldc.en-zh"},
-            "commands": {
-                "train": ["fairseq-train", "bin", "--arch", name],
-                "score": score,
-                "generate": GENERATE,
-            },
+            "settings": {"corpus": "ldc.en-zh", "generate": {"beam": 2}},
+            "commands": {"train": ["fairseq-train", "bin", "--arch", name]},
+            **{"row": name, "column": "bleu", "seed": 1},
         }
         (folder / "result.json").write_text(json.dumps(result))
         folders.append(folder)
@@ -653,57 +581,42 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert ours["models"][1]["training"] == ["fairseq-train", "bin", "--arch", "mma"]
     assert "fairseq-train bin --arch mma" in (in_data / "o.html").read_text()
     assert [curve["run"] for curve in ours["curves"]] == names
-    assert not list(tmp_path.rglob("*.report"))  # nothing was translated
-    alone = find("m", runs[0], arguments())
-    assert (alone.generate, alone.beside) == (("--beam", "2"), {"mma": 10.5})
-    # Another search than the run's needs other translations.
-    other = find("m", runs[0], arguments(generate=["--gnmt-lenpen", "0.6"]))
-    assert alone.hypotheses and other.hypotheses is None and other.beside is None
-    assert find("m", runs[0], arguments(lowercase=True)).beside is None
-    assert other.search == "beam 5, --gnmt-lenpen 0.6"
-    record = runs[0] / "stages/average.json"
-    record.parent.mkdir()
-    record.write_text('{"files": {"model.pt": {"sha256": "that of another model"}}}')
-    assert find("m", runs[0], arguments()).hypotheses is None
-    record.unlink()
-    # The baseline of the table comes before better rows.
-    (runs[0] / "begun.json").write_text('{"identity": {}, "workspace": {"configs": "configs"}}')
-    base = runs[0].parents[1].with_name("base") / "bleu/seed1/result.json"
-    base.parent.mkdir(parents=True)
-    base.write_text('{"scores": {"bleu": {"value": 9.5}}}')
-    beside = find("m", runs[0], arguments()).beside
-    assert list(beside.items()) == [("base", 9.5), ("mma", 10.5)]
+    assert not list(in_data.glob("o.translations"))  # nothing was translated
     page = Page(in_data / "o.html")
-    assert "4 sentences; beam 2, length penalty 1" in page.texts["At a glance"]
+    assert "4 sentences; --beam 2" in page.texts["At a glance"]
     assert page.tree.findtext(".//main/p") == "de to en; test set of ldc.en-zh: 4 sentences"
-    # Only the run is left: its model knows its data, and its result how it was translated.
+
+
+def test_translations_of_a_run_are_of_its_search_and_corpus(in_data, runs, tmp_path):
+    alone = find("m", runs[0], Given())
+    assert alone.hypotheses == runs[0] / "hypotheses.txt"
+    assert (alone.search, alone.tokenizer) == (("--beam", "2"), "moses")
+    other = find("m", runs[0], Given(search=("--gnmt-lenpen", "0.6")))
+    assert other.hypotheses is None and other.search_text == "--gnmt-lenpen 0.6"
     elsewhere = tmp_path / "elsewhere"
     shutil.copytree(runs[0], elsewhere)
-    moved = find("m", elsewhere, arguments())
-    assert (moved.data, moved.hypotheses, moved.tokenizer) == (in_data / "bin", None, None)
-    assert moved.generate == ("--beam", "2")
-    corpus = tmp_path / "corpora/small@text/ldc.en-zh"
-    manifest = {one.name: {} for one in fields(Manifest)} | {"digest": "d", "lowercase": True}
-    manifest |= {"subwords": {"kind": "subword-nmt"}, "tokenizer": {"en": "moses"}}
-    for digest, kept in (("d", elsewhere / "hypotheses.txt"), ("another", None)):
-        (corpus / "manifest.json").write_text(json.dumps({**manifest, "digest": digest}))
-        found = find("m", elsewhere, arguments(data=corpus / "bin"))
-        assert (found.hypotheses, found.generate) == (kept, ("--beam", "2"))
+    assert find("m", elsewhere, Given()).hypotheses == elsewhere / "hypotheses.txt"
+    found = find("m", runs[0], Given(data=in_data / "bin"))  # not from `prepare`
+    assert (found.hypotheses, found.reference, found.search) == (None, None, ("--beam", "2"))
+    manifest = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
+    manifest.write_text(json.dumps(read(manifest) | {"digest": "another"}))
+    assert find("m", runs[0], Given()).hypotheses is None
 
 
 def test_mistakes(in_data, tmp_path):
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
-    other = "is of gate1/average.pt, which is or was another checkpoint than mma/average.pt"
+    other = "is of gate1/average.pt, which is or was another checkpoint than mma; probe this one"
+    write(in_data / "three.en", REFERENCE[:3])
     model = "mma/average.pt --names mma"
     cases = [
         ("none.pt", "none.pt: there is no such checkpoint or folder"),
         ("tasks", "tasks has none of model.pt, average.pt"),
         ("mma/average.pt mma/average.pt", "two models are called"),
         ("mma/average.pt --names a b", "gives 2 names for 1 models"),
-        (f"{model} --data tasks", "tasks has no dictionaries; --data names a data folder"),
+        (f"{model} --reference ref.en", "--reference: how are the words of .* Give --tokenizer"),
+        (f"{model} {TEXT} --reference three.en", "three.en has 3 lines, but test has 4"),
+        (f"{model} --data tasks", "tasks has no dictionaries; --data names its data folder"),
         (f"{model} --data bin --gen-subset none", "there is no none.de-en in bin"),
-        (f"{model} --hypotheses nobody=mma.en", "no such model; they are called mma"),
-        (f"{model} --hypotheses mma=text.json", "has 1 lines, the reference"),
         (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
         (f"{model} --log mma=text.de", "has no training records"),
         (f"{model} --probing mma=none.json", "none.json cannot be read"),
@@ -740,7 +653,7 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         arch, settings = analysed.MODELS[base]
         monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
         make_model(in_data, name)
-    with pytest.raises(UserError, match="tight.*Size of sample #0 is invalid"):
+    with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
         command("report tight/average.pt --cpu --output no.html")
     command("report tight/average.pt --cpu --too-long skip --output t.html --json t.json")
     assert [one["translations"]["tight"] == "" for one in read(Path("t.json"))["examples"]] == [
@@ -776,7 +689,7 @@ def test_any_architecture_and_subwords(tmp_path, monkeypatch, name, subwords):
         monkeypatch.setattr(analysed, side, tuple(lines))
     analysed.binarise(analysed.make_data(tmp_path, [name]))
     command(f"report {name}.pt --cpu --json r.json --maps 1")
-    assert find("m", Path(f"{name}.pt"), arguments()).subwords == subwords
+    assert find("m", Path(f"{name}.pt"), Given()).subwords == subwords
     found, page = read(tmp_path / "r.json"), Page(tmp_path / "report.html")
     assert found["scores"][0]["systems"][name]["value"] >= 0
     assert found["examples"][3]["reference"] == "I li ke cats"

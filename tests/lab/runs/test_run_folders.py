@@ -119,27 +119,6 @@ def test_a_file_that_does_not_say_what_a_run_was_begun_with(run):
                 ask(run)
 
 
-@pytest.mark.parametrize("disk", ["runs/disk", "disk"])
-def test_the_folder_for_checkpoints_may_be_a_link(disk, run, tmp_path):
-    """What is outside of the workspace's runs is left to the user."""
-    outside, disk = disk == "disk", tmp_path / disk
-    disk.mkdir()
-    run.folder.checkpoints.symlink_to(disk)
-    begin(run, CPU)
-    (disk / "checkpoint_last.pt").touch()
-    run.folder.begun.unlink()
-    assert status(run).state is State.STALE
-    if outside:
-        with pytest.raises(UserError, match=f"is {disk}/checkpoint_last.pt, outside of"):
-            delete_run(run)
-        assert status(run).state is State.STALE
-        (disk / "checkpoint_last.pt").unlink()
-    delete_run(run)
-    assert status(run).state is State.NOT_BEGUN and disk.is_dir()
-    assert not any(disk.iterdir())
-    begin(run, CPU)
-
-
 def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     """Not even if a name that was not checked, or a link, leads there."""
     victim = tmp_path / "victim"

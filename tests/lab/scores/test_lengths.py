@@ -214,33 +214,6 @@ def test_figure_shows_the_numbers():
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["a", "b"]
 
 
-def test_fonts_are_found_by_their_characters(monkeypatch, capsys):
-    from matplotlib import font_manager
-
-    bundled = ("DejaVu Sans", "DejaVu Serif", "STIXGeneral", "cmr10")
-    files = {name: font_manager.findfont(name) for name in bundled}
-    monkeypatch.setattr(style, "_installed", lambda: files)
-    style._characters.cache_clear()
-    assert style.fonts("plain, Ünïcode") == ["DejaVu Sans"]
-    assert style.fonts("ᶁ") == ["DejaVu Sans", "STIXGeneral"]  # U+1D81
-    assert capsys.readouterr().err == ""
-    assert style.fonts("猫") == ["DejaVu Sans"]
-    message = capsys.readouterr().err
-    assert "no installed font has 猫" in message and "fonts-noto-cjk" in message
-    style._characters.cache_clear()
-
-
-def test_japanese_text_tries_a_japanese_font_first():
-    installed = style._installed()
-    assert not any(name.startswith("Last Resort") for name in installed)
-    families = {"Noto Sans CJK JP": "", "Noto Sans CJK SC": "", "Another": ""}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(style, "_installed", lambda: families)
-        assert style._candidates("猫が")[0] == "Noto Sans CJK JP"
-        assert style._candidates("猫")[0] == "Noto Sans CJK SC"
-        assert style._candidates("猫")[-1] == "Another"
-
-
 def test_a_dollar_in_a_name_is_not_a_formula(folder):
     with style.theme("light", ["a$b$"]):
         shown = style.new_figure(2, 2)

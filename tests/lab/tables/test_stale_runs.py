@@ -8,6 +8,7 @@ from made_runs import MadeWorkspace, write_lines
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.runs import scheduler
 
 HERE = ("reproduce", "toy/table1", "--columns", "bleu", "--device", "cpu")
 
@@ -41,6 +42,24 @@ def test_what_is_left_alone_is_no_failure(stale):
         stale.hybrid(*HERE)
     assert re.search("left as it is:\n  .*ours/bleu/seed1.*\n--redo .*", str(refused.value))
     assert "resumes" not in str(refused.value)
+
+
+def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch):
+    monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (list(runs), []))
+    done = []
+    monkeypatch.setattr(
+        scheduler, "run_all", lambda runs, *given: done.extend(run.cell for run in runs) or []
+    )
+    begun = stale.run("plain", seed=2).folder
+    begun.result.unlink()
+    with pytest.raises(UserError, match="left as it is"):
+        stale.hybrid(*HERE, "--seeds", "2")
+    assert done == ["toy/table1/plain/bleu"] and stale.run("plain").folder.result.exists()
+    done.clear()
+    stale.hybrid(*HERE, "--seeds", "2", "--redo")
+    assert len(done) == 4 and begun.hypotheses.exists()
+    for row, seed in (("plain", 1), ("ours", 1), ("ours", 2)):
+        assert not stale.run(row, seed=seed).folder.begun.exists()
 
 
 def test_code_makes_no_result_stale(made):

@@ -13,16 +13,7 @@ from pathlib import Path
 
 from ..definition import Corpus
 
-#: The names of readers in recipes, and their modules.
-READERS = {
-    "iwslt14": "iwslt14",
-    "wmt14": "wmt14",
-    "wmt17": "wmt17",
-    "aspec": "aspec",
-    "own": "parallel",
-}
-
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
-    reader = import_module(f"{__name__}.{READERS[corpus.reader]}")
-    return reader.read(corpus, archives, destination) or {}
+    name = "parallel" if corpus.reader == "own" else corpus.reader
+    return import_module(f"{__name__}.{name}").read(corpus, archives, destination) or {}

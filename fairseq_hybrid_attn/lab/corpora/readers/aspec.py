@@ -13,27 +13,22 @@ from pathlib import Path
 from ....errors import UserError
 from ...files.text import lines
 from ..definition import Corpus
-from ..formats import check_languages, check_names, part_writer, read_options
+from ..formats import check_languages, part_writer
 
-FILES = {
-    "train": ["ASPEC-JE/train/train-1.txt", "ASPEC-JE/train/train-2.txt"],
-    "valid": ["ASPEC-JE/dev/dev.txt"],
-    "test": ["ASPEC-JE/test/test.txt"],
-}
+#: The folder of each part; those of its files that are archives of the recipe are read.
+FOLDERS = {"train": "ASPEC-JE/train/", "valid": "ASPEC-JE/dev/", "test": "ASPEC-JE/test/"}
 _FIELDS = ("similarity", "id", "number", "Japanese", "English")
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
-    """Options: ``train``, ``valid`` and ``test``, lists of files (default: :data:`FILES`)."""
-    options = read_options(corpus.options, dict(FILES))
     check_languages(corpus, "aspec", ("ja", "en"))
-    for part in FILES:
-        check_names(part, options[part], archives)
+    for part, folder in FOLDERS.items():
         fields = _FIELDS if part == "train" else _FIELDS[1:]
         with part_writer(destination, part, ("ja", "en")) as writer:
-            for file in options[part]:
-                for pair in read_pairs(archives[file], fields):
-                    writer.write(pair)
+            for file, path in archives.items():
+                if file.startswith(folder):
+                    for pair in read_pairs(path, fields):
+                        writer.write(pair)
 
 
 def read_pairs(path: Path, fields: tuple[str, ...]) -> Iterator[tuple[str, str]]:

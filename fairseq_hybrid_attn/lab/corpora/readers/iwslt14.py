@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from ....errors import UserError
 from ...files.text import lines, pairs, require_equal, write_lines
 from ..definition import Corpus
-from ..formats import contents, part_writer, read_options
+from ..formats import contents, part_writer
 
 #: Lines that are not sentences.
 _ABOUT = re.compile("<(url|talkid|keywords|speaker|reviewer|translator)[ >]|</?doc[ >]")
@@ -32,8 +32,8 @@ Patterns = dict[tuple[str, str], str]
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
     direction = "-".join(corpus.languages)
-    tests = read_options(corpus.options, {"test": None})["test"]
-    if not isinstance(tests, list) or not all(isinstance(name, str) for name in tests):
+    tests = corpus.options.get("test")
+    if not isinstance(tests, list):
         raise UserError(f"the recipe's options: test: {tests}; use a list of sets, as [tst2010]")
     patterns = {("train", lang): rf"train\.tags\.{direction}\.{lang}" for lang in corpus.languages}
     patterns |= {
@@ -79,8 +79,7 @@ def find(path: Path, patterns: Patterns, folder: Path) -> Texts:
                 names[key] = name
                 # A carriage return within a line would end it for some programs.
                 sentences = (line.replace("\r", " ") for line in take(text, place))
-                found = folder / name
-                texts[key] = found, write_lines(found, sentences)
+                texts[key] = folder / name, write_lines(folder / name, sentences)
     return texts
 
 

@@ -123,12 +123,7 @@ def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[
 
 
 def size(corpus: Corpus, part: str, sentences: int) -> int:
-    wanted = corpus.options.get(part)
-    if wanted is None:
-        return max(1, min(LARGEST, int(sentences * SHARE)))
-    if not isinstance(wanted, int) or wanted < 1:
-        raise UserError(f"options, {part}: {wanted}; use a number above 0")
-    return wanted
+    return corpus.options.get(part) or max(1, min(LARGEST, int(sentences * SHARE)))
 
 
 def hash_of(pair: tuple[str, str]) -> bytes:

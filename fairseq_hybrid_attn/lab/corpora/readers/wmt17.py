@@ -32,27 +32,24 @@ class TrainingText(NamedTuple):
 
 
 _NEWS = "news-commentary-v12.zh-en"
-TRAIN = {
-    "news-commentary-v12": TrainingText(
-        "wmt17/training-parallel-nc-v12.tgz", ((f"{_NEWS}.zh", f"{_NEWS}.en"),)
-    ),
-    "un-v1": TrainingText("un/UNv1.0.en-zh.tar.gz", (("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"),)),
-    "casia2015": TrainingText("cwmt/casia2015.zip", (("casia2015_ch.txt", "casia2015_en.txt"),)),
-    "casict2011": TrainingText(
+#: Those whose archives the recipe has are read.
+TRAIN = (
+    TrainingText("wmt17/training-parallel-nc-v12.tgz", ((f"{_NEWS}.zh", f"{_NEWS}.en"),)),
+    TrainingText("un/UNv1.0.en-zh.tar.gz", (("UNv1.0.en-zh.zh", "UNv1.0.en-zh.en"),)),
+    TrainingText("cwmt/casia2015.zip", (("casia2015_ch.txt", "casia2015_en.txt"),)),
+    TrainingText(
         "cwmt/casict2011.zip",
         tuple((f"casict-{half}_ch.txt", f"casict-{half}_en.txt") for half in "AB"),
     ),
-    "casict2015": TrainingText(
-        "cwmt/casict2015.zip", (("casict2015_ch.txt", "casict2015_en.txt"),)
-    ),
-    "datum2015": TrainingText("cwmt/datum2015.zip", (("datum_ch.txt", "datum_en.txt"),)),
-    "datum2017": TrainingText(
+    TrainingText("cwmt/casict2015.zip", (("casict2015_ch.txt", "casict2015_en.txt"),)),
+    TrainingText("cwmt/datum2015.zip", (("datum_ch.txt", "datum_en.txt"),)),
+    TrainingText(
         "cwmt/datum2017.zip",
         tuple((f"Book{number}_cn.txt", f"Book{number}_en.txt") for number in range(1, 21)),
         segmented=True,
     ),
-    "neu2017": TrainingText("cwmt/neu2017.zip", (("NEU_cn.txt", "NEU_en.txt"),)),
-}
+    TrainingText("cwmt/neu2017.zip", (("NEU_cn.txt", "NEU_en.txt"),)),
+)
 VALID = ("wmt17/dev.tgz", "newsdev2017-zhen")
 TEST = ("wmt17/test.tgz", "newstest2017-zhen")
 
@@ -61,37 +58,28 @@ _LATIN = re.compile("[A-Za-z]")
 
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
-    """Write the three parts; return how many pairs were left out, by reason.
-
-    The option is ``train``, names of :data:`TRAIN` (default: all).
-    """
-    options = formats.read_options(corpus.options, {"train": list(TRAIN)})
+    """Write the three parts; return how many pairs were left out, by reason."""
     if corpus.languages != LANGUAGES:
         raise UserError(f"the reader wmt17 has zh to en, not {' to '.join(corpus.languages)}")
-    formats.check_names("train", options["train"], TRAIN)
     for part, (file, name) in {"valid": VALID, "test": TEST}.items():
         with formats.part_writer(destination, part, LANGUAGES) as writer:
             names = (f"{name}-src.zh.sgm", f"{name}-ref.en.sgm")
             formats.append_segments(writer, formats.archive_of(archives, file), names)
     dropped: Counter[str] = Counter()
-    fingerprints = _write_plausible(options["train"], archives, destination, dropped)
+    fingerprints = _write_plausible(archives, destination, dropped)
     dropped["repeated"] = _leave_out_repeated(destination, fingerprints)
     return {"dropped": {"train": dict(+dropped)}}
 
 
-def _write_plausible(
-    names: list[str], archives: dict[str, Path], destination: Path, dropped: Counter
-) -> array:
+def _write_plausible(archives: dict[str, Path], destination: Path, dropped: Counter) -> array:
     """Write the training pairs that look like Chinese and English; return their fingerprints."""
     fingerprints = array("Q")
     join = detokeniser("jieba", "zh")
     with formats.part_writer(destination, "train", LANGUAGES) as train:
-        for name in names:
-            text = TRAIN[name]
-            archive = formats.archive_of(archives, text.archive)
+        for text in (text for text in TRAIN if text.archive in archives):
             for members in text.members:
                 with formats.part_writer(destination, "all", LANGUAGES) as everything:
-                    formats.append_lines(everything, archive, members)
+                    formats.append_lines(everything, archives[text.archive], members)
                 for zh, en in pairs(*everything.paths):
                     zh = join(zh) if text.segmented else zh
                     reason = implausible(zh, en)
@@ -100,8 +88,8 @@ def _write_plausible(
                     else:
                         train.write((zh, en))
                         fingerprints.append(fingerprint(zh, en))
-    for path in everything.paths:
-        delete(path, destination)
+    for language in LANGUAGES:
+        delete(destination / f"all.{language}", destination)
     return fingerprints
 
 

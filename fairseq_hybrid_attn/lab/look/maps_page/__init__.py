@@ -55,7 +55,8 @@ def page_data(models: Sequence[ModelMaps]) -> dict:
     first = models[0].sentences
     return {
         "sentences": [
-            {"number": one.number + 1, "source": one.source, "target": one.target} for one in first
+            {"number": sentence.number + 1, "source": sentence.source, "target": sentence.target}
+            for sentence in first
         ],
         "models": [
             {
@@ -64,13 +65,13 @@ def page_data(models: Sequence[ModelMaps]) -> dict:
                 "sentences": [
                     {
                         unit: {
-                            kind: _map_data(one.units[unit][kind])
+                            kind: _map_data(sentence.units[unit][kind])
                             for kind in KINDS
-                            if kind in one.units[unit]
+                            if kind in sentence.units[unit]
                         }
                         for unit in UNITS
                     }
-                    for one in model.sentences
+                    for sentence in model.sentences
                 ],
             }
             for model in models
@@ -78,19 +79,19 @@ def page_data(models: Sequence[ModelMaps]) -> dict:
     }
 
 
-def _map_data(one: Map) -> dict:
-    numbers = [packed(*pair) for pair in zip(one.weights, one.allowed, strict=True)]
+def _map_data(map_: Map) -> dict:
+    numbers = [packed(*pair) for pair in zip(map_.weights, map_.allowed, strict=True)]
     return {
-        "queries": one.queries,
-        "keys": one.keys,
+        "queries": map_.queries,
+        "keys": map_.keys,
         "layers": [
             {
                 "number": layer.number,
                 "branches": layer.branches,
                 "heads": layer.heads,
-                **one.gates_of(place),
+                **map_.gates_of(place),
             }
-            for place, layer in enumerate(one.layers)
+            for place, layer in enumerate(map_.layers)
         ],
         "weights": base64.b64encode(b"".join(numbers)).decode(),
     }

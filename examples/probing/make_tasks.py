@@ -1,28 +1,41 @@
-"""Small files of three probing tasks from any text.
+"""Small files of three probing tasks from any text, in the form of SentEval's.
+
+  python examples/probing/make_tasks.py prepared/tokenised/train.de --output probing
+  python examples/probing/make_tasks.py news.tok.de --output probing --sizes 5000 500 500 \\
+      --words 50 --first-rank 500
+
+The text has one sentence per line, in tokens separated by spaces.  To probe, give
+``fairseq-hybrid probe`` the folder (--task-files), the tasks (--tasks SentLen,WC,BShift) and the
+tokens' kind: --tokens as-trained for those of the training text.
 
 SentLen, WC and BShift need no parser.  They are made like the published ones (Conneau et al. 2018;
 the description beside the files), from sentences of 5 to 28 tokens:
 
 * SentLen: six classes of lengths.
 * WC: which of many words is in the sentence.  It occurs once, and none of the others occurs.  The
-  words have consecutive ranks by frequency, at least 4 letters, and are counted in lower case.
+  words have consecutive ranks by frequency, at least 4 letters, and are counted in lower case.  The
+  published files use the 1,000 words from rank 2,001; shorter text has too few sentences for each.
 * BShift: whether two neighbouring tokens are swapped.  Neither is the first of the sentence or a
   punctuation mark, and sentences with double quotes are left out.
 
-All classes have the same number of sentences in each part, and no sentence is in two parts.
+All classes have the same number of sentences in each part, and no sentence is in two parts.  The
+same seed gives the same files.
 """
 
 from __future__ import annotations
 
+import argparse
 import html
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
-from ...errors import UserError
-from .tasks import PARTS
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.files.text import read_lines, write_lines
+from fairseq_hybrid_attn.lab.probing.tasks import PARTS, TASKS
 
 #: Least and greatest number of tokens of SentLen's classes.
 LENGTHS = ((5, 8), (9, 12), (13, 16), (17, 20), (21, 25), (26, 28))
@@ -73,12 +86,12 @@ class Wanted:
 
 def usable(lines: Iterable[str]) -> list[str]:
     """Return the sentences of 5 to 28 tokens, each once, ignoring case."""
-    found = {}
+    sentences = {}
     for line in lines:
         words = line.split()
         if _SHORTEST <= len(words) <= _LONGEST:
-            found.setdefault(" ".join(words).lower(), " ".join(words))
-    return list(found.values())
+            sentences.setdefault(" ".join(words).lower(), " ".join(words))
+    return list(sentences.values())
 
 
 def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
@@ -191,3 +204,39 @@ GENERATORS: dict[str, Callable[[Sequence[str], Wanted], list[Example]]] = {
     "WC": word_content,
     "BShift": bigram_shift,
 }
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Make the files, all or none, and print their sizes."""
+    defaults = Wanted()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("text", type=Path, metavar="TEXT", help="one sentence per line, in tokens")
+    add("--output", required=True, type=Path, metavar="DIR")
+    add("--tasks", nargs="+", choices=GENERATORS, default=list(GENERATORS), help="default: all")
+    text = f"sentences of {', '.join(PARTS)} (default: {' '.join(map(str, defaults.sizes))})"
+    add("--sizes", type=int, nargs=len(PARTS), default=defaults.sizes, metavar="N", help=text)
+    add("--words", type=int, default=defaults.words, help="classes of WC (default: %(default)s)")
+    text = "frequency rank of WC's first word (default: %(default)s)"
+    add("--first-rank", type=int, default=defaults.first_rank, help=text)
+    add("--seed", type=int, default=defaults.seed, help="default: %(default)s")
+    args = parser.parse_args(words)
+    wanted = Wanted(tuple(args.sizes), args.seed, args.words, args.first_rank)
+    for task in TASKS.values():  # published files, or files of other text
+        if (args.output / task.file).exists():
+            raise UserError(f"--output {args.output}: {task.file} exists; choose another folder")
+    sentences = usable(read_lines(args.text))
+    made = {TASKS[name]: GENERATORS[name](sentences, wanted) for name in args.tasks}
+    args.output.mkdir(parents=True, exist_ok=True)
+    for task, examples in made.items():
+        write_lines(args.output / task.file, map("\t".join, examples))
+        counts = Counter(example.part for example in examples)
+        classes = len({example.label for example in examples})
+        sizes = ", ".join(f"{part} {counts[part]:,}" for part in PARTS)
+        print(f"{args.output / task.file}: {classes} classes; {sizes}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A model with sentences: what it is, which of them it can read, and its attention to them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from torch import nn
+from tqdm import tqdm
+
+from ...errors import UserError
+from ...models.transformer import PatternedTransformer
+from .attentions import ENCODER, Attentions, Observed
+from .sentences import Sentences, in_batches, some
+
+#: Why a sentence cannot be looked at.
+TOO_LONG, EMPTY = "longer than the model takes", "empty on a side"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model in evaluation mode, its task, and the sentences in its numbers."""
+
+    name: str
+    path: Path
+    model: nn.Module
+    task: object
+    sentences: Sentences
+    subwords: str
+    device: str = "cpu"
+    max_tokens: int = 4000  #: of a batch
+
+    @property
+    def description(self) -> str:
+        """Architecture, patterns of its encoder if it is ours, and positional embeddings."""
+        cfg = getattr(self.model, "cfg", None)
+        arch = getattr(cfg, "_name", None) or type(self.model).__name__
+        return "; ".join(filter(None, (arch, encoder(self.model), positions(self.model))))
+
+    def attentions(self, kinds: Sequence[str]) -> Attentions:
+        """The attentions of the model; notes say why it does not have some of these kinds."""
+        try:
+            attentions = Attentions(self.model, kinds)
+        except UserError as error:
+            raise UserError(f"--path {self.path}: {error}") from None
+        for kind, reason in attentions.missing().items():
+            note(f"{self.name}: no {kind} attention: {reason}")
+        if not attentions.layers:
+            raise UserError(f"--path {self.path}: there is no attention of {' or '.join(kinds)}")
+        return attentions
+
+    def unusable(self, numbers: Iterable[int]) -> dict[str, list[int]]:
+        """Which of these sentences (from 0) cannot be looked at, by the reason."""
+        numbers = sorted(numbers)
+        long = set(self.sentences.too_long(self.model, self.task))
+        source, target = self.sentences.source, self.sentences.target
+        reasons = {
+            TOO_LONG: [n for n in numbers if n in long],
+            EMPTY: [n for n in numbers if not (source[n] and target[n])],
+        }
+        return {reason: some_ for reason, some_ in reasons.items() if some_}
+
+    def usable(self, listed: str, *, skip_long: bool = False) -> list[int]:
+        """The sentences (from 0) of a list for ``--sentences``; notes say which are left out."""
+        numbers = chosen("--sentences", listed, len(self.sentences))
+        unusable = self.unusable(numbers)
+        if TOO_LONG in unusable and not skip_long:
+            self.refuse(TOO_LONG, unusable[TOO_LONG], "--too-long skip leaves them out")
+        for reason, left_out in unusable.items():
+            shown = f"{len(left_out):,} sentences are {reason} and are left out: {some(left_out)}"
+            note(f"{self.name}: {shown}")
+        left = sorted(set(numbers).difference(*unusable.values()))
+        if not left:
+            raise UserError(f"--path {self.path}: none of the sentences can be analysed")
+        return left
+
+    def refuse(self, reason: str, numbers: Sequence[int], way_out: str) -> NoReturn:
+        raise UserError(
+            f"--path {self.path}: {len(numbers):,} sentences are {reason}: {some(numbers)}; "
+            f"{way_out}"
+        )
+
+    def look(
+        self, attentions: Attentions, numbers: Iterable[int], use: Callable[[int, Observed], object]
+    ) -> list:
+        """What ``use`` returns for these sentences (from 0) and their attention, in order."""
+        attentions.model.to(self.device).eval()
+        count, wanted = len(self.sentences), set(numbers)
+
+        def compute(sample: dict) -> Iterable:
+            return map(use, sample["id"].tolist(), attentions.observe(sample))
+
+        with tqdm(total=count, unit=" sentences", file=sys.stderr, mininterval=1.0) as bar:
+            results = in_batches(
+                self.sentences,
+                compute,
+                max_tokens=self.max_tokens,
+                device=self.device,
+                skip=[number for number in range(count) if number not in wanted],
+                progress=bar.update,
+            )
+            return [result for number, result in enumerate(results) if number in wanted]
+
+    def check_seen(self, seen: bool) -> None:
+        """Refuse a decoder that has no attention modules and has returned no attention."""
+        if not seen:
+            raise UserError(
+                f"--path {self.path}: its {type(self.model.decoder).__name__} has no attention "
+                "modules, and returns no attention"
+            )
+
+
+def note(message: str) -> None:
+    print(f"note: {message}", file=sys.stderr)
+
+
+def encoder(model: nn.Module) -> str:
+    """The words for all patterns of the encoder of one of our models; empty for others."""
+    if not isinstance(model, PatternedTransformer):
+        return ""
+    layers = Attentions(model, [ENCODER]).layers.get(ENCODER, ())
+    words = dict.fromkeys(w for layer in layers for branch in layer.heads for w in branch)
+    return f"encoder {', '.join(words)}" if words else ""
+
+
+def positions(model: nn.Module) -> str:
+    """Which sides of a model have no positional embedding; empty if neither could have one."""
+    sides = {side: getattr(model, side, None) for side in ("encoder", "decoder")}
+    able = [side for side, part in sides.items() if hasattr(part, "embed_positions")]
+    if not able:
+        return ""
+    without = [side for side in able if sides[side].embed_positions is None]
+    return f"no positions in the {' and '.join(without)}" if without else "with positions"
+
+
+def chosen(flag: str, value: str, count: int) -> list[int]:
+    """The numbers (from 0, in order) of a list such as ``1,5-7`` (from 1), or of ``all``."""
+    if value == "all":
+        return list(range(count))
+    numbers: set[int] = set()
+    for part in value.split(","):
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        if not match:
+            raise UserError(f"{flag} {value}: use numbers and ranges such as 1,5-7, or all")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not 1 <= first <= last <= count:
+            raise UserError(f"{flag} {value}: {part.strip()} is not within 1 to {count:,}")
+        numbers.update(range(first - 1, last))
+    return sorted(numbers)

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 GPUS=${GPUS:-1} SEED=${SEED:-1} FP16=${FP16:-1} CPU=${CPU:-0} # FP16=0: fp32; CPU=1: GPUS processes on the CPU
-DATA=${DATA:-data/wat17.ja-en.mma} DOWNLOADS=${DOWNLOADS:-data/downloads}
+DATA=${DATA:-data} DOWNLOADS=${DOWNLOADS:-$DATA/downloads} CORPUS=${CORPUS:-$DATA/wat17.ja-en.mma}
 SAVE=${SAVE:-models/mma.table1.transformer_mma.ja-en.seed$SEED} # run again, it goes on there
 TOKENS=4096 AT_ONCE=8192 # of an update; at most at once on a GPU
 
@@ -16,23 +16,22 @@ FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS 
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')
 ((CPU)) || python -c "import torch; exit(torch.cuda.device_count() < $GPUS)" || stop "GPUS=$GPUS: there are not so many"
 launch=() device=() half=--fp16 newest=""
-((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" half=--cpu-bf16
-((FP16 == 0)) || device=("$half")
+((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" half=--cpu-bf16; ((FP16 == 0)) || device=("$half")
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
 ((GPUS == 1 || CPU == 0)) || launch+=(bash -c "exec \"\$@\" --distributed-rank \$RANK \
     --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp" -)
 mkdir -p "$SAVE/checkpoints"; exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
-now="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
+now="CORPUS=$CORPUS GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
 [[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$now") == "$now" ]] || stop "SAVE=$SAVE was begun otherwise"
 
-[[ -e $DATA/manifest.json ]] || fairseq-hybrid prepare wat17.ja-en.mma --output "$DATA" --downloads "$DOWNLOADS"
+[[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare wat17.ja-en.mma --output "$CORPUS" --downloads "$DOWNLOADS"
 
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
         [[ $file -ot $newest ]] || newest=$file
     done
-    "${launch[@]}" fairseq-train "$DATA/bin" --user-dir "$PLUGIN" --task translation_resumable --source-lang ja \
+    "${launch[@]}" fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable --source-lang ja \
         --target-lang en --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt \
         --warmup-updates 4000 --lr 0.000698771 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
         --arch transformer_mma_base --dropout 0.1 --max-epoch 20 --head-patterns global,local,forward,backward \
@@ -45,11 +44,11 @@ fi
 
 [[ -e $SAVE/model.pt ]] || fairseq-hybrid average --output "$SAVE/model.pt" "$SAVE/checkpoints/checkpoint_best.pt"
 if [[ ! -e $SAVE/translation ]]; then
-    fairseq-generate "$DATA/bin" --user-dir "$PLUGIN" --source-lang ja --target-lang en --path "$SAVE/model.pt" \
+    fairseq-generate "$CORPUS/bin" --user-dir "$PLUGIN" --source-lang ja --target-lang en --path "$SAVE/model.pt" \
         --gen-subset test --beam 5 --lenpen 1 --max-tokens "$((CPU ? 4000 : 12000))" --required-batch-size-multiple 1 \
         --results-path "$SAVE/translation.part"
     mv "$SAVE/translation.part" "$SAVE/translation"
 fi
-fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$DATA/raw/test.en" \
+fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.en" \
     --target-lang en --subwords sentencepiece --tokenizer none --scores bleu,tokenised_bleu,wat_bleu \
     --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

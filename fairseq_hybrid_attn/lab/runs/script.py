@@ -42,7 +42,7 @@ TRAIN = {
 }
 #: A word of a command that the shell replaces.
 _REPLACED = re.compile(
-    r"\$(DATA|SAVE|TEXT|DOWNLOADS|PLUGIN|SEED|GPUS|MAX_TOKENS|FREQ)(/[\w./-]+)?"
+    r"\$(CORPUS|SAVE|TEXT|DOWNLOADS|PLUGIN|SEED|GPUS|MAX_TOKENS|FREQ)(/[\w./-]+)?"
     r"|\$\(\(CPU [?:\d ]+\)\)"
 )
 _WIDTH = 120
@@ -60,13 +60,12 @@ FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS 
 PLUGIN={plugin}
 ((CPU)) || python -c "import torch; exit(torch.cuda.device_count() < $GPUS)" || stop "GPUS=$GPUS: there are not so many"
 launch=() device=() half=--fp16 newest=""
-((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" {half}
-((FP16 == 0)) || device=("$half")
+((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" {half}; ((FP16 == 0)) || device=("$half")
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
 ((GPUS == 1 || CPU == 0)) || launch+=(bash -c "exec \"\$@\" --distributed-rank \$RANK \
     --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp" -)
 mkdir -p "$SAVE/checkpoints"; exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
-now="DATA=$DATA GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
+now="CORPUS=$CORPUS GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
 [[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$now") == "$now" ]] || stop "SAVE=$SAVE was begun otherwise"
 
 {prepare}
@@ -100,7 +99,7 @@ def script(run: Run, made_by: list[str]) -> str:
         raise UserError(f"{run.name} trains no model, so it has no script; use show without it")
     # The checkpoints of its curve, which "reproduce" alone measures, are left out.
     plain = replace(settings, checkpoints=replace(settings.checkpoints, curve=0))
-    corpus = replace(run.prepared_corpus, folder=Path("$DATA"))
+    corpus = replace(run.prepared_corpus, folder=Path("$CORPUS"))
     gpu = Devices("cuda", precision="fp32")  # the script adds flags for others
     commands = RunCommands(plain, corpus, RunFolder(Path("$SAVE")), gpu, Path("$PLUGIN"))
     bfloat16 = settings.train.get("criterion") in BF16_CRITERIA
@@ -119,7 +118,7 @@ def script(run: Run, made_by: list[str]) -> str:
         least=SMALLEST_SHARE,
         half="half=--cpu-bf16" if bfloat16 else "FP16=0",
         plugin=shlex.quote(str(own_code)) if own_code else imported,
-        prepare=shell(prepare(run), start=f"[[ -e $DATA/{whole} ]] || "),
+        prepare=shell(prepare(run), start=f"[[ -e $CORPUS/{whole} ]] || "),
         train=shell(
             [*commands.train(run.seed), "--load-checkpoint-on-all-dp-ranks"],
             TRAIN,
@@ -155,13 +154,14 @@ def about(run: Run, made_by: list[str]) -> str:
 def variables(run: Run) -> str:
     """What a reader sets, with defaults; no path but that of the user's own text."""
     place, corpus, batch = run.workspace, run.settings.corpus, run.settings.batch
-    folder = f"data/{place.label}/{corpus}" if place.own else f"data/{corpus}"
+    folder = f"{place.label}/{corpus}" if place.own else corpus
     row = run.cell.replace("/", ".")
     text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own.folder))}}}\n" if place.own else ""
     return (
         f"{text}GPUS=${{GPUS:-1}} SEED=${{SEED:-{run.seed}}} FP16=${{FP16:-1}} CPU=${{CPU:-0}} "
         "# FP16=0: fp32; CPU=1: GPUS processes on the CPU\n"
-        f"DATA=${{DATA:-{shlex.quote(folder)}}} DOWNLOADS=${{DOWNLOADS:-data/downloads}}\n"
+        "DATA=${DATA:-data} DOWNLOADS=${DOWNLOADS:-$DATA/downloads} "
+        f"CORPUS=${{CORPUS:-$DATA/{shlex.quote(folder)}}}\n"
         f"SAVE=${{SAVE:-models/{row}.seed$SEED}} # run again, it goes on there\n"
         f"TOKENS={batch.tokens} AT_ONCE={batch.per_device} # of an update; at most at once on a GPU"
     )
@@ -176,7 +176,7 @@ def prepare(run: Run) -> list[str]:
         own |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
     return [
         *("fairseq-hybrid", "prepare", settings.corpus),
-        *flags(output="$DATA", downloads="$DOWNLOADS", alignments=settings.needs_alignments),
+        *flags(output="$CORPUS", downloads="$DOWNLOADS", alignments=settings.needs_alignments),
         *flags(own, configs=None if place.configs == CONFIGS else place.configs),
     ]
 

@@ -8,7 +8,8 @@ from .reference import reference
 from .sdpa import able, sdpa
 from .short import short
 
-#: From this number of keys on, ``sdpa`` is faster on a CPU as well.
+#: From this number of keys on, ``sdpa`` is as fast on a CPU, and keeps no weights; with dropout, it
+#: would keep them.
 LONG = 512
 
 
@@ -17,9 +18,9 @@ def compute(problem: AttentionProblem) -> AttentionResult:
 
     Compilers and exporters see no gradients that are written by hand, as ``short`` has them.
     """
-    traced = watched()
-    if able(problem) and (traced or problem.q.is_cuda or problem.k.size(2) >= LONG):
+    if watched():  # without a look at lengths, which a compiler would take for a condition
+        return sdpa(problem) if able(problem) else reference(problem)
+    long = problem.k.size(2) >= LONG and not problem.dropout
+    if able(problem) and (problem.q.is_cuda or long):
         return sdpa(problem)
-    if traced or problem.q.numel() == 0:
-        return reference(problem)
-    return short(problem)
+    return short(problem) if problem.q.numel() else reference(problem)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +16,10 @@ from .compute import compute
 from .fusion import just_its_weights, mixes_positions
 from .plan import AttentionPlan
 from .problem import AttentionProblem, Branch
+
+#: Nothing is left of a weight after this is added to its score; fairseq's layers write it for
+#: minus infinity in half precision.
+LOW = -1e4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +233,8 @@ class PatternedAttention(nn.Module):
                 f"{type(self).__name__} computes self-attention: query, key and value must be the "
                 "same tensor"
             )
+        if query.is_nested:
+            raise ValueError("query is nested: give TransformerEncoder enable_nested_tensor=False")
         if query.dim() != 3 or query.size(2) != self.embed_dim:
             layout = "b, n" if self.batch_first else "n, b"
             raise ValueError(
@@ -295,7 +300,7 @@ class PatternedAttention(nn.Module):
                 q=self._split_heads(queries),
                 k=k,
                 v=v,
-                branches=_without_future(self.branches) if is_causal else self.branches,
+                branches=_causal(self.branches) if is_causal else self.branches,
                 key_padding=key_padding,
                 bias=bias,
                 dropout=self._dropout_rate(),
@@ -304,7 +309,7 @@ class PatternedAttention(nn.Module):
             )
         )
         # [l or 1, b, h, n, d_k] -> [l or 1, n, b, h * d_k]
-        branches = result.outputs.permute(0, 3, 1, 2, 4).reshape(-1, n, b, d)
+        branches = result.outputs.permute(0, 3, 1, 2, 4).reshape(len(result.outputs), n, b, d)
         if mix is None:
             fused, gates = self.fusion(branches, hidden, queries)
         else:
@@ -337,8 +342,7 @@ class PatternedAttention(nn.Module):
         return x.view(n, b, self.num_heads, self.head_dim).permute(1, 2, 0, 3)
 
 
-@lru_cache(maxsize=256)
-def _without_future(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
+def _causal(branches: tuple[Branch, ...]) -> tuple[Branch, ...]:
     return tuple(tuple(map(causal, branch)) for branch in branches)
 
 
@@ -354,9 +358,10 @@ def _padding(mask: Tensor, b: int, n: int) -> Tensor:
         )
     if not mask.is_floating_point():
         return mask
-    if not watched() and not (mask.isneginf() | (mask == 0)).all():  # a compiler cannot look
+    forbidden = mask <= LOW
+    if not watched() and not (forbidden | (mask == 0)).all():  # a compiler cannot look
         raise ValueError("key_padding_mask of floating point may hold 0 and -inf only")
-    return mask.isneginf()
+    return forbidden
 
 
 def _forbids_the_future(mask: Tensor, n: int) -> bool:
@@ -365,8 +370,7 @@ def _forbids_the_future(mask: Tensor, n: int) -> bool:
     Raises:
         ValueError: for any other mask.
     """
-    # Nothing is left of a weight after -1e4, which fairseq's layers write in half precision.
-    forbidden = mask if mask.dtype == torch.bool else mask <= -1e4
+    forbidden = mask if mask.dtype == torch.bool else mask <= LOW
     if mask.shape == (n, n) and (mask.dtype == torch.bool or bool(((mask == 0) | forbidden).all())):
         if not forbidden.any():
             return False

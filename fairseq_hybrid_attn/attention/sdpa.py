@@ -1,23 +1,26 @@
 """All branches in one call of PyTorch's attention (way ``sdpa``): on GPUs, and over long sentences.
 
 The branches share keys and values, so their queries are one long list, l times n of them, each with
-its own row of the mask.  PyTorch picks the kernel, which keeps no matrix of weights, and draws
-dropout.
+its own row of the mask.  PyTorch's kernels keep no matrix of weights (on CPUs, without dropout).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .autograd import watched
 from .problem import AttentionProblem, AttentionResult, Branch
+
+#: cuDNN's attention is left out: it is planned anew for each length, and sentences have many.
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 #: Rows of a mask begin at multiples of this many numbers; else PyTorch copies it at each call.
 ALIGNMENT = 16
@@ -26,7 +29,7 @@ ALIGNMENT = 16
 LARGEST_CACHED_MASK = 2**18
 
 #: The masks of the paddings of this forward pass; see :func:`shared_masks`.
-_SHARED: ContextVar[dict | None] = ContextVar("shared masks", default=None)
+_SHARED: ContextVar[dict] = ContextVar("shared masks")
 
 
 def sdpa(problem: AttentionProblem) -> AttentionResult:
@@ -34,9 +37,10 @@ def sdpa(problem: AttentionProblem) -> AttentionResult:
     l, n = len(problem.branches), problem.q.size(2)  # noqa: E741
     mask, sees = _mask(problem)
     q = problem.q.unsqueeze(2).expand(-1, -1, l, -1, -1).flatten(2, 3)  # [b, h, l * n, d_k]
-    outputs = F.scaled_dot_product_attention(
-        q, problem.k, problem.v, attn_mask=mask, dropout_p=problem.dropout, scale=1.0
-    )
+    with sdpa_kernel(KERNELS) if q.is_cuda else nullcontext():
+        outputs = F.scaled_dot_product_attention(
+            q, problem.k, problem.v, attn_mask=mask, dropout_p=problem.dropout, scale=1.0
+        )
     if sees is not None:
         outputs = outputs * sees
     outputs = outputs.unflatten(2, (l, n)).permute(2, 0, 1, 3, 4)  # [l, b, h, n, d_k]
@@ -47,7 +51,9 @@ def sdpa(problem: AttentionProblem) -> AttentionResult:
 
 def able(problem: AttentionProblem) -> bool:
     """Whether this way can compute ``problem``."""
-    return problem.bias is None and not problem.need_weights and problem.q.numel() > 0
+    if problem.bias is not None or problem.need_weights:
+        return False
+    return watched() or problem.q.numel() > 0
 
 
 @contextmanager
@@ -69,23 +75,23 @@ def _mask(problem: AttentionProblem) -> tuple[Tensor | None, Tensor | None]:
     """
     n, m, padding = problem.q.size(2), problem.k.size(2), problem.key_padding
     patterns = (problem.branches, n, m, problem.q.device)
-    if watched():  # plain operations, whatever the length
+    if watched() or type(problem.q) is not Tensor:  # plain operations; nothing to keep
         allowed = _allowed.__wrapped__(*patterns)
         if padding is not None:
             allowed = allowed & ~padding[:, None, None]
         return _added(allowed, problem.q.dtype)
-    small = sum(map(len, problem.branches)) * n * m <= LARGEST_CACHED_MASK
+    heads, l = max(map(len, problem.branches)), len(problem.branches)  # noqa: E741
+    small = heads * l * n * m <= LARGEST_CACHED_MASK
     if padding is None:
         return (_unpadded if small else _unpadded.__wrapped__)(*patterns, problem.q.dtype)
-    shared = _SHARED.get()
-    key = (id(padding), *patterns, problem.q.dtype)
-    if shared is not None and key in shared:
-        return shared[key][1]
-    allowed = (_allowed if small else _allowed.__wrapped__)(*patterns)
-    added = _added(allowed & ~padding[:, None, None], problem.q.dtype)
-    if shared is not None:
+    inferred = torch.is_inference_mode_enabled() or padding.is_inference()  # no gradients later
+    shared = {} if inferred else _SHARED.get({})
+    key = (id(padding), 0 if inferred else padding._version, *patterns, problem.q.dtype)
+    if key not in shared:
+        allowed = (_allowed if small else _allowed.__wrapped__)(*patterns)
+        added = _added(allowed & ~padding[:, None, None], problem.q.dtype)
         shared[key] = padding, added  # the tensor stays, so that no other gets its id
-    return added
+    return shared[key][1]
 
 
 @lru_cache(maxsize=128)

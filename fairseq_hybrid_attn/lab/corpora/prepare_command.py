@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from .definition import PARTS, load_corpus, with_options
-    from .own import own_corpus
+    from . import load_corpus, own_corpus
+    from .definition import PARTS, with_options
     from .pipeline import prepare
 
     if args.workers is not None and args.workers < 1:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files.checksums import sha256
+from ..files.deleting import delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import run_program
 from ..look.loaded import note
@@ -21,7 +22,7 @@ def translated(command: list[str], data: Path, model: Path, subset: str, folder:
         "sha256": {str(path): sha256(path) for path in [model, *_files_of(data, subset)]},
     }
     if not (output.is_file() and _read(record) == made_from):
-        record.unlink(missing_ok=True)  # first: a translation that is killed is not whole
+        delete(record, inside=folder.path)  # first: a translation that is killed is not whole
         log = folder.log("translate")
         note(f"translating {subset} with {model}; its log is {log}")
         try:

@@ -191,6 +191,7 @@ def test_what_self_attention_cannot_do_is_refused():
         ((x, x), "plan's patterns", {"attn_mask": ~PAST.mask(6, 6).expand(3 * H, 6, 6)}),
         ((x, x), "key_padding_mask", {"key_padding_mask": torch.zeros(x.size(1), 1).bool()}),
         ((x, x), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), 0.5)}),
+        ((None, None), "0 and -inf only", {"key_padding_mask": torch.full((x.size(1), 6), -9.0)}),
     ):
         with pytest.raises(ValueError, match=said):
             module(x, key, value, **more)
@@ -250,6 +251,26 @@ def test_the_layout_and_the_arguments_may_be_left_out():
         torch.testing.assert_close((y.transpose(0, 1), weights), expected)
         with pytest.raises(ValueError, match=r"key_padding_mask must have shape"):
             first(x, key_padding_mask=padding)
+
+
+def test_padding_may_be_any_number_that_leaves_no_weight():
+    module, (x, padding) = attention(PLANS["heads"]), padded()
+    for low in (-math.inf, -1e9, torch.finfo(torch.float32).min):
+        mask = torch.zeros(padding.shape).masked_fill(padding, low)
+        torch.testing.assert_close(module(x, None, None, mask), module(x, None, None, padding))
+
+
+def test_no_sentences_or_no_words():
+    module = attention(PLANS["gated"])
+    for shape in ((0, 3, D), (6, 0, D)):
+        x = torch.zeros(shape, dtype=torch.float64)
+        assert call(module, x).shape == shape
+
+
+def test_nested_tensors_are_refused_with_what_to_do():
+    given = torch.nested.nested_tensor([torch.zeros(3, D), torch.zeros(2, D)])
+    with pytest.raises(ValueError, match="enable_nested_tensor=False"):
+        attention(PLANS["heads"], batch_first=True)(given)
 
 
 def test_step_by_step_as_at_once():

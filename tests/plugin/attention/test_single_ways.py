@@ -140,11 +140,15 @@ class TestSdpa:
             for problem in (first, other, decoder) * 2:
                 check(problem, ways={"sdpa": WAYS["sdpa"]})
             assert len(made) == 3
-        first.key_padding.logical_not_()  # the same tensor, in the next pass
+            first.key_padding.logical_not_()  # the same tensor, with other numbers
+            check(first, ways={"sdpa": WAYS["sdpa"]})
+            with torch.inference_mode():
+                sdpa.sdpa(other)
+            check(other, ways={"sdpa": WAYS["sdpa"]})
+            assert len(made) == 5
         for _ in range(2):
-            with sdpa.shared_masks():
-                check(first, ways={"sdpa": WAYS["sdpa"]})
-        assert len(made) == 5
+            check(first, ways={"sdpa": WAYS["sdpa"]})
+        assert len(made) == 7
 
     def test_masks_are_remembered_within_bounds(self):
         for cached, padded in ((sdpa._unpadded, "none"), (sdpa._allowed, "left")):

@@ -293,10 +293,11 @@ def test_the_choice(monkeypatch):
         "bias": make("hysan", 9, bias="b1nm", **tiny),
         "step": make("decoder", (1, 9), **tiny),
         "long": make("hysan", (2, LONG), **tiny),
+        "long, dropout": make("hysan", (2, LONG), dropout=0.1, **tiny),
         "long, weights": make("hysan", (2, LONG), **weights, **tiny),
         "empty": make("hysan", 9, batch=(0, 2)),
     }
-    able = {"plain", "dropout", "step", "long"}
+    able = {"plain", "dropout", "step", "long", "long, dropout"}
     for name, problem in given.items():
         other = "reference" if name == "empty" else "short"
         assert compute(problem) == ("sdpa" if name == "long" else other), name

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.paper_tables import load_table
-from ..config.settings import CONFIGS
+from ..files.yaml_files import CONFIGS
 from .devices import SMALLEST_SHARE, Devices
 from .fairseq_commands import GENERATE_TOKENS, RunCommands, RunFolder, flags
 from .run_folders import BF16_CRITERIA

@@ -10,7 +10,7 @@ DATA=${DATA:-data} DOWNLOADS=${DOWNLOADS:-$DATA/downloads} CORPUS=${CORPUS:-$DAT
 SAVE=${SAVE:-models/hysan.table2b.gated_sum.bleu.seed$SEED} # run again, it goes on there
 TOKENS=32768 AT_ONCE=4096 # of an update; at most at once on a GPU
 
-stop() { printf '%s\n' "$*" >&2 && exit 1; }
+stop() { printf '%s\n' "$*" >&2 && exit 1; }; trap 'stop "Stopped; run again, it goes on."' INT
 [[ $GPUS =~ ^[1-9][0-9]{0,3}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS: use a number; FP16, CPU: 0 or 1"
 ((GPUS == 1 || TOKENS < 512 || TOKENS / GPUS >= 512)) || stop "GPUS=$GPUS: use $((TOKENS / 512)) at most"
 FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))

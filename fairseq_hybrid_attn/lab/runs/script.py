@@ -53,7 +53,7 @@ set -euo pipefail
 
 {variables}
 
-stop() {{ printf '%s\n' "$*" >&2 && exit 1; }}
+stop() {{ printf '%s\n' "$*" >&2 && exit 1; }}; trap 'stop "Stopped; run again, it goes on."' INT
 [[ $GPUS =~ ^[1-9][0-9]{{0,3}}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS: use a number; FP16, CPU: 0 or 1"
 ((GPUS == 1 || TOKENS < {least} || TOKENS / GPUS >= {least})) || stop "GPUS=$GPUS: use $((TOKENS / {least})) at most"
 FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU
-from workspaces import SETTINGS, write_configs
+from workspaces import write_configs
 
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
 from fairseq_hybrid_attn.lab.cli.command_line import main
@@ -20,8 +20,10 @@ from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.runs.plan import Plan
+from fairseq_hybrid_attn.lab.runs.run_counts import write_counts
 from fairseq_hybrid_attn.lab.runs.run_folders import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
+from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
 WORDS = "the a dog cat house tree sees hears likes old new green".split()
 
@@ -75,29 +77,37 @@ class MadeWorkspace:
         cells = {(c.row.name, c.column.name): c for c in self.plan(table).cells}
         return self.workspace.run(cells[row, column], seed)
 
-    def finish(self, run: Run, translations: list[str], scores=(), **facts: object) -> None:
-        """Give a run a result, and its corpus a manifest."""
+    def finish(
+        self, run: Run, translations: list[str], scores=(), parts=None, **facts: object
+    ) -> None:
+        """Give a run a result and counts, and its corpus a manifest."""
         digest = run.recipe.digest
         manifest = {field.name: {} for field in dataclasses.fields(Manifest)}
         write_lines(run.prepared_corpus.reference(), REFERENCES)
         write_lines(run.prepared_corpus.source_words, SOURCES)
         Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
-        bleu = {"value": score(translations, REFERENCES), "signature": "tok:13a"}
+        counts = build_metric("bleu", "en").counts(translations, REFERENCES)
+        bleu = {"value": counts.value, "signature": counts.signature}
+        parts = {"": [0, len(REFERENCES)]} if parts is None else parts
+        kept = {"scores": {"bleu": bleu, **dict(scores)}, "sentences": len(REFERENCES)}
+        kept |= {"counts": {"bleu": counts.as_dict()}, "parts": parts}
+        run.folder.score.write_text(json.dumps(kept))
         paper, table, row, column = run.cell.split("/")
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
             **{"seed": run.seed, "label": run.workspace.label, "identity": identity(run)},
             "corpus": {"source": "de", "target": "en", "counts": {"test": 60}, "digest": digest},
-            **{"settings": {"batch": SETTINGS["batch"], "train": {}}, "updates": 60, "epoch": 1},
+            **{"settings": run.settings.as_dict(), "updates": 60, "epoch": 1},
             "commands": {"train": ["fairseq-train", str(run.corpus_folder), "--user-dir", plugin]},
             **{"training_seconds": 90.0, "parameters": 1000, "sentences": 60},
-            "scores": {"bleu": bleu, **dict(scores)},
+            "scores": kept["scores"],
             **{"devices": "CPU", "hardware": {"processor": "x", "gpus": []}, "versions": {"a": 1}},
             **{"code": {"commit": "c", "digest": "d", "modified": False}, "finished": "now"},
             **facts,
         }
+        write_counts(run)
         run.folder.result.write_text(json.dumps(result))
         run.folder.begun.write_text(json.dumps({"identity": result["identity"]}))
 
@@ -110,8 +120,14 @@ class MadeWorkspace:
         entry |= {"gold": place, "by_file": {place: {}}, "table": []}
         entry |= {"end_symbol": "x", "step": "x"}
         signature = "layer:1|head:1"
-        self.finish(run, REFERENCES, {"aer": {"value": entry["aer"], "signature": signature}})
+        run.folder.path.mkdir(parents=True, exist_ok=True)
         run.folder.alignment_score.write_text(json.dumps(entry))
+        self.finish(run, REFERENCES, {"aer": {"value": entry["aer"], "signature": signature}})
+
+    def change(self, run: Run, **facts: object) -> None:
+        """Change what a run's result says."""
+        result = json.loads(run.folder.result.read_text())
+        run.folder.result.write_text(json.dumps({**result, **facts}))
 
     def make_stale(self, run: Run) -> None:
         """Give a run's result the identity of other settings."""

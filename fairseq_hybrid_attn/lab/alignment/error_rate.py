@@ -12,11 +12,6 @@ without sure ones, AER without either.  A sentence without AER does not change t
 whatever its possible links; such sentences are listed.
 
 All rates are in per cent, as papers print them.
-
-Bootstrap resampling of sentences shows whether a difference may be due to chance, as for BLEU (see
-:mod:`..scores.significance`).  All systems share the draws.  Two details differ from sacrebleu,
-since this rate is coarser: a draw that differs exactly as much counts as chance, and quantiles are
-interpolated.
 """
 
 from __future__ import annotations
@@ -26,10 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 
-import numpy as np
-
 from ..corpora.link_files import GoldSentence, Links
-from ..scores.significance import SAMPLES, draw, ends
 
 
 @dataclass(frozen=True)
@@ -91,51 +83,3 @@ def score(alignments: Iterable[Links], gold: Sequence[GoldSentence]) -> Alignmen
 
 def _rate(part: int, whole: int) -> float | None:
     return 100 * part / whole if whole else None
-
-
-def interval(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> float | None:
-    """Return half the width of the 95 % interval of the systems' mean error rate.
-
-    ``systems`` are one system, or the seeds of one.  None if a rate is undefined.
-    """
-    rates = _rates(systems, samples)
-    if rates is None:
-        return None
-    low, high = ends(rates.mean(axis=0))
-    return (high - low) / 2
-
-
-def p_value(counts: Sequence[Counts], baseline: Sequence[Counts]) -> float | None:
-    """Return the two-sided p of the difference between two systems' alignments of sentences.
-
-    It is (c + 1) / (samples + 1): c draws differ from their mean difference by at least the
-    difference of the systems (Riezler & Maxwell 2005); None if a rate is undefined.
-    """
-    rates = _rates([counts, baseline])
-    if rates is None:
-        return None
-    ours, theirs = (sum(side, start=Counts()).aer for side in (counts, baseline))
-    differences = rates[0] - rates[1]
-    by_chance = np.abs(differences - differences.mean()) >= abs(ours - theirs)
-    return (int(by_chance.sum()) + 1) / (SAMPLES + 1)
-
-
-def over_draws(counts: Sequence[Counts], samples: int = SAMPLES) -> np.ndarray | None:
-    """The error rates on resampled sentences, ``[samples]``; the draws depend on their number only.
-
-    None if one of them is undefined, or there are fewer than two sentences.
-    """
-    if len(counts) < 2:
-        return None
-    parts = [(one.sure_found + one.possible_found, one.links + one.sure) for one in counts]
-    sums = np.array(parts, float)[draw(len(counts), samples)].sum(axis=1)
-    found, size = sums.T
-    return 100 - 100 * found / size if size.all() else None
-
-
-def _rates(systems: Sequence[Sequence[Counts]], samples: int = SAMPLES) -> np.ndarray | None:
-    """The error rates of systems on the same draws, ``[systems, samples]``."""
-    if len({len(counts) for counts in systems}) > 1:
-        raise ValueError("the systems have aligned different numbers of sentences")
-    rates = [over_draws(counts, samples) for counts in systems]
-    return None if any(one is None for one in rates) else np.array(rates)

@@ -24,7 +24,6 @@ GROUPS = {
         ("show", "runs.show_command", "print a run's exact command lines"),
         ("train", "runs.train_command", "train and score one run: on your text, or a row"),
         ("publish", "tables.publish_command", "store results of tables with the code"),
-        ("restore", "tables.restore_command", "put published results back, without training"),
     ],
     "models": [
         ("average", "cli.average_command", "average the weights of checkpoints"),

@@ -32,12 +32,7 @@ def fault_of_group(bounds: object) -> str | None:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers.
-
-    ``cut``: it shows the score of translations cut to the length of their reference.  This is not a
-    score of the system, which does not know the reference.  It shows the cost of translations
-    that do not end.
-    """
+    """A column of numbers."""
 
     name: str  # its key in the table's file, and in the names of runs
     title: str  # for display
@@ -47,7 +42,6 @@ class Column:
     curve: bool = False  # it shows the score of each checkpoint of the curve
     # It shows the score of test sentences with more and at most so many words in the source.
     source_words: Annotated[object, fault_of_group] = None
-    cut: bool = False
     planned: str | None = None  # what is missing to measure it, if anything
 
     @property
@@ -81,14 +75,12 @@ class Row:
 class Claim:
     """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``).
 
-    ``in_short``: the document of results begins with it.  ``after_results``: it was written when
-    the table's first results were known.  ``paper``: what its paper's numbers add up to, if the
-    columns do not have them, or have those of several papers.
+    ``after_results``: it was written when the table's first results were known.  ``paper``: what
+    its paper's numbers add up to, if the columns do not have them, or have those of several papers.
     """
 
     says: str
     above_zero: str
-    in_short: bool = False
     after_results: bool = False
     paper: float | None = None
 
@@ -111,14 +103,11 @@ class Table:
     transposed: bool = False  # printed with one line per column, for many columns of few rows
     notes: str = ""  # differences from the paper, for display
     claims: tuple[Claim, ...] = ()
-    # Trainings that failed, were stopped or are not used, for the document of results.
+    # Trainings that failed, were stopped or are not used.
     not_used: tuple[str, ...] = ()
     # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
     # their names, or None for all.
     rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
-    # For the table that the document of results begins with: columns, each with the column that
-    # its fall is measured from. All falls are from the same runs.
-    headline: dict[str, str] = field(default_factory=dict)
 
     def row(self, name: str) -> Row:
         return self._named("row", self.rows, name)
@@ -248,10 +237,10 @@ def load_table(name: str, configs: Path) -> Table:
         raise UserError(f"{path}: transposed: a curve has one line per checkpoint, not per column")
     for column in table.columns:
         base = table.baseline_cell(column)
-        if base is not None and (base.column.group, base.column.cut) != (column.group, column.cut):
+        if base is not None and base.column.group != column.group:
             raise UserError(
                 f"{path}: columns: {column.name}: the baseline's column of this name is not for "
-                "the same sentences (source-words, cut)"
+                "the same sentences (source-words)"
             )
     return table
 
@@ -287,11 +276,6 @@ def _read_table(name: str, configs: Path) -> Table:
     sums = [claim.above_zero for claim in table.claims]
     if twice := {one for one in sums if sums.count(one) > 1}:
         raise UserError(f"{path}: claims: {min(twice)!r} is claimed twice")
-    for named in (*table.headline, *table.headline.values()):
-        if named not in {column.name for column in columns}:
-            raise UserError(f"{path}: headline: the table has no column {named}")
-    if len({table.column(whole).run for whole in table.headline.values()}) > 1:
-        raise UserError(f"{path}: headline: falls are measured from columns with the same runs")
     return table
 
 
@@ -318,10 +302,8 @@ def _column(name: str, content: object, configs: Path, where: str) -> Column:
         raise UserError(
             f"{where}: a column that takes the runs of {column.run} must not have settings"
         )
-    views = {"source-words": column.group is not None, "cut": column.cut}
-    for key in (key for key, wanted in views.items() if wanted):
-        if column.curve or not _of_translations(column.score):
-            raise UserError(f"{where}: {key}: only scores of a whole translation can have it")
+    if column.group is not None and (column.curve or not _of_translations(column.score)):
+        raise UserError(f"{where}: source-words: only scores of a whole translation can have it")
     if column.curve and column.score.startswith(LENGTH_RATIO):
         raise UserError(f"{where}: curve: checkpoints have no {column.score}")
     return column
@@ -340,11 +322,12 @@ def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path,
         if stray:
             raise UserError(f"{where}: {key}: the table has no column {', '.join(sorted(stray))}")
     for column in columns:
-        views = column.group is not None or column.cut
-        if views and not _of_translations(row.scores.get(column.name, column.score)):
+        if column.group is not None and not _of_translations(
+            row.scores.get(column.name, column.score)
+        ):
             raise UserError(
                 f"{where}: scores: {column.name}: only scores of a whole translation can have "
-                "source-words or cut"
+                "source-words"
             )
     if row.run is not None and (raw.merged or row.cited):
         raise UserError(f"{where}: a row that takes the run of {row.run} must not have settings")

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from ..look.gates_measure import ModelGates
 from ..look.heads_measure import ModelHeads
 from ..look.maps_measure import ModelMaps
+from ..scores.counts import SAMPLES, SEED
 from ..scores.lengths_measure import ScoresByLength, SystemScore
-from ..scores.significance import SAMPLES, SEED
 from .curves_measure import Curve
 
 

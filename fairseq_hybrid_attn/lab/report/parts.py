@@ -15,7 +15,7 @@ from ..probing import probing_figure
 from ..probing import results as probing
 from ..scores import lengths_command as lengths
 from ..scores import lengths_figure as length_figure
-from ..scores.significance import SAMPLES, SEED
+from ..scores.counts import SAMPLES, SEED
 from . import curves_command as curves
 from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
@@ -132,8 +132,8 @@ def scores_part(findings: Findings) -> Iterator[Item]:
     how = f"± is half the 95 % interval over {SAMPLES:,} bootstrap samples of the test set"
     if len(names) > 1:
         how += (
-            f". p is of sacrebleu's paired bootstrap against {names[0]}, about half of a two-sided "
-            "p, or less. It does not cover other trainings of the same models"
+            f". p is of the paired bootstrap against {names[0]}, two-sided. It does not cover "
+            "other trainings of the same models"
         )
     yield f"{how}. Seed {SEED}."
     yield from findings.notes

@@ -56,7 +56,7 @@ class ReportTranslations:
             signature=metric.score(next(iter(systems.values())), references).signature,
             sentences=len(references),
             systems=compare_systems(
-                name, systems, references, self.target, lowercase=self.lowercase
+                {system: metric.counts(lines, references) for system, lines in systems.items()}
             ),
         )
 
@@ -69,7 +69,6 @@ class ReportTranslations:
             self.target,
             bounds=bounds,
             lowercase=self.lowercase,
-            progress=lambda parts: tqdm(parts, unit=" groups", file=sys.stderr),
         )
 
     def examples(self) -> list[SentenceScores]:

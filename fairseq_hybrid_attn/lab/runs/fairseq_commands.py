@@ -86,6 +86,7 @@ class RunFolder:
     curve = property(lambda self: self.path / "curve.json")
     begun = property(lambda self: self.path / "begun.json")
     result = property(lambda self: self.path / "result.json")
+    counts = property(lambda self: self.path / "counts.json.gz")
     lock = property(lambda self: self.path / ".lock")
 
     def generated(self, subset: str = "test") -> Path:

@@ -92,9 +92,12 @@ class StoredResult:
     scores: dict[str, StoredScore]
     identity: dict[str, object]
     corpus: dict[str, object]
+    settings: dict[str, object]
     updates: int
     parameters: int
     finished: str
+    versions: dict[str, object] = field(default_factory=dict)
+    code: dict[str, object] = field(default_factory=dict)
     commands: dict[str, tuple[str, ...]] = field(default_factory=dict)
     curve: tuple[CurvePoint, ...] = ()
 

@@ -29,6 +29,7 @@ from ..files.writing import atomic_write
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result
+from .run_counts import write_counts
 from .run_folders import devices_of
 from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .status import begin
@@ -228,6 +229,7 @@ class RunInProgress:
                 delete(self.folder.checkpoints, self.run.workspace.runs)
             except OSError as error:  # the result is written anyway
                 self._say(f"{self.folder.checkpoints} was not removed: {error.strerror or error}")
+        write_counts(self.run)
         write_json(self.folder.result, result)
 
     def run_program(

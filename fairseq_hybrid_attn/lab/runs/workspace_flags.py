@@ -57,7 +57,9 @@ def workspace(args: argparse.Namespace) -> Workspace:
         raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
     own = None
     if args.data is not None:
-        if not args.data.is_dir():
+        # Runs on a text can be printed without it.
+        of_text = (args.output / "runs").glob(f"*@{args.data.resolve().name}")
+        if not args.data.is_dir() and not any(of_text):
             raise UserError(f"--data {args.data}: there is no such folder")
         own = OwnText(args.data, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:

@@ -20,8 +20,6 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from tqdm import tqdm
-
 from ...errors import UserError
 from ..corpora.tokenisers import KINDS, tokeniser
 from ..corpora.words import SUBWORDS
@@ -86,7 +84,6 @@ def run(args: argparse.Namespace) -> None:
         target,
         bounds=args.bounds,
         lowercase=args.lowercase,
-        progress=lambda parts: tqdm(parts, unit=" groups", disable=None),
     )
     print(grid(found).terminal())
     print("\n".join(notes(found)))

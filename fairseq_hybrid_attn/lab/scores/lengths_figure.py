@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..look import style
-from .lengths_measure import GroupScores, SystemScore
+from .lengths_measure import GroupScores
 
 #: Inches of a group, and the part of it that its systems' points share.
 _GROUP = 0.95
@@ -25,7 +25,7 @@ def draw(
             axes.errorbar(
                 [place + shift for place in range(len(groups))],
                 [float("nan") if one is None else one.value for one in found],
-                yerr=tuple(zip(*map(_interval, found), strict=True)),
+                yerr=[0.0 if one is None else one.interval or 0.0 for one in found],
                 label=system,
                 capsize=2.5,
                 elinewidth=1.0,
@@ -39,13 +39,3 @@ def draw(
         axes.set_ylabel(label)
         style.legend_above(axes)
     return figure
-
-
-def _interval(score: SystemScore | None) -> tuple[float, float]:
-    """How far the 95 % interval reaches below and above the value."""
-    if score is None or score.interval is None:
-        return 0.0, 0.0
-    middle = score.value if score.mean is None else score.mean
-    low, high = middle - score.interval, middle + score.interval
-    # The bootstrap's interval is around its mean; it can lie to one side of the value.
-    return max(0.0, score.value - low), max(0.0, high - score.value)

@@ -8,14 +8,14 @@ words of the tokenised source, before they are split into subwords.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
-from ...errors import UserError
-from .metrics import Metric, Score, build_metric, check_parallel
-from .significance import SAMPLES, SEED, paired_bootstrap
+from .counts import SAMPLES, SEED, SentenceCounts, half_width, p_value
+from .metrics import build_metric, check_parallel
 
-#: The name of :func:`length_ratio` among the scores of tables.
+#: Among the scores of tables, words in the translations per word in the references, as BLEU counts
+#: words.  sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
 LENGTH_RATIO = "length_ratio"
 
 #: The upper bounds of MMA's groups; the last group has none.
@@ -54,46 +54,27 @@ def word_counts(lines: Iterable[str]) -> list[int]:
     return [len(line.split()) for line in lines]
 
 
-def length_ratio(metric: Metric, translations: list[str], references: list[str]) -> Score:
-    """Words in the translations per word in the references, as a metric counts words.
-
-    sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
-    """
-    check_parallel({"translations": translations}, references)
-    score = metric.bleu.corpus_score(metric.prepare(translations), [metric.prepare(references)])
-    if not score.ref_len:
-        raise UserError("the references have no words")
-    line = f"length ratio {score.sys_len / score.ref_len:.3f}"
-    return Score(score.sys_len / score.ref_len, metric.signature(), line)
-
-
-def cut_to(translation: str, reference: str) -> str:
-    """Cut a translation to the number of words of its reference, separated by white space."""
-    return " ".join(translation.split()[: len(reference.split())])
-
-
 @dataclass(frozen=True)
 class SystemScore:
     """A system's score on a group, from 0 to 100, compared with the first system.
 
-    By bootstrap: the mean over resampled groups, half the width of the 95 % interval around it, and
-    p.  None for a group of one sentence; there is no p for the first system.
+    ``interval`` is half the width of the 95 % interval by resampling the group.  It is None for a
+    group of one sentence, and so is p, which the first system does not have.
     """
 
     value: float
-    mean: float | None = None
     interval: float | None = None
     p_value: float | None = None
 
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A group: its size, words of its source, and scores by system (empty without sentences)."""
+    """A group: its size, scores by system (empty without sentences), and words of its source."""
 
     label: str
     sentences: int
-    words: int
     scores: dict[str, SystemScore]
+    words: int = 0
 
 
 @dataclass(frozen=True)
@@ -135,29 +116,16 @@ class ScoresByLength:
         ]
 
 
-def compare_systems(
-    score: str,
-    systems: dict[str, list[str]],
-    references: list[str],
-    target_lang: str,
-    *,
-    lowercase: bool = False,
-    samples: int = SAMPLES,
-) -> dict[str, SystemScore]:
-    """Score each system on a set, and compare it with the first."""
-    if len(references) == 1:  # cannot be resampled
-        metric = build_metric(score, target_lang, lowercase)
-        return {
-            name: SystemScore(metric.score(lines, references).value)
-            for name, lines in systems.items()
-        }
-    first = next(iter(systems))
-    resampled = paired_bootstrap(
-        *(score, systems[first], systems, references, target_lang, lowercase), samples=samples
-    )
+def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore]:
+    """The score of each system, compared with the first; all of the same sentences."""
+    first = next(iter(systems.values()))
     return {
-        name: SystemScore(one.value, one.mean, one.interval, None if name == first else one.p_value)
-        for name, one in resampled.items()
+        name: SystemScore(
+            counts.value,
+            half_width(counts.drawn),
+            None if counts is first else p_value(counts, first),
+        )
+        for name, counts in systems.items()
     }
 
 
@@ -170,37 +138,29 @@ def score_by_length(
     *,
     bounds: Iterable[int] = BOUNDS,
     lowercase: bool = False,
-    samples: int = SAMPLES,
-    progress: Callable[[list], Iterable] = iter,
 ) -> ScoresByLength:
     """Score systems, translations as text by name, on each group of sentences.
 
-    ``score`` is one of ``metrics.METRICS``, ``lengths`` are words of the source sentences;
-    ``progress`` wraps the iteration over groups.
+    ``score`` is one of ``metrics.METRICS``, ``lengths`` are words of the source sentences.
     """
     check_parallel({**systems, "the source": lengths}, references)
     metric = build_metric(score, target_lang, lowercase)
+    counts = {name: metric.counts(lines, references) for name, lines in systems.items()}
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
-        chosen = {name: [lines[n] for n in numbers] for name, lines in systems.items()}
-        found = numbers and compare_systems(
-            *(score, chosen, [references[n] for n in numbers], target_lang),
-            lowercase=lowercase,
-            samples=samples,
-        )
-        return GroupScores(label, len(numbers), sum(lengths[n] for n in numbers), found or {})
+        chosen = {name: of_all.of(numbers, label) for name, of_all in counts.items()}
+        scores = compare_systems(chosen) if numbers else {}
+        return GroupScores(label, len(numbers), scores, sum(lengths[n] for n in numbers))
 
-    parts = [(str(group), group.sentences(lengths)) for group in groups_of(bounds)]
-    parts.append(("all", list(range(len(references)))))
-    *scored, whole = (scores_of(*part) for part in progress(parts))
+    groups = [(str(group), group.sentences(lengths)) for group in groups_of(bounds)]
     return ScoresByLength(
         score=score,
         label=metric.label,
-        signature=metric.score(next(iter(systems.values())), references).signature,
+        signature=metric.signature(),
         systems=tuple(systems),
-        groups=tuple(scored),
-        whole=whole,
+        groups=tuple(scores_of(*group) for group in groups),
+        whole=scores_of("all", list(range(len(references)))),
         without_words=tuple(number for number, words in enumerate(lengths) if not words),
-        samples=samples,
+        samples=SAMPLES,
         seed=SEED,
     )

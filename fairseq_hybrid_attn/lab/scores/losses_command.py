@@ -33,7 +33,7 @@ from ..files.tabular import Grid
 from ..files.writing import check_outputs, file_identity
 from ..look.model_arguments import device, load_one
 from ..look.sentences import Sentences, in_batches, some
-from .significance import SAMPLES, draw, ends
+from .counts import SentenceCounts, half_width
 
 _COLUMNS = {
     "system": "system",
@@ -130,22 +130,14 @@ def compare(systems: dict[str, np.ndarray], tokens: np.ndarray) -> list[dict]:
 
     Losses and tokens are ``[sentences]``.
     """
-    drawn = draw(len(tokens), SAMPLES)
-    drawn_tokens = tokens[drawn].sum(axis=1)
     base, rows = None, []
     for name, losses in systems.items():
-        value, over_draws = losses.sum() / tokens.sum(), losses[drawn].sum(axis=1) / drawn_tokens
-        row = {"system": name, "loss": value, "interval": half(over_draws)}
+        ours = SentenceCounts("loss", np.stack([losses, tokens], axis=1), text="")
+        row = {"system": name, "loss": ours.value, "interval": half_width(ours.drawn)}
         row |= {"difference": None, "difference_interval": None}
         if base:
-            row["difference"] = value - base[0]
-            row["difference_interval"] = half(over_draws - base[1])
-        base = base or (value, over_draws)
+            row["difference"] = ours.value - base.value
+            row["difference_interval"] = half_width(ours.drawn - base.drawn)
+        base = base or ours
         rows.append(row)
     return rows
-
-
-def half(over_draws: np.ndarray) -> float:
-    """Half the 95 % interval of a number, given its values over the draws."""
-    low, high = ends(over_draws)
-    return (high - low) / 2

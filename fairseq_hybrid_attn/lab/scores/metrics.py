@@ -25,12 +25,15 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
 from sacrebleu.metrics import BLEU
 
 from ...errors import UserError
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
+from ..files.checksums import digest
 from . import wat
+from .counts import SentenceCounts
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,17 @@ class Metric:
         score = self.bleu.corpus_score(self.prepare(translations), [self.prepare(references)])
         return Score(score.score, self.signature(), self.label + str(score).removeprefix("BLEU"))
 
+    def counts(self, translations: list[str], references: list[str]) -> SentenceCounts:
+        """Count what BLEU adds up, for each line: sacrebleu's own statistics."""
+        check_parallel({"translations": translations}, references)
+        rows = self.bleu._extract_corpus_statistics(
+            self.prepare(translations), [self.prepare(references)]
+        )
+        kind = "bleu" if self.bleu.smooth_method == "exp" else "bleu_unsmoothed"
+        return SentenceCounts(kind, np.array(rows), digest(references), self.signature())
+
     def signature(self) -> str:
-        """Return sacrebleu's signature; ``bleu`` must have scored before."""
+        """Return sacrebleu's signature; ``bleu`` must have scored or counted before."""
         signature = self.bleu.get_signature()
         if self.words is not None:
             lower = "lc-" if self.bleu.lowercase else ""

@@ -55,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)"
     add("--kytea-model", type=Path, metavar="MODEL", help=text)
     add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
-    add("--json", type=Path, metavar="FILE", help="write the scores to FILE")
+    text = "write the scores to FILE, and the counts of each sentence that they are computed from"
+    add("--json", type=Path, metavar="FILE", help=text)
     add("--hypotheses-out", type=Path, metavar="FILE", help="write the scored text to FILE")
 
 
@@ -75,9 +76,10 @@ def run(args: argparse.Namespace) -> None:
         if args.hypotheses:
             warn_if_not_text(translations, args.hypotheses)
     sets = read_test_sets(args.test_sets, len(references)) if args.test_sets else {}
+    parts = slices(sets, len(references))
     scores = {
         f"{metric.name}{suffix}": metric.score(translations[part], references[part])
-        for suffix, part in slices(sets, len(references)).items()
+        for suffix, part in parts.items()
         for metric in metrics
     }
 
@@ -85,7 +87,11 @@ def run(args: argparse.Namespace) -> None:
         with atomic_write(args.hypotheses_out) as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
-        write_json(args.json, as_dict(args, metrics, scores, len(references), missing))
+        found = as_dict(args, metrics, scores, len(references), missing)
+        counts = {metric.name: metric.counts(translations, references) for metric in metrics}
+        found["counts"] = {name: of_all.as_dict() for name, of_all in counts.items()}
+        found["parts"] = {suffix: [part.start, part.stop] for suffix, part in parts.items()}
+        write_json(args.json, found)
     print_scores(scores, len(references), missing)
     if args.scores is None and "tokenised_bleu" not in scores:
         print("no tokenised BLEU: sacrebleu segments this language by itself")

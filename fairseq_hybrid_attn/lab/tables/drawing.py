@@ -12,7 +12,7 @@ from ..runs.plan import Plan
 from ..scores import lengths_figure as lengths
 from ..scores.lengths_measure import GroupScores, SystemScore
 from .numbers import Section
-from .run_results import sentence_numbers, source_lengths
+from .stored_runs import StoredRuns
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +34,7 @@ def is_drawable(plan: Plan) -> bool:
     columns = [cell.column for cell in plan.cells]
     if all(column.curve for column in columns):
         return True
-    of_one_kind = len({(cell.score, cell.column.cut) for cell in plan.cells}) == 1
+    of_one_kind = len({cell.score for cell in plan.cells}) == 1
     return of_one_kind and all(column.group is not None for column in columns)
 
 
@@ -76,17 +76,16 @@ def _panel(section: Section, names: dict[str, str], label: str, score: str) -> c
 
 def _groups(plan: Plan, sections: Sequence[Section], names: dict[str, str]) -> list[GroupScores]:
     """The columns as groups of one test set, each with the scores of its rows."""
-    done = next(run for run in plan.runs if run.folder.result.exists())
-    words = source_lengths(done)
+    stored = StoredRuns(plan)
+    done = next(run for cell in plan.cells for run, _ in stored.of_cell(cell))
     groups = []
     for section in sections:
         group = plan.table.column(section.name).group
         score = section.measured[0].ours.score if section.measured else section.score
-        members = sentence_numbers(done, score, group, len(words)) or []
+        counts = stored.counts(done, score, group)
         scores = {
-            names[line.row]: SystemScore(line.ours.value, None, line.ours.interval)
+            names[line.row]: SystemScore(line.ours.value, line.ours.interval)
             for line in section.measured
         }
-        size = sum(words[number] for number in members)
-        groups.append(GroupScores(str(group), len(members), size, scores))
+        groups.append(GroupScores(str(group), len(counts.rows) if counts else 0, scores))
     return groups

@@ -1,85 +1,12 @@
-"""A table's numbers as grids of text: wide ones for a terminal, short ones for a page."""
+"""A table's numbers as grids of text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..files.tabular import Grid
 from ..scores.lengths_measure import LENGTH_RATIO
-from .numbers import ACCEPTED, STALE, Line, Section, Verdict
-
-#: Columns that fit on a page side by side.
-_ON_A_PAGE = 8
-
-
-def short_grids(sections: Sequence[Section]) -> list[Grid]:
-    """Columns of a table without row names, differences in parentheses: side by side if they fit.
-
-    Or else one below the other, in one grid, under their titles.
-    """
-    sections = [section for section in sections if not section.curve]
-    shown = [_shown(section) for section in sections]
-    beside = sum(map(len, shown)) < _ON_A_PAGE and len({_rows(one) for one in sections}) == 1
-    if beside:
-        headings = [
-            heading if len(sections) == 1 else f"{section.title.partition(' (')[0]}: {heading}"
-            for section, columns in zip(sections, shown, strict=True)
-            for heading in columns
-        ]
-        rows = [
-            [
-                name_of(sections[0].lines[n]),
-                *(
-                    show(section, section.lines[n])
-                    for section, columns in zip(sections, shown, strict=True)
-                    for show in columns.values()
-                ),
-            ]
-            for n in range(len(sections[0].lines))
-        ]
-        return [Grid(["system", *headings], rows, left=1)]
-    columns = {name: show for one in shown for name, show in one.items()}
-    headings = [heading for heading in _CELLS if heading in columns]
-    rows = []
-    for section in sections:
-        rows.append([f"**{section.title}**", *[""] * len(headings)])
-        cells = [[_CELLS[heading](section, line) for heading in headings] for line in section.lines]
-        rows += [[name_of(line), *of] for line, of in zip(section.lines, cells, strict=True)]
-    return [Grid(["system", *headings], rows, left=1)] if sections else []
-
-
-def claims_grid(verdicts: Sequence[Verdict]) -> Grid:
-    """A line for each claim; of what was not measured, the paper's number alone."""
-    seeds = any(one.over_seeds for one in verdicts)
-    headings = ["claim", "", "ours", "over sentences", *["over seeds"] * seeds, "by seed", "paper"]
-    rows = []
-    for one in verdicts:
-        stale = f" {STALE} a run is not up to date" if one.stale else ""
-        rows.append(
-            [
-                one.claim,
-                f"**{one.verdict}**{stale}",
-                _signed(one.ours),
-                _range(one.over_sentences) + (one.width_of if one.over_sentences else ""),
-                *[_range(one.over_seeds)] * seeds,
-                _by_seed(one.by_seed),
-                _signed(one.paper),
-            ]
-        )
-    return Grid(headings, rows, left=2)
-
-
-def _by_seed(values: dict[str, float]) -> str:
-    """With the seeds, unless they are 1, 2, …, as those of most tables."""
-    counted = [str(n) for n in range(1, len(values) + 1)]
-    told = {seed: _signed(value) for seed, value in values.items()}
-    return " ".join(told.values() if list(told) == counted else map(": ".join, told.items()))
-
-
-def name_of(line: Line) -> str:
-    """A row's name for display; with its key if that is not in it, as in HySAN's e1."""
-    known = line.row.replace("_", " ") in line.system.lower()
-    return line.system if known else f"{line.row}: {line.system}".removesuffix(": ")
+from .numbers import STALE, Line, Section
 
 
 def rows_grid(section: Section) -> Grid:
@@ -145,10 +72,9 @@ def _ours(line: Line) -> str:
     ours = line.ours
     if ours is None:
         return line.why_not
-    intervals = [one for one in (ours.interval, ours.over_sentences) if one is not None]
-    interval = "".join(f" ± {_number(one, ours.score)}" for one in intervals)
-    mark = STALE if ours.stale else ACCEPTED if ours.accepted else ""
-    return f"{_number(ours.value, ours.score)}{interval}{mark}"
+    intervals = [half for half in (ours.over_seeds, ours.over_sentences) if half is not None]
+    interval = "".join(f" ± {_number(half, ours.score)}" for half in intervals)
+    return f"{_number(ours.value, ours.score)}{interval}{STALE * bool(ours.stale)}"
 
 
 def _difference(section: Section, line: Line) -> str:
@@ -187,40 +113,3 @@ def _number(value: float | None, score: str = "", sign: str = "") -> str:
 
 def _signed(value: float | None, score: str = "") -> str:
     return _number(value, score, "+")
-
-
-def _shown(section: Section) -> dict[str, Callable[[Section, Line], str]]:
-    """Those of :data:`_CELLS` that a column of the table has."""
-    has = {
-        "paper": section.has_paper,
-        "p": any(line.ours.p_values for line in section.measured),
-    }
-    return {heading: show for heading, show in _CELLS.items() if has.get(heading, True)}
-
-
-def _rows(section: Section) -> tuple[str, ...]:
-    return tuple(line.row for line in section.lines)
-
-
-def _paper_short(section: Section, line: Line) -> str:
-    level = _number(line.paper, section.score)
-    return _with_difference(level, _paper_difference(section, line))
-
-
-def _ours_short(section: Section, line: Line) -> str:
-    return _with_difference(_ours(line), _difference(section, line))
-
-
-def _with_difference(level: str, other: str) -> str:
-    return f"{level} ({other.replace(' (', ', ').removesuffix(')')})" if other else level
-
-
-def _range(bounds: tuple[float, float] | None) -> str:
-    return "{:+.2f} to {:+.2f}".format(*bounds) if bounds else ""
-
-
-_CELLS: dict[str, Callable[[Section, Line], str]] = {
-    "paper": _paper_short,
-    "ours": _ours_short,
-    "p": lambda section, line: _p_values(line),
-}

@@ -2,53 +2,56 @@
 
 from __future__ import annotations
 
-import contextlib
 import statistics
-from dataclasses import replace
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import spearmanr
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Column
+from ..runs.plan import Plan
 from ..runs.run_scores import AER
-from ..runs.status import State
+from ..runs.status import State, status
 from ..runs.workspace import Run
+from ..scores.counts import SentenceCounts, ends, half_width, mean_drawn, p_value
 from ..scores.lengths_measure import LENGTH_RATIO
-from ..scores.metrics import METRICS, Score
+from ..scores.metrics import METRICS
 from .claims import judge
-from .numbers import Line, Measured, Section, TableNumbers, over_seeds
-from .ranks import rank_agreement
-from .run_results import RunResults, ScoredLengths, ScoredTranslations
+from .numbers import Line, Measured, RankAgreement, Section, TableNumbers, over_seeds
+from .stored_runs import StoredRuns
 
 
-def measure(results: RunResults, significance: bool = True) -> TableNumbers:
+def measure(plan: Plan, significance: bool = True) -> TableNumbers:
     """The numbers of a plan's cells by column, and the verdicts on the claims.
 
-    With ``significance``, the test set is resampled for intervals, p-values and claims; that takes
-    about a second for each row and each term of a claim.
+    With ``significance``, sentences are resampled for intervals over them, p-values and claims.
     """
-    plan = results.plan
+    stored = StoredRuns(plan)
     table, workspace = plan.table, plan.workspace
     sections = []
     for column in table.columns:
         cells = [cell for cell in plan.cells if cell.column.name == column.name]
         if not cells:
             continue
-        lines = [line for cell in cells for line in _lines(results, cell, significance)]
+        lines = [line for cell in cells for line in _lines(stored, cell, significance)]
         baseline = next((line for line in lines if line.row == table.baseline), None)
         if baseline is None and table.baseline is not None:  # compared with, but not shown
-            baseline = _line(results, table.baseline_cell(column), significance=False)
+            baseline = _line(stored, table.baseline_cell(column), significance=False)
         group = None if column.group is None else str(column.group)
         what = (column.name, column.title, column.score, column.curve, group)
         ranks = {}
         for among, rows in table.rank.items() if not column.curve else ():
             pairs = zip(cells, lines, strict=True)
             ranked = [(cell, line) for cell, line in pairs if rows is None or line.row in rows]
-            if found := rank_agreement(results, ranked, significance):
-                ranks[among] = found
+            if agreement := _rank_agreement(stored, ranked, significance):
+                ranks[among] = agreement
         sections.append(Section(*what, baseline, tuple(lines), ranks))
     return TableNumbers(
         table=table.name,
         title=table.title,
         notes=" ".join(table.notes.split()),
+        not_used=table.not_used,
         label=workspace.label,
         profile=workspace.profile.name,
         text=workspace.own.folder.resolve().name if workspace.own else None,
@@ -56,44 +59,31 @@ def measure(results: RunResults, significance: bool = True) -> TableNumbers:
         columns=len(table.columns),
         transposed=table.transposed,
         sections=tuple(sections),
-        verdicts=tuple(judge(results)) if significance else (),
+        verdicts=tuple(judge(stored)) if significance else (),
+        made_by=stored.made_by(),
     )
 
 
-def _lines(results: RunResults, cell: Cell, significance: bool) -> list[Line]:
-    """One line, or one for each checkpoint of a curve."""
-    line = _line(results, cell, significance and not cell.column.curve)
+def _lines(stored: StoredRuns, cell: Cell, significance: bool) -> list[Line]:
+    """One line, or one for each checkpoint of a curve that all seeds have."""
+    line = _line(stored, cell, significance)
     if not cell.column.curve or line.ours is None:
         return [line]
-    score = line.ours.score
-    done = results.of_cell(cell)
     curves = [
-        {point["updates"]: point["scores"] for point in result["curve"]} for _, result in done
+        {p["updates"]: p["scores"] for p in result["curve"]} for _, result in stored.of_cell(cell)
     ]
-    shared = sorted(set.intersection(*map(set, curves)))
     points = []
-    for at in shared:
-        scores = [curve[at].get(score) for curve in curves]
+    for at in sorted(set.intersection(*map(set, curves))):
+        scores = [curve[at].get(line.ours.score) for curve in curves]
         if None not in scores:
-            resampled = _resampled(results, cell, done, score, at) if significance else None
-            points.append(replace(line, ours=_point(line.ours, at, scores, resampled), at=at))
-    return points or [replace(line, ours=None, why_not="its runs have no checkpoint in common")]
+            ours = _measured(stored, cell, line.ours.score, scores, significance, at)
+            points.append(Line(line.row, line.system, line.paper, ours, "", at))
+    if points:
+        return points
+    return [Line(line.row, line.system, line.paper, None, "its runs have no checkpoint in common")]
 
 
-def _point(end: Measured, at: int, scores: list[dict], resampled: float | None) -> Measured:
-    """A point of a curve, given the number at its end."""
-    values = [score["value"] for score in scores]
-    return replace(
-        end,
-        value=statistics.fmean(values),
-        by_seed=tuple(values),
-        **_intervals(values, resampled),
-        signature="; ".join(dict.fromkeys(score["signature"] for score in scores)),
-        updates=at,
-    )
-
-
-def _line(results: RunResults, cell: Cell, significance: bool) -> Line:
+def _line(stored: StoredRuns, cell: Cell, significance: bool) -> Line:
     row = cell.row
     if row.cited:
         return Line(row.name, row.system, cell.paper, None, "cited by the paper")
@@ -102,123 +92,79 @@ def _line(results: RunResults, cell: Cell, significance: bool) -> Line:
         system = system or cell.owner.row.system
         if cell.planned:
             raise UserError(f"not measured here: {cell.planned}")
-        ours = _measured(results, cell, significance)
+        ours = _measured(stored, cell, *_values(stored, cell), significance)
     except UserError as error:
         why_not = str(error)
     return Line(row.name, system, cell.paper, ours, why_not)
 
 
-def _measured(results: RunResults, cell: Cell, significance: bool) -> Measured:
-    """A cell's number, with its interval and significance; a UserError says why there is none."""
-    done = results.of_cell(cell)
-    if not done:
-        states = {run.seed: results.status(run) for run in results.runs(cell)}
-        begun = [seed for seed, found in states.items() if found.state is not State.NOT_BEGUN]
-        raise UserError(f"seed {begun[0]}: {states[begun[0]]}" if begun else "not run")
-    score, found = _values(results, cell, done)
-    values = [one["value"] for one in found]
-    resampled, p_values = None, ()
-    if significance:
-        resampled = _resampled(results, cell, done, score)
-        # If the test set cannot be resampled, the number stands without them.
-        with contextlib.suppress(UserError):
-            p_values = _p_values(results, cell, done, score)
-    states = [results.status(run) for run, _ in done]
+def _measured(
+    stored: StoredRuns,
+    cell: Cell,
+    score: str,
+    found: list[dict],
+    significance: bool,
+    at: int | None = None,
+) -> Measured:
+    """A cell's number with its intervals and p-values; ``at``: that of a point of its curve."""
+    done, values = stored.of_cell(cell), [one["value"] for one in found]
+    over_sentences, p_values = None, ()
+    if significance and (at is not None or not cell.column.curve):
+        counts = [_counts(stored, run, score, cell.column, at) for run, _ in done]
+        if None not in counts:
+            over_sentences = half_width(mean_drawn(counts))
+        if at is None:
+            p_values = _p_values(stored, cell, score)
+    updates = [at or result["updates"] for _, result in done]
     return Measured(
         value=statistics.fmean(values),
         by_seed=tuple(values),
         score=score,
-        **_intervals(values, resampled),
+        over_seeds=over_seeds(values),
+        over_sentences=over_sentences,
         seeds=tuple(run.seed for run, _ in done),
         # Several, if different versions scored the seeds.
         signature="; ".join(dict.fromkeys(one["signature"] for one in found)),
         p_values=p_values,
-        stale="; ".join(sorted({str(found) for found in states if found.state is State.STALE})),
-        updates=statistics.fmean(result["updates"] for _, result in done),
+        stale="; ".join(sorted({stored.changed(run) for run, _ in done} - {""})),
+        updates=statistics.fmean(updates),
         parameters=done[0][1]["parameters"],
-        accepted="; ".join(dict.fromkeys(_accepted(result) for _, result in done)).strip("; "),
     )
 
 
-def _intervals(values: list[float], resampled: float | None) -> dict[str, object]:
-    """The interval over seeds, with that over sentences beside it; or the latter alone."""
-    interval = over_seeds(values)
-    if interval is None:
-        return {"interval": resampled, "over": "test set"}
-    return {"interval": interval, "over": "seeds", "over_sentences": resampled}
+def _values(stored: StoredRuns, cell: Cell) -> tuple[str, list[dict]]:
+    """Which score a cell shows, and its value and signature in each run.
 
-
-def _resampled(
-    results: RunResults,
-    cell: Cell,
-    done: list[tuple[Run, dict]],
-    score: str,
-    at: int | None = None,
-) -> float | None:
-    """Half the interval of a cell's mean over seeds, by resampling the test set.
-
-    None if that cannot be done; the number stands without.  ``at``: of this point of its curve.
+    A UserError says why there is no number.
     """
-    if cell.column.curve and at is None:
-        return None
-    with contextlib.suppress(UserError):
-        if score.partition(".")[0] == LENGTH_RATIO:
-            found = _lengths(results, cell, done)
-        else:
-            found = [results.sentences(run, score, cell.column, at) for run, _ in done]
-        return None if None in found else found[0].interval(*found[1:])
-    return None
-
-
-def _accepted(result: dict) -> str:
-    if not result.get("accepted"):
-        return ""
-    codes = (result["accepted"][0]["made_with"], result["accepted"][-1]["for"])
-    made, now = (str(code).rpartition(":")[2][:12] for code in codes)
-    return f"made by other code (digest {made}) and accepted for digest {now}"
-
-
-def _values(
-    results: RunResults, cell: Cell, done: list[tuple[Run, dict]]
-) -> tuple[str, list[dict]]:
-    """Which score a cell shows, and its value and signature in each run."""
-    score, column = cell.score, cell.column
-    metric, dot, test_set = score.partition(".")
-    if metric == LENGTH_RATIO:
-        found = _lengths(results, cell, done)
-        return score, [_with_view(one.measure(), column, one) for one in found]
+    done, column = stored.of_cell(cell), cell.column
+    if not done:
+        raise UserError(_state(stored.runs(cell)))
     scores = [_scores(result, column) for _, result in done]
-    score = results.score(cell, scores[0])
-    lacking = [run for (run, _), has in zip(done, scores, strict=True) if score not in has]
-    if lacking:
-        if metric == AER and lacking[0].recipe.gold is None:
+    score = stored.score(cell, scores[0])
+    metric, _, test_set = score.partition(".")
+    if column.group is not None or metric == LENGTH_RATIO:
+        return score, [_of_counts(stored, run, score, column) for run, _ in done]
+    for (run, result), has in zip(done, scores, strict=True):
+        if score in has:
+            stored.counts(run, score)  # which checks that they agree
+        elif metric == AER and result["corpus"].get("gold") is None:
             raise UserError("its text has no gold alignment")
-        if column.curve and not all(scores):
+        elif column.curve and not has:
             raise UserError("its run has no curve")
-        if test_set and metric in METRICS:
+        elif test_set and metric in METRICS:
             raise UserError(f"its text has no test set {test_set}")
-        added = score in lacking[0].recipe.scores
-        remedy = "; delete its result.json and reproduce it, which scores it again" * added
-        raise UserError(f"{lacking[0].name} has no {score}{remedy}")
-    if column.group is None and not column.cut:
-        for (run, _), has in zip(done, scores, strict=True):
-            if not column.curve:
-                results.check_score(run, score, has[score]["value"])
-        return score, [has[score] for has in scores]
-    found = _translations(results, done, score, column)
-    return score, [_with_view(one.measure(), column, one) for one in found]
+        else:
+            raise UserError(f"{run.name} has no {score}")
+    return score, [has[score] for has in scores]
 
 
-def _lengths(results: RunResults, cell: Cell, done: list[tuple[Run, dict]]) -> list[ScoredLengths]:
-    """The translations whose length ratio a cell shows, in the words that its BLEU counts."""
-    _, dot, test_set = cell.score.partition(".")
-    counted = (f"{bleu}{dot}{test_set}" for bleu in ("given_bleu", "bleu"))
-    words = next((one for one in counted if one in done[0][1]["scores"]), None)
-    if words is None:
-        of = f"its text has no test set {test_set}" if test_set else "it has no translations"
-        raise UserError(of)
-    found = _translations(results, done, words, cell.column)
-    return [ScoredLengths(**vars(one)) for one in found]
+def _state(runs: list[Run]) -> str:
+    """How far the runs of a cell are of which none has a result."""
+    for run in runs:
+        if run.folder.path.exists() and (state := status(run)).state is not State.NOT_BEGUN:
+            return f"seed {run.seed}: {state}"
+    return "not run"
 
 
 def _scores(result: dict, column: Column) -> dict:
@@ -229,40 +175,76 @@ def _scores(result: dict, column: Column) -> dict:
     return {name: score for scores in points for name, score in scores.items()}
 
 
-def _translations(
-    results: RunResults, done: list[tuple[Run, dict]], score: str, column: Column
-) -> list[ScoredTranslations]:
-    found = [results.sentences(run, score, column) for run, _ in done]
-    if None in found:
-        raise UserError("its translations or its test set no longer exist")
-    if not found[0].references:
+def _of_counts(stored: StoredRuns, run: Run, score: str, column: Column) -> dict:
+    """A score that is in no result, computed from counts; its signature says of which sentences."""
+    counts = _counts(stored, run, score, column)
+    if counts is None:
+        raise UserError("the counts of its sentences are not here")
+    if not len(counts.rows):
         raise UserError("no such sentences")
-    return found
-
-
-def _with_view(score: Score, column: Column, found: ScoredTranslations) -> dict:
-    """A score as result files have it, its signature saying what the column looks at."""
     how = "" if column.group is None else f"|source:{column.group}"
-    cut = "|cut:reference" if column.cut else ""
-    signature = f"{score.signature}{how}|sentences:{len(found.references)}{cut}"
-    return {"value": score.value, "signature": signature}
+    signature = f"{counts.signature}{how}|sentences:{len(counts.rows)}"
+    return {"value": counts.value, "signature": signature}
 
 
-def _p_values(
-    results: RunResults, cell: Cell, done: list[tuple[Run, dict]], score: str
-) -> tuple[float | None, ...]:
+def _counts(
+    stored: StoredRuns, run: Run, score: str, column: Column, at: int | None = None
+) -> SentenceCounts | None:
+    return stored.counts(run, score, column.group, at)
+
+
+def _p_values(stored: StoredRuns, cell: Cell, score: str) -> tuple[float | None, ...]:
     """By the paired bootstrap against the baseline's run of the same seed, if there is one."""
-    plan = results.plan
+    plan = stored.plan
     baseline = plan.table.baseline_cell(cell.column)
-    if baseline is None or baseline.row is cell.row:
+    if baseline is None or baseline.row is cell.row or score.startswith(LENGTH_RATIO):
         return ()
     # The baseline's number may be another score of its run, such as that of another head.
     theirs = baseline.score if score == cell.score else score
     if (baseline.run_name, theirs) == (cell.run_name, score):
         return ()
     p_values = []
-    for run, _ in done:
-        ours = results.sentences(run, score, cell.column)
-        other = results.sentences(plan.workspace.run(baseline, run.seed), theirs, cell.column)
-        p_values.append(None if None in (ours, other) else ours.p_value(other))
+    for run, _ in stored.of_cell(cell):
+        base = plan.workspace.run(baseline, run.seed)
+        ours = stored.counts(run, score, cell.column.group)
+        other = stored.counts(base, theirs, cell.column.group) if stored.result(base) else None
+        p_values.append(None if None in (ours, other) else p_value(ours, other))
     return tuple(p_values) if any(p is not None for p in p_values) else ()
+
+
+def _rank_agreement(
+    stored: StoredRuns, lines: list[tuple[Cell, Line]], significance: bool
+) -> RankAgreement | None:
+    """Spearman's rank correlation over the rows that have both numbers; None for fewer than three.
+
+    Ours are means over the seeds that all of these rows have.  The interval is that of the same
+    correlation on resampled sentences, the same ones for all rows.  Rows that are nearly equal
+    change places there, which draws it towards zero; it may not contain the value.
+    """
+    ranked = [(cell, line) for cell, line in lines if line.ours and line.paper is not None]
+    if len(ranked) < 3:
+        return None
+    seeds = sorted(set.intersection(*(set(line.ours.seeds) for _, line in ranked)))
+    if not seeds:
+        return None
+    papers = [line.paper for _, line in ranked]
+    by_seed = [dict(zip(line.ours.seeds, line.ours.by_seed, strict=True)) for _, line in ranked]
+    ours = [statistics.fmean(of_row[seed] for seed in seeds) for of_row in by_seed]
+    if np.ptp(papers) == 0 or np.ptp(ours) == 0:  # there is no order
+        return None
+    low = high = None
+    counts = [
+        stored.counts(run, line.ours.score, cell.column.group)
+        for cell, line in ranked
+        for run in stored.runs(cell)
+        if run.seed in seeds
+    ]
+    if significance and None not in counts and mean_drawn(counts) is not None:
+        drawn = np.reshape([one.drawn for one in counts], (len(ranked), len(seeds), -1))
+        correlations = [_spearman(papers, scores) for scores in drawn.mean(axis=1).T]
+        low, high = ends(np.array(correlations))
+    return RankAgreement(_spearman(papers, ours), low, high, len(ranked), tuple(seeds))
+
+
+def _spearman(papers: Sequence[float], ours: Sequence[float]) -> float:
+    return 0.0 if np.ptp(ours) == 0 else float(spearmanr(papers, ours).statistic)

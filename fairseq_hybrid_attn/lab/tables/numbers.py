@@ -1,23 +1,19 @@
-"""A table's numbers, the paper's and ours, as plain data: printed, or kept as JSON."""
+"""A table's numbers, the paper's and ours, as plain data to be printed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
-from types import NoneType
-from typing import get_args, get_origin, get_type_hints
 
 from scipy.stats import t as student
 
 from ..runs.run_scores import AER
 from ..scores.lengths_measure import LENGTH_RATIO
 
-#: Marks what is not up to date.
+#: Marks numbers of runs whose configuration or data have changed since.
 STALE = "†"
-#: Marks what other code has made, and was accepted.
-ACCEPTED = "‡"
 
 
 def over_seeds(values: Sequence[float]) -> float | None:
@@ -38,25 +34,21 @@ class Measured:
     value: float  #: the mean over seeds
     by_seed: tuple[float, ...]  #: in the order of ``seeds``
     score: str  #: on the user's text, not always the column's
-    interval: float | None  #: half the width of its 95 % interval, if that could be computed
-    #: What varies in the interval: ``seeds``, or with fewer than three ``test set``; ``test set,
-    #: apart`` if it is the mean of intervals of seeds that were published apart.
-    over: str
+    over_seeds: float | None  #: half its 95 % interval, if there are three seeds or more
+    over_sentences: float | None  #: half its 95 % interval by resampling the sentences
     seeds: tuple[int, ...]
     signature: str  #: how it was computed
     #: By the paired bootstrap against the baseline row, in the order of ``seeds``, None where the
     #: baseline has no run of that seed; empty if there is nothing to compare with.
     p_values: tuple[float | None, ...]
-    stale: str  #: why it is not up to date, if so
+    stale: str  #: what has changed since its runs were made, if anything
     updates: float  #: the mean number of training updates
     parameters: int
-    accepted: str = ""  #: which code made it and for which it was accepted, if they differ
-    over_sentences: float | None = None  #: an interval by resampling, beside one over seeds
 
     @property
-    def resampled(self) -> float | None:
-        """Half the 95 % interval by resampling the test set."""
-        return self.over_sentences if self.over == "seeds" else self.interval
+    def interval(self) -> float | None:
+        """Half the 95 % interval over seeds, or else over sentences."""
+        return self.over_sentences if self.over_seeds is None else self.over_seeds
 
 
 def differences(one: Measured, other: Measured) -> tuple[float, ...]:
@@ -87,8 +79,6 @@ class RankAgreement:
     high: float | None
     rows: int  #: how many are ranked: those with both numbers
     seeds: tuple[int, ...]  #: those that all of them have
-    #: By seeds that were published apart, each with its own interval.
-    apart: dict[str, RankAgreement] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -148,24 +138,17 @@ class Verdict:
 
     claim: str
     paper: float | None  #: the sum of the paper's numbers, if it reports them all
-    by_seed: dict[str, float]  #: the sum of ours for each seed that has all runs
-    #: The ends of its 95 % interval by resampling the test set, with the width of ``resampled``.
-    over_sentences: tuple[float, float] | None
-    resampled: tuple[str, ...]  #: the seeds whose translations were resampled
+    by_seed: dict[int, float]  #: the sum of ours for each seed that has all runs
+    over_sentences: tuple[float, float] | None  #: the ends of its 95 % interval by resampling
     lacking: tuple[int, ...]  #: the seeds that it cannot be computed for
-    stale: bool  #: whether one of its runs is not up to date
+    stale: bool  #: whether one of its numbers is marked
     verdict: str
+    after_results: bool = False  #: whether it was written when the first results were known
 
     @property
     def ours(self) -> float | None:
         """The mean over seeds."""
         return fmean(self.by_seed.values()) if self.by_seed else None
-
-    @property
-    def width_of(self) -> str:
-        """In words, the seeds that the interval over sentences has its width of, if not of all."""
-        fewer = 0 < len(self.resampled) < len(self.by_seed)
-        return f" (width of seed {', '.join(self.resampled)})" if fewer else ""
 
     @property
     def over_seeds(self) -> tuple[float, float] | None:
@@ -179,6 +162,7 @@ class TableNumbers:
     table: str  #: ``paper/table``
     title: str
     notes: str
+    not_used: tuple[str, ...]  #: trainings that failed, were stopped or are not used
     label: str  #: of scale and text
     profile: str  #: the scale
     text: str | None  #: the name of the user's text; None for the papers' corpora
@@ -187,25 +171,8 @@ class TableNumbers:
     transposed: bool  #: whether it is printed with one line per column
     sections: tuple[Section, ...]
     verdicts: tuple[Verdict, ...]
+    made_by: str  #: how its runs differ in code and versions, if they do
 
     @property
     def is_measured(self) -> bool:
         return any(section.measured for section in self.sections)
-
-
-def rebuilt(kind: type, content: object) -> object:
-    """The inverse of ``dataclasses.asdict``, after JSON too.
-
-    Other content raises KeyError, TypeError, ValueError or AttributeError.
-    """
-    if is_dataclass(kind):
-        kinds = get_type_hints(kind)
-        return kind(**{key: rebuilt(kinds[key], value) for key, value in content.items()})
-    inner = get_args(kind)
-    if get_origin(kind) is tuple:
-        return tuple(rebuilt(inner[0], one) for one in content)
-    if get_origin(kind) is dict:
-        return {key: rebuilt(inner[1], one) for key, one in content.items()}
-    if NoneType in inner and content is not None:
-        return rebuilt(inner[0], content)
-    return content

@@ -7,59 +7,39 @@ from collections.abc import Callable
 from dataclasses import asdict
 
 from ..files.tabular import Grid
-from ..runs.run_scores import AER
-from ..scores.significance import SAMPLES
+from ..scores.counts import SAMPLES
 from .claims import how_judged, in_words
-from .grids import claims_grid, curves_grid, rows_grid, short_grids, transposed_grid
-from .numbers import ACCEPTED, STALE, Line, RankAgreement, Section, TableNumbers
-
-INTERVALS = {
-    "seeds": "over seeds (Student's t)",
-    "test set": "by resampling the sentences (bootstrap), with fewer than three seeds; it does not "
-    "cover how much other trainings would differ",
-    "test set, apart": "for two seeds that were published apart, the mean of their intervals, each "
-    "by resampling the sentences; it does not cover how much other trainings would differ",
-}
+from .grids import curves_grid, rows_grid, transposed_grid
+from .numbers import STALE, Line, RankAgreement, Section, TableNumbers
 
 
 def as_terminal(numbers: TableNumbers) -> str:
-    blocks = [numbers.title, *_scale(numbers)]
-    if numbers.transposed:
-        blocks += [transposed_grid(numbers.sections).terminal(), *_footnotes(*numbers.sections)]
-    else:
-        for section in numbers.sections:
-            if numbers.columns > 1:
-                blocks.append(f"{section.title}:")
-            grid = curves_grid(section) if section.curve else rows_grid(section)
-            blocks += [grid.terminal(), *_footnotes(section)]
-    if numbers.verdicts:
-        blocks += [
-            "Claims:",
-            "\n".join(map(in_words, numbers.verdicts)),
-            *how_judged(numbers.verdicts),
-        ]
-    return _joined(numbers, blocks)
+    return _page(numbers, numbers.title, Grid.terminal)
 
 
 def as_markdown(numbers: TableNumbers) -> str:
-    """Shorter: a line for each system, differences in parentheses, notes once for all columns."""
-    blocks = [f"### {numbers.title} (`{numbers.table}`)", *_scale(numbers)]
+    return _page(numbers, f"### {numbers.title} (`{numbers.table}`)", Grid.markdown)
+
+
+def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
+    """A grid for each column, notes on all of them, and the claims."""
+    blocks = [title, *_scale(numbers)]
     if numbers.transposed:
-        blocks.append(transposed_grid(numbers.sections).markdown())
-    else:
-        blocks += [grid.markdown() for grid in short_grids(numbers.sections)]
-        for section in (section for section in numbers.sections if section.curve):
-            blocks += [f"{section.title}:", curves_grid(section).markdown()]
-    notes = _footnotes(*numbers.sections, parentheses=not numbers.transposed)
-    blocks.append("\n".join(f"- {note}" for block in notes for note in block.split("\n")))
+        blocks.append(shown(transposed_grid(numbers.sections)))
+    for section in () if numbers.transposed else numbers.sections:
+        blocks += [f"{section.title}:"] * (numbers.columns > 1)
+        blocks.append(shown(curves_grid(section) if section.curve else rows_grid(section)))
+    blocks.append("\n".join(f"- {note}" for note in _footnotes(numbers.sections)))
     if numbers.verdicts:
-        blocks += [claims_grid(numbers.verdicts).markdown(), *how_judged(numbers.verdicts)]
-    return _joined(numbers, blocks)
-
-
-def _joined(numbers: TableNumbers, blocks: list[str]) -> str:
-    notes = [f"Note: {numbers.notes}"] if numbers.notes else []
-    return "\n\n".join([*blocks, *notes]) + "\n"
+        claims = "\n".join(map(in_words, numbers.verdicts))
+        blocks += ["Claims:", claims, how_judged(numbers.verdicts)]
+    if numbers.made_by:
+        blocks.append(f"Its runs differ in {numbers.made_by}.")
+    if numbers.not_used:
+        blocks.append(f"Not used: {'; '.join(numbers.not_used)}.")
+    if numbers.notes:
+        blocks.append(f"Note: {numbers.notes}")
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
 def as_csv(numbers: TableNumbers) -> str:
@@ -81,8 +61,7 @@ def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, ob
         "score": has.get("score", section.score),
         "paper": _digits(line.paper),
         "ours": _digits(has.get("value")),
-        "interval": _digits(has.get("interval")),
-        "interval_over": ours.over if ours and ours.interval is not None else "",
+        "over_seeds": _digits(has.get("over_seeds")),
         "over_sentences": _digits(has.get("over_sentences")),
         "seeds": " ".join(map(str, has.get("seeds", ()))),
         "by_seed": " ".join(map(_digits, has.get("by_seed", ()))),
@@ -92,7 +71,7 @@ def _record(numbers: TableNumbers, section: Section, line: Line) -> dict[str, ob
         "parameters": has.get("parameters"),
         "updates": f"{ours.updates:.0f}" if ours else "",
         "signature": has.get("signature"),
-        "state": (ours.stale or ours.accepted or "done") if ours else line.why_not,
+        "state": (ours.stale or "done") if ours else line.why_not,
     }
 
 
@@ -126,11 +105,8 @@ def _digits(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
-    """How numbers were computed, and which of them are not up to date.
-
-    ``parentheses``: differences from the baseline are in parentheses.
-    """
+def _footnotes(sections: tuple[Section, ...]) -> list[str]:
+    """How numbers were computed, and which of them are not up to date."""
     lines = [line for section in sections for line in section.measured]
     measured = [line.ours for line in lines]
     notes = []
@@ -141,44 +117,36 @@ def _footnotes(*sections: Section, parentheses: bool = False) -> list[str]:
         names = list(scores)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
         notes.append(f"{told}: {signature}")
-    bases = {s.baseline.row for s in sections if s.baseline and len(s.lines) > 1}
-    if parentheses and bases:
-        notes.append(f"In parentheses: the difference from {', '.join(sorted(bases))}.")
-    overs = sorted({ours.over for ours in measured if ours.interval is not None})
-    if overs:
-        told = "; ".join(map(INTERVALS.get, overs))
-        if any(ours.over_sentences is not None for ours in measured):
-            told += "; a second ±: over sentences (bootstrap; of seeds that were "
-            told += "published apart, the mean of their intervals)"
-        notes.append(f"± is half the 95 % interval, {told}.")
-    if tested := {ours.score.partition(".")[0] for ours in measured if ours.p_values}:
-        how = f"paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
-        half = "sacrebleu's formula: about half of a two-sided p, or less"
-        sides = [half] if tested - {AER} else []
-        sides += ["for AER, two-sided"] if AER in tested else []
-        told = f"against the baseline's run of the same seed; {'; '.join(sides)}"
+    over_sentences = "by resampling the sentences (bootstrap); it does not cover how much other "
+    over_sentences += "trainings would differ"
+    both = any(None not in (ours.over_seeds, ours.over_sentences) for ours in measured)
+    if both or any(ours.over_seeds is not None for ours in measured):
+        told = (
+            "over seeds (Student's t)" + "; a second ±, or one of fewer than three seeds: " * both
+        )
+        notes.append(f"± is half the 95 % interval, {told}{over_sentences * both}.")
+    elif any(ours.over_sentences is not None for ours in measured):
+        notes.append(f"± is half the 95 % interval, {over_sentences}.")
+    if any(ours.p_values for ours in measured):
+        how = f"two-sided paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
+        told = "against the baseline's run of the same seed"
         gone = any(None in ours.p_values for ours in measured)
-        told += "; -: that seed's translations, or the baseline's, are not there" if gone else ""
+        told += "; -: it is not there, or is of another text" if gone else ""
         notes.append(f"p, for each seed: {how} {told}.")
     notes += [_rank(one, among) for one in sections for among in one.ranks]
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]
     stale = [line for line in lines if line.ours and line.ours.stale]
     notes += dict.fromkeys(f"{STALE} {line.row}: {line.ours.stale}" for line in stale)
-    known = [line for line in lines if line.ours and line.ours.accepted and not line.ours.stale]
-    notes += dict.fromkeys(f"{ACCEPTED} {line.row}: {line.ours.accepted}" for line in known)
-    return ["\n".join(notes)] if notes else []
+    return notes
 
 
 def _rank(section: Section, among: str) -> str:
     rank = section.ranks[among]
-    told = (
+    return (
         f"Order of {among}, {section.title}: Spearman's rank correlation of the paper's numbers "
         f"and ours is {_interval(rank)}; {rank.rows} rows, {_seeds(rank)}."
     )
-    if rank.apart:
-        told += f" {'; '.join(f'Seed {n}: {_interval(r)}' for n, r in rank.apart.items())}."
-    return told
 
 
 def _seeds(rank: RankAgreement) -> str:

@@ -1,50 +1,46 @@
-"""Keep results with the code: small files in a folder, and one document made from them.
+"""Keep results with the code: copy finished runs into a folder, and write one document of tables.
 
-For each table it keeps the result and translations of each run, intervals and p-values, and the
-figure if the table can be drawn.  References, checkpoints and local paths are left out.  Nothing is
-run; a table without results is shown as not run.  Tables that were published earlier stay in the
-document.
+The folder has the layout of a workspace: results and counts of runs, from which tables are printed
+without any text, and their translations.  Checkpoints and local paths are left out.  Its tables.txt
+lists the published tables, a line each as `table` takes it; the document is what `table` prints of
+them, with their figures.  Without a table, the document alone is written again.
 
-Runs that were published elsewhere come back with `restore`.  If they have no translations, use
---add with other seeds: those that were published stay, and intervals over sentences of two seeds
-are the mean of both.
-
-  fairseq-hybrid publish evidence/positions evidence/curves --seeds 2
+  fairseq-hybrid publish evidence/positions evidence/curves --seeds 3
+  fairseq-hybrid table evidence/positions --seeds 3 --output results
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.text import read_lines
 from ..files.writing import check_outputs
-from ..look.outputs import write_text
-from ..runs.results import read_result
+from ..look import style
+from ..look.outputs import make_folder, write_text
+from ..runs.fairseq_commands import flags
+from ..runs.plan import Plan
+from ..runs.workspace import Run
 from ..runs.workspace_flags import add_workspace
-from . import headline
-from .kept_tables import read_tables
-from .publishing import check_can_be_published, publish
-from .results_document import check_facts, write_up
-from .table_arguments import add_cells, add_results, plans
+from . import table_command
+from .drawing import draw
+from .measuring import measure
+from .publishing import LIST, add_to_list, copy_run, document, figure_name
+from .stored_runs import StoredRuns
+from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_cells(parser)
-    add_results(parser)
-    parser.add_argument(
-        "--document",
-        type=Path,
-        default=Path("RESULTS.md"),
-        metavar="FILE",
-        help="document to write (default: RESULTS.md)",
-    )
-    parser.add_argument(
-        "--add",
-        action="store_true",
-        help="add these seeds to tables that were published, whose runs need not be here",
-    )
+    add_cells(parser, nargs="*")
+    for flag, default, text in (
+        ("--results", "results", "folder of published results"),
+        ("--document", "RESULTS.md", "document to write"),
+    ):
+        text = f"{text} (default: {default})"
+        parser.add_argument(flag, type=Path, default=Path(default), metavar="PATH", help=text)
     add_workspace(parser)
 
 
@@ -52,15 +48,61 @@ def run(args: argparse.Namespace) -> None:
     check_outputs({"--document": args.document}, inputs=[])
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
-    chosen = plans(args)
-    check_can_be_published(chosen, args.results, args.add)  # before the first is written
-    for run in (run for plan in chosen for run in plan.runs if run.folder.result.exists()):
-        check_facts(read_result(run.folder.result), str(run.folder.result))
-    publish(chosen, args.results, args.add)
-    for plan in chosen:
-        print(f"{plan.table.name} is in {args.results}")
-    tables = read_tables(args.results, args.configs)
-    headline.save(tables, args.results)
-    name = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
-    write_text(args.document, write_up(tables, name, args.configs))
+    chosen = [(plan, finished_runs(plan)) for plan in plans(args)] if args.names else []
+    for plan, done in chosen:
+        for finished in done:
+            copy_run(finished, args.results)
+        print(f"{plan.table.name}: {len(done)} of {len(plan.runs)} runs are in {args.results}")
+    if chosen:
+        add_to_list(line_of(args), args.results)
+    tables = [(line, plan, measure(plan)) for line, plan in listed(args.results, args.configs)]
+    for _, plan, numbers in tables:
+        if name := figure_name(plan, numbers):
+            make_folder("--results", (args.results / name).parent)
+            style.save(draw(plan, numbers.sections), args.results / name)
+    folder = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
+    write_text(args.document, document(tables, folder))
     print(f"{args.document} is written")
+
+
+def line_of(args: argparse.Namespace) -> str:
+    """The arguments of `table` for what is published."""
+    seeds = ",".join(map(str, args.seeds)) + "," * (len(args.seeds) == 1)
+    return shlex.join(
+        [
+            *args.names,
+            *flags(seeds=seeds, columns=",".join(args.columns) or None),
+            *flags(profile=None if args.profile == "full" else Path(args.profile).name),
+            *flags(data=args.data and args.data.resolve().name),
+            *flags(source_lang=args.source_lang, target_lang=args.target_lang),
+        ]
+    )
+
+
+def listed(results: Path, configs: Path) -> list[tuple[str, Plan]]:
+    """The published tables: their lines in the list, and what these ask for."""
+    path = results / LIST
+    if not path.exists():
+        raise UserError(f"{results} has no {LIST}; name tables to publish")
+    parser = argparse.ArgumentParser(prog=str(path))
+    table_command.add_arguments(parser)
+    where = ["--output", str(results), "--configs", str(configs)]
+    asked = []
+    for line in read_lines(path):
+        given = parser.parse_args([*shlex.split(line), *where], argparse.Namespace(user_dir=None))
+        asked += [(line, plan) for plan in plans(given)]
+    return asked
+
+
+def finished_runs(plan: Plan) -> list[Run]:
+    """The runs of a plan that have a result, which must be the one of their counts."""
+    if plan.faults:
+        raise UserError(plan.faults[0])
+    stored = StoredRuns(plan)
+    done = [run for run in plan.runs if stored.result(run)]
+    if not done:
+        raise UserError(f"{plan.table.name}: none of its runs is finished")
+    for run in done:
+        for score in stored.result(run)["scores"]:
+            stored.counts(run, score)
+    return done

@@ -1,215 +1,110 @@
-"""Write tables into a folder of results (:mod:`.kept_tables`), and lose nothing that it has."""
+"""A folder of published results, laid out as a workspace, and the document of its tables.
+
+FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN/   result.json, counts.json.gz, hypotheses.txt.gz
+FOLDER/figures/PAPER.TABLE.LABEL.png              the figure of a table that can be drawn
+FOLDER/tables.txt                                 the published tables, as arguments of `table`
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import gzip
+import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from ...errors import UserError
-from ..files.json_files import read_json, write_json
-from ..look import style
+from ..files.json_files import write_json
+from ..files.text import read_lines
+from ..files.writing import atomic_write
 from ..look.outputs import make_folder
-from ..runs.fairseq_commands import RunFolder
+from ..runs.fairseq_commands import USER_DIR, RunFolder
 from ..runs.plan import Plan
 from ..runs.results import read_result
-from ..runs.status import State, status
-from ..runs.workspace import Run
-from .adding import check_can_be_added, check_is_the_same, with_more_seeds, with_more_seeds_asked
-from .drawing import draw, is_drawable
-from .kept_runs import (
-    are_of_one_training,
-    keep,
-    kept_content,
-    kept_files,
-    result_name,
-    result_path,
-    without_folders,
-)
-from .kept_tables import (
-    KeptResults,
-    asked_for,
-    beyond,
-    measures,
-    plan_of,
-    read_table,
-    runs_kept,
-    table_path,
-)
-from .measuring import measure
+from ..runs.workspace import Run, Workspace
+from .claims import HOW_JUDGED
+from .drawing import is_drawable
 from .numbers import TableNumbers
-from .run_results import RunResults, check_score
+from .printing import as_markdown
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+LIST = "tables.txt"
 
+HEAD = """\
+# Results
 
-@dataclass(frozen=True)
-class _Made:
-    """What publishing a table writes."""
-
-    path: Path
-    content: dict
-    runs: list[tuple[Run, dict]]  #: with what is kept of the result
-    figure: Figure | None
-
-    def write(self, folder: Path) -> None:
-        for run, result in self.runs:
-            keep(run, result, folder)
-        make_folder("--results", self.path.parent)
-        if self.figure:
-            style.save(self.figure, self.path.with_suffix(".png"))
-        write_json(self.path, self.content)
+`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers' numbers in
+`configs/`; do not edit it. BLEU on another text, or of models of another size, cannot be compared
+with a paper's. Differences can, with care.
+"""
 
 
-def publish(plans: list[Plan], folder: Path, add: bool = False) -> None:
-    """Write tables, their figures and their runs' results.
+def copy_run(run: Run, folder: Path) -> None:
+    """Copy a run's result, counts and translations; its result without local paths."""
+    source = run.folder
+    kept = RunFolder(folder / "runs" / run.workspace.label / run.name)
+    make_folder("--results", kept.path)
+    translations = kept.hypotheses.with_name(f"{kept.hypotheses.name}.gz")
+    contents = {kept.counts: source.counts.read_bytes() if source.counts.exists() else None}
+    if source.hypotheses.exists():
+        contents[translations] = gzip.compress(source.hypotheses.read_bytes(), mtime=0)
+    for path in (translations, kept.counts):
+        path.unlink(missing_ok=True)  # it may be of another training
+    for path, content in contents.items():
+        if content is not None:
+            with atomic_write(path) as file:
+                file.write(content)
+    write_json(kept.result, without_folders(read_result(source.result), run.workspace))
 
-    ``add``: beside the seeds that were published before, whose runs need not be here.
+
+def without_folders(content: dict, workspace: Workspace) -> dict:
+    """A result with names in place of local paths; of folders elsewhere, the last name is left."""
+    names = {str(workspace.root): "reproduction", str(USER_DIR.parent): "."}
+    if workspace.own:
+        names[str(workspace.own.folder.resolve())] = "text"
+    known = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, names))})(?![\w.-])")
+
+    def named(value: object) -> object:
+        if isinstance(value, str):
+            value = known.sub(lambda found: names[found[0]], value)
+            return re.sub(r"(?<![\w./-])/(?:[^\s/]+/)*(?=[^\s/])", "", value)
+        if isinstance(value, list):
+            return [named(item) for item in value]
+        if isinstance(value, dict):
+            return {named(key): named(item) for key, item in value.items()}
+        return value
+
+    return named(json.loads(json.dumps(content)))  # as a file would have it
+
+
+def add_to_list(line: str, folder: Path) -> None:
+    """Add a line to the list of tables; it replaces one of the same tables on the same text."""
+
+    def subject(line: str) -> list[str]:
+        return re.findall(r"\S+/\S+|--(?:profile|data) \S+", line)
+
+    path = folder / LIST
+    lines = read_lines(path) if path.exists() else []
+    lines = [line if subject(other) == subject(line) else other for other in lines]
+    with atomic_write(path) as file:
+        file.write("".join(f"{line}\n" for line in dict.fromkeys([*lines, line])).encode())
+
+
+def figure_name(plan: Plan, numbers: TableNumbers) -> str | None:
+    """The file of a table's figure in the folder; None if it cannot be drawn."""
+    if not (is_drawable(plan) and numbers.is_measured):
+        return None
+    return f"figures/{plan.table.name.replace('/', '.')}.{plan.workspace.label}.png"
+
+
+def document(tables: Sequence[tuple[str, Plan, TableNumbers]], folder: str) -> str:
+    """The document of published tables: each with its line of the list, and its numbers.
+
+    ``folder`` is that of the results as seen from the document.
     """
-    for one in [_make(plan, folder, add) for plan in plans]:  # all, before the first is written
-        one.write(folder)
-
-
-def _make(plan: Plan, folder: Path, add: bool) -> _Made:
-    done = None
-    while done != (now := [run for run in plan.runs if run.folder.result.exists()]):
-        # Again, if a run finished in between.
-        done, numbers = now, measure(RunResults(plan, of_plan=True))
-    new = {result_name(run): kept_content(run) for run in done}
-    states = {run.name: status(run) for run in plan.runs if run not in done}
-    begun = {n: str(s) for n, s in states.items() if s.state is not State.NOT_BEGUN}
-    asked, path, configs = asked_for(plan), table_path(folder, plan), plan.workspace.configs
-    results, kept = new, None
-    if add:
-        kept, earlier = read_table(path, folder, configs), read_json(path)
-        asked = with_more_seeds_asked(earlier["asked"], asked, plan.table, path)
-        begun = earlier.get("begun", {}) | begun
-        # A run that was done again, such as a baseline's, stays as it was published.
-        published = {name: read_result(result_path(folder, name)) for name in new}
-        check_is_the_same(kept.results, new, published)
-        for run in done:
-            files = kept_files(folder, run)
-            if result_name(run) in kept.results and not any(file.exists() for file in files):
-                raise UserError(f"{run.name} is without its translations; name new seeds only")
-        new |= {name: result for name, result in published.items() if result}
-        results = kept.results | new
-    whole = plan_of(asked, folder, configs)
-    known = measure(KeptResults(whole, results))
-    if kept:
-        numbers = with_more_seeds(known, kept.numbers, numbers)
-        known_runs = results.keys() == kept.results.keys()
-        if known_runs and _what_it_has(numbers) == _what_it_has(kept.numbers):
-            raise UserError("nothing to add: no finished run of these seeds, or all are published")
-    _check_no_number_is_lost(numbers, results, path, folder, whole)
-    drawn = is_drawable(plan) and numbers.is_measured
-    content = {
-        "asked": asked,
-        "measures": measures(whole),
-        "runs": list(results),
-        "begun": begun,
-        "figure": path.with_suffix(".png").name if drawn else None,
-        "numbers": beyond(numbers, known, plan.table),
-    }
-    return _Made(
-        path,
-        without_folders(content, plan.workspace),
-        [(run, new[result_name(run)]) for run in done],
-        draw(plan, numbers.sections) if drawn else None,
-    )
-
-
-def _check_no_number_is_lost(
-    now: TableNumbers, results: dict[str, dict], path: Path, folder: Path, plan: Plan
-) -> None:
-    """Check what needs translations and test text, which may not be here.
-
-    Runs that were trained again may have other numbers.
-    """
-    published = {name: read_json(result_path(folder, name)) for name in runs_kept(path)}
-    if not all(are_of_one_training(one, results.get(name)) for name, one in published.items()):
-        return
-    if not path.exists():
-        return
-    try:
-        before = _what_it_has(read_table(path, folder, plan.workspace.configs, edited=True).numbers)
-    except UserError:  # it is replaced
-        return
-    if lost := before - _what_it_has(now):
-        raise UserError(
-            f"{path} would lose its {min(lost)}: translations or test text are not here. Prepare "
-            "the corpus; to translations that were not published, new seeds can be added (--add)"
-        )
-
-
-def _what_it_has(numbers: TableNumbers) -> set[str]:
-    """Which numbers a table has, in words."""
-    found = {f"verdict on {one.claim!r}, seed {n}" for one in numbers.verdicts for n in one.by_seed}
-    found |= {f"interval on {v.claim!r}, seed {n}" for v in numbers.verdicts for n in v.resampled}
-    for section in numbers.sections:
-        for among, one in section.ranks.items():
-            what = f"rank correlation of {among} ({section.title})"
-            seeds = " ".join(one.apart).split() if one.low is None else one.seeds
-            found |= {f"{what}, seed {n}" for n in seeds}
-        for line in section.measured:
-            ours = line.ours
-            where = f"of {line.row} ({section.title}{f', {line.at} updates' if line.at else ''})"
-            found.add(f"number {where}")
-            found |= {f"interval {where}"} if ours.interval is not None else set()
-            if ours.resampled is not None and not line.at:  # translations of a curve are not kept
-                found.add(f"interval over sentences {where}")
-            p_values = zip(ours.seeds, ours.p_values, strict=False)  # () if there are none
-            if line != section.baseline:  # it has some if another row was the baseline before
-                found |= {f"p-value {where}, seed {seed}" for seed, p in p_values if p is not None}
-    return found
-
-
-def check_can_be_published(plans: list[Plan], folder: Path, add: bool = False) -> None:
-    """Check that publishing loses nothing, and leaves no tables of older results behind.
-
-    ``add``: see :func:`publish`.
-
-    Results that their translations contradict are refused: those who read them cannot tell.
-    """
-    for plan in plans:
-        if plan.faults:
-            raise UserError(plan.faults[0])
-        if not add:
-            _check_nothing_is_lost(plan, folder)
-        else:
-            check_can_be_added(plan, table_path(folder, plan))
-        for run in plan.runs:
-            result = read_result(run.folder.result)
-            for score, found in (result["scores"] if result else {}).items():
-                check_score(run, score, found["value"])
-    if add:  # published results stay as they are
-        return
-    asked = {table_path(folder, plan) for plan in plans}
-    changed = set()
-    for name, run in {result_name(run): run for plan in plans for run in plan.runs}.items():
-        if read_json(result_path(folder, name)) not in (None, kept_content(run)):
-            changed.add(name)
-    for path in sorted((folder / "tables").glob("*.json")):
-        older = sorted(changed.intersection(runs_kept(path)))
-        if path not in asked and older:
-            raise UserError(
-                f"{path} is of an older result of {older[0]}; publish its table as well"
-            )
-
-
-def _check_nothing_is_lost(plan: Plan, folder: Path) -> None:
-    """Check that the plan has the runs that were published; another clone may not have them."""
-    asked = {result_name(run) for run in plan.runs}
-    path, root = table_path(folder, plan), plan.workspace.root
-    for name in runs_kept(path):
-        seed = name.rpartition("/seed")[2]
-        if not RunFolder(root / "runs" / name).result.exists():
-            lost = f"has runs that are missing in {root}, such as {name}; name the folder they "
-            lost += "are in (--output), `restore` them, add other seeds to the table (--add)"
-        elif seed not in map(str, plan.seeds):
-            lost = f"also has seed {seed}; name it (--seeds)"
-        elif name not in asked:
-            lost = f"also has {name}; name its row and its column"
-        else:
-            continue
-        raise UserError(f"{path} {lost}, or delete the file")
+    blocks = [HEAD.format(folder=folder)]
+    for line, plan, numbers in tables:
+        blocks.append(as_markdown(numbers))
+        if name := figure_name(plan, numbers):
+            blocks.append(f"![{numbers.title}]({folder}/{name})\n")
+        blocks.append(f"`fairseq-hybrid table {line} --output {folder}`\n")
+    before, judged, after = "\n".join(blocks).partition(f"{HOW_JUDGED}\n")
+    return before + judged + after.replace(judged or "\0", "")  # it is said once

@@ -78,14 +78,13 @@ def run(args: argparse.Namespace) -> None:
     from ..runs.scheduler import do_runs
     from .measuring import measure
     from .printing import as_terminal
-    from .run_results import RunResults
 
     stop_at_signals()
     able = {run.name: (run, state) for able, _ in checked for run, state in able}
     to_do = [(run, state) for run, state in able.values() if state.is_to_do(args.redo)]
     problems = faults + do_runs(to_do, asked[0].workspace, where, args)
     for plan in asked if not args.prepare_only else []:
-        print("\n" + as_terminal(measure(RunResults(plan))), end="", flush=True)
+        print("\n" + as_terminal(measure(plan)), end="", flush=True)
     told = []
     if problems:
         resume = "Once this is fixed, the same command resumes."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from ...errors import UserError
 from ..config.paper_tables import Table, load_table
@@ -12,10 +11,10 @@ from ..runs.workspace_flags import add_seeds, workspace
 from .claims import terms_of
 
 
-def add_cells(parser: argparse.ArgumentParser) -> None:
+def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     parser.add_argument(
         "names",
-        nargs="+",
+        nargs=nargs,
         metavar="PAPER/TABLE [ROW ..]",
         help="tables, each followed by its rows (default: all rows)",
     )
@@ -27,16 +26,6 @@ def add_cells(parser: argparse.ArgumentParser) -> None:
         help="columns (default: all columns)",
     )
     add_seeds(parser)
-
-
-def add_results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=Path("results"),
-        metavar="DIR",
-        help="folder of published results (default: results)",
-    )
 
 
 def plans(args: argparse.Namespace) -> list[Plan]:

@@ -1,7 +1,8 @@
 """Print tables of the papers, with our numbers beside the papers'.
 
-Nothing is run; rows without a result are shown as not run.  A table of learning curves, or of
-scores by the length of the source, can be drawn (--figure).
+Nothing is run; rows without a result are shown as not run.  It reads results and counts alone,
+neither text nor models: with --output results, those of published runs.  A table of learning
+curves, or of scores by the length of the source, can be drawn (--figure).
 
   fairseq-hybrid table hysan/table1 --seeds 3
   fairseq-hybrid table mma/table4 --format markdown > table4.md
@@ -19,7 +20,6 @@ from ..runs.workspace_flags import add_workspace
 from .drawing import check_drawable, draw
 from .measuring import measure
 from .printing import FORMATS
-from .run_results import RunResults
 from .table_arguments import add_cells, plans
 
 
@@ -29,8 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-significance",
         action="store_true",
-        help="do not resample: no intervals of one or two seeds, no p-values, no claims; and do "
-        "not score stored translations again",
+        help="do not resample: no intervals over sentences, no p-values, no claims",
     )
     outputs.add_figure(parser)
     add_workspace(parser)
@@ -43,8 +42,7 @@ def run(args: argparse.Namespace) -> None:
         check_outputs({"--figure": args.figure}, inputs=[])
         check_drawable(asked)
     for number, plan in enumerate(asked):
-        again = not args.no_significance
-        found = measure(RunResults(plan, again=again), significance=again)
-        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](found))
+        numbers = measure(plan, significance=not args.no_significance)
+        sys.stdout.write("\n" * (number > 0) + FORMATS[args.format](numbers))
         if args.figure:
-            style.save(draw(plan, found.sections, args.theme or "light"), args.figure)
+            style.save(draw(plan, numbers.sections, args.theme or "light"), args.figure)

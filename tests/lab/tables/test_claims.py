@@ -1,47 +1,40 @@
 """Claims: sums of scores with their intervals, and the verdicts on them."""
 
 import json
-import shutil
-from gzip import decompress as gunzip
 
+import made_runs
 import numpy as np
 import pytest
 import yaml
-from made_runs import REFERENCES, SOURCES, read_lines, score, worse, write_lines
+from made_runs import REFERENCES, SOURCES, read_lines, score, worse
 from rows import EVERY_TABLE
 from workspaces import write_yaml
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
 from fairseq_hybrid_attn.lab.config.paper_tables import Claim, load_table
-from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.scores.significance import SEED, over_draws
+from fairseq_hybrid_attn.lab.scores.counts import SEED
+from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.claims import (
     FAILED,
     HELD,
     OPEN,
     decided,
-    in_words,
     judge,
     terms_of,
 )
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.numbers import Verdict
-from fairseq_hybrid_attn.lab.tables.run_results import RunResults
+from fairseq_hybrid_attn.lab.tables.stored_runs import StoredRuns
 
+GONE = "cannot be judged, since its sentences cannot be resampled"
+OTHER = "cannot be judged, since its numbers are of different texts or signatures"
 POSITIONS = EVERY_TABLE["evidence/positions"]
 TWO_LANGUAGES = EVERY_TABLE["mma/table3"]
 
 
-def test_scores_of_draws_are_those_of_the_drawn_sentences():
-    """Compared with full scores of resampled texts."""
-    lines = worse(REFERENCES, 0.3, 2)
-    found = over_draws("bleu", lines, REFERENCES, "en", samples=40)
-    drawn = np.random.default_rng(SEED).integers(60, size=(40, 60))
-    ours = [score([lines[n] for n in one], [REFERENCES[n] for n in one]) for one in drawn]
-    assert found == pytest.approx(ours) and np.ptp(found) > 1
-    with pytest.raises(UserError):
-        over_draws("bleu", REFERENCES[:-1], REFERENCES, "en")
+def drawn(lines, references):
+    return build_metric("bleu", "en").counts(lines, references).drawn
 
 
 def test_a_claim_is_of_the_sums_of_the_same_draws(shared):
@@ -53,7 +46,7 @@ def test_a_claim_is_of_the_sums_of_the_same_draws(shared):
             *((-1, "ours", "bleu"), (1, "ours", "nopos")),
         ):
             lines = read_lines(shared.run(row, column, seed).folder.hypotheses)
-            sums = sums + sign / 2 * over_draws("bleu", lines, REFERENCES, "en")
+            sums = sums + sign / 2 * drawn(lines, REFERENCES)
     assert judged(shared)[1].over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
 
 
@@ -73,17 +66,12 @@ def test_a_claim_about_sentences_of_several_lengths(made):
             lines = read_lines(made.run(row, seed=1).folder.hypotheses)
             lines = [lines[n] for n in chosen]
             value += sign * ours * score(lines, references)
-            gains = gains + ours * over_draws("bleu", lines, references, "en")
+            gains = gains + ours * drawn(lines, references)
         sums = sums + sign * order.permutation(gains)  # groups of one size have the same draws
 
-    def check():
-        (found,) = judge(RunResults(made.plan("toy/lengths", (1,))))
-        assert found.ours == pytest.approx(value)
-        assert found.over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
-
-    check()
-    made.hybrid("publish", "toy/lengths", "--seeds", "1,")
-    assert "ours is for long ones" in (made.folder / "RESULTS.md").read_text()
+    (found,) = judge(StoredRuns(made.plan("toy/lengths", (1,))))
+    assert found.ours == pytest.approx(value)
+    assert found.over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
     table = load_table("toy/lengths", made.configs)
     for text in ("ours/long - ours/all", "ours/long - ours/longer"):
         with pytest.raises(UserError, match="sentences that overlap"):
@@ -96,7 +84,7 @@ def of_sizes(found, sizes):
 
 
 def test_a_claim_about_alignment_error_rates(made):
-    """Over the same hand-aligned sentences, of which long ones count more; also once published."""
+    """Over the same hand-aligned sentences, of which long ones count more."""
     sizes, found = [4, 9, 2, 5, 7] * 4, {"plain": [1, 3, 0, 2, 4] * 4, "ours": [4, 7, 2, 4, 3] * 4}
     path = made.configs / "toy/gates.yaml"
     claims = [{"says": "ours aligns better", "above-zero": "plain/aer - ours/aer"}]
@@ -107,23 +95,14 @@ def test_a_claim_about_alignment_error_rates(made):
     right, all_links = np.subtract(found["ours"], found["plain"]), np.array(sizes)
     sums = 100 * right[drawn].sum(axis=1) / all_links[drawn].sum(axis=1)
 
-    def check():
-        (aligns,) = judge(RunResults(made.plan("toy/gates", (1,))))
-        assert aligns.ours == pytest.approx(100 * right.sum() / all_links.sum())
-        assert aligns.over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
-        assert aligns.verdict == HELD
-
-    check()
-    made.hybrid("publish", "toy/gates", "--seeds", "1,")
-    kept = [file.read_bytes() for file in (made.folder / "results/runs").rglob("*.aer.json.gz")]
-    assert len(kept) == 2 and not any(str(made.folder).encode() in gunzip(one) for one in kept)
-    shutil.rmtree(made.folder / "out/runs")
-    assert made.hybrid("restore", "toy/gates", "--seeds", "1,") == "2 runs: restored\n"
-    check()
+    (aligns,) = judge(StoredRuns(made.plan("toy/gates", (1,))))
+    assert aligns.ours == pytest.approx(100 * right.sum() / all_links.sum())
+    assert aligns.over_sentences == pytest.approx(np.quantile(sums, (0.025, 0.975)))
+    assert aligns.verdict == HELD
     # Of other sentences, or with draws in which nobody has a link, it cannot be judged.
     for sentences in (of_sizes([1] * 20, sizes[::-1]), [Counts()] * 19 + [Counts(1, 1, 1, 1, 1)]):
         made.align(made.run("ours"), sentences)
-        (aligns,) = judge(RunResults(made.plan("toy/gates", (1,))))
+        (aligns,) = judge(StoredRuns(made.plan("toy/gates", (1,))))
         assert aligns.verdict.startswith("cannot be judged")
 
 
@@ -161,7 +140,7 @@ def test_a_claim_may_have_the_papers_difference_itself(made):
 
 
 def judged(made, seeds=(1, 2)):
-    return judge(RunResults(made.plan("toy/table1", seeds)))
+    return judge(StoredRuns(made.plan("toy/table1", seeds)))
 
 
 def test_verdicts(shared):
@@ -172,7 +151,7 @@ def test_verdicts(shared):
             score(read_lines(shared.run("plain", column, seed).folder.hypotheses), REFERENCES)
             for column in ("bleu", "nopos")
         )
-        by_seed[str(seed)] = whole - without
+        by_seed[seed] = whole - without
     assert falls.by_seed == pytest.approx(by_seed)
     assert falls.lacking == () and not falls.stale
     assert falls.ours == pytest.approx(sum(by_seed.values()) / 2)
@@ -185,7 +164,7 @@ def test_verdicts(shared):
 
 
 def translate(made, row, column, seed, lines):
-    write_lines(made.run(row, column, seed).folder.hypotheses, lines)
+    made.finish(made.run(row, column, seed), lines)
 
 
 def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(shared, tmp_path):
@@ -193,10 +172,10 @@ def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(sh
     made = shared.copy(tmp_path / "seed")
     translate(made, "plain", "nopos", 2, REFERENCES)
     falls = judged(made)[0]
-    assert falls.by_seed["1"] > 0 > falls.by_seed["2"] and falls.over_sentences[0] > 0
+    assert falls.by_seed[1] > 0 > falls.by_seed[2] and falls.over_sentences[0] > 0
     translate(made, "plain", "nopos", 1, worse(REFERENCES, 0.97, "bad"))
     worse_without = judged(made)[3]
-    assert worse_without.by_seed["1"] < 0 < worse_without.by_seed["2"]
+    assert worse_without.by_seed[1] < 0 < worse_without.by_seed[2]
     assert worse_without.over_sentences[1] < 0
     assert falls.verdict == worse_without.verdict == "not decided"
     # Each seed has one sentence better than the other system, which many draws leave out.
@@ -213,7 +192,7 @@ def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(sh
 
 
 def test_claims_of_runs_that_are_stale_or_missing(made):
-    made.make_stale(made.run("ours", seed=2))
+    made.change(made.run("ours", seed=2), settings={})
     assert [verdict.stale for verdict in judged(made)] == [False, True, True, False]
     made.run("ours", seed=2).folder.result.unlink()
     falls, less, *_ = judged(made)
@@ -224,37 +203,25 @@ def test_claims_of_runs_that_are_stale_or_missing(made):
     assert less.lacking == (1, 2)
 
 
-def test_a_sum_without_translations_is_that_of_the_results(made):
-    """The interval over sentences has the width of the seeds that have them, which are named."""
-    with_all, first = judged(made), judged(made, seeds=(1,))
-    made.run("plain", seed=2).folder.hypotheses.unlink()
+def test_a_sum_without_counts_is_that_of_the_results(made):
+    """It says nothing of other sentences, even with three seeds."""
+    with_all = judged(made)
+    for seed, share in ((1, 0.1), (2, 0.1), (3, 0.1)):
+        if seed == 3:
+            made.finish(made.run("plain", "nopos", 3), worse(REFERENCES, 0.5, "third"))
+            made.finish(made.run("plain", "bleu", 3), worse(REFERENCES, share, "third"))
+        made.run("plain", seed=seed).folder.counts.unlink()
     falls, *_, worse_without = judged(made)
-    assert falls.by_seed == pytest.approx(with_all[0].by_seed) and falls.resampled == ("1",)
-    moved = [end - first[0].ours + falls.ours for end in first[0].over_sentences]
-    assert falls.over_sentences == pytest.approx(moved)
-    assert falls.verdict == "held" and "(width of seed 1))" in in_words(falls)
+    assert falls.by_seed == pytest.approx(with_all[0].by_seed)
+    assert (falls.over_sentences, falls.verdict) == (None, GONE)
     assert worse_without == with_all[3]  # it is of other runs
-    made.run("plain", seed=1).folder.hypotheses.unlink()
-    gone = "cannot be judged, since translations, alignments or test set are not here"
-    falls = judged(made)[0]
-    assert (falls.over_sentences, falls.verdict, len(falls.by_seed)) == (None, gone, 2)
-    # Three seeds say nothing of other sentences.
-    for column, share in (("bleu", 0.1), ("nopos", 0.5)):
-        made.finish(made.run("plain", column, 3), worse(REFERENCES, share, "third"))
-        made.run("plain", column, 3).folder.hypotheses.unlink()
     falls = judged(made, seeds=(1, 2, 3))[0]
-    assert falls.over_seeds[0] > 0 and falls.verdict == gone
-
-
-def test_scores_of_other_signatures_are_not_added_up(made):
-    for seed in (1, 2):
-        made.run("plain", seed=seed).folder.hypotheses.unlink()
-    path = made.run("plain").folder.result
-    content = json.loads(path.read_text())
-    content["scores"]["bleu"]["signature"] += "|tok:intl"
-    path.write_text(json.dumps(content))
-    verdict = judged(made)[0].verdict
-    assert verdict == "cannot be judged, since its numbers are of different texts or signatures"
+    assert falls.over_seeds[0] > 0 and falls.verdict == GONE
+    # Of other signatures, results are not added up.
+    scores = json.loads(made.run("plain").folder.result.read_text())["scores"]
+    scores["bleu"]["signature"] += "|tok:intl"
+    made.change(made.run("plain"), scores=scores)
+    assert judged(made)[0].verdict == OTHER
 
 
 def test_a_claim_adds_up_the_scores_that_are_shown(made):
@@ -265,7 +232,7 @@ def test_a_claim_adds_up_the_scores_that_are_shown(made):
     content["claims"] = [{"says": "x", "above-zero": "ours/tokenised - plain/tokenised"}]
     write_yaml(path, content)
     made.finish(made.run("ours"), [f"{line}." for line in worse(REFERENCES, 0.1, 5)])
-    numbers = measure(RunResults(made.plan("toy/gates", (1,))))
+    numbers = measure(made.plan("toy/gates", (1,)))
     [section] = (one for one in numbers.sections if one.name == "tokenised")
     shown = {line.row: line.ours for line in section.lines}
     assert shown["ours"].score == "bleu"
@@ -279,39 +246,31 @@ def test_scores_of_other_names_are_not_added_up(made):
     content = yaml.safe_load(path.read_text())
     content["claims"] = [{"says": "x", "above-zero": "ours/tokenised - plain/tokenised"}]
     write_yaml(path, content)
-    kept = made.run("ours").folder.result
-    result = json.loads(kept.read_text())
-    result["scores"]["tokenised_bleu"] = result["scores"]["bleu"]
-    kept.write_text(json.dumps(result))
-    [claim] = judge(RunResults(made.plan("toy/gates", (1, 2))))
-    assert claim.verdict.endswith("of different texts or signatures")
+    run = made.run("ours")
+    scores = json.loads(run.folder.result.read_text())["scores"]
+    made.change(run, scores=scores | {"tokenised_bleu": scores["bleu"]})
+    [claim] = judge(StoredRuns(made.plan("toy/gates", (1, 2))))
+    assert claim.verdict == OTHER
 
 
-def test_numbers_of_other_texts_are_not_added_up(made):
+def test_numbers_of_other_texts_are_not_added_up(made, monkeypatch):
+    run = made.run("plain", "nopos")
+    translations, others = read_lines(run.folder.hypotheses), worse(REFERENCES, 0.5, 7)
+    monkeypatch.setattr(made_runs, "REFERENCES", others)
+    made.finish(run, translations)
+    falls, _, better, _ = judged(made, seeds=(1,))
+    assert falls.verdict == OTHER and falls.ours is None and better.ours is not None
+
+
+def test_claims_that_cannot_be_read(made):
     path = made.configs / "toy/table1.yaml"
     content = yaml.safe_load(path.read_text())
-    shutil.copy(made.configs / "corpora/toy.yaml", made.configs / "corpora/other.yaml")
-    content["columns"]["nopos"] = {"corpus": "other"}
-    write_yaml(path, content)
-    ours, theirs = (made.run("plain", column) for column in ("bleu", "nopos"))
-    shutil.copytree(ours.corpus_folder, theirs.corpus_folder)
-    write_lines(theirs.prepared_corpus.reference(), worse(REFERENCES, 0.5, 7))
-    falls, _, better, _ = judged(made, seeds=(1,))
-    assert (
-        falls.verdict == "cannot be judged, since its numbers are of different texts or signatures"
-    )
-    assert falls.ours is None and better.ours is not None
-    # The corpus was prepared again: the translations are of another text.
-    manifest = json.loads((ours.corpus_folder / "manifest.json").read_text())
-    Manifest(**{**manifest, "digest": "another"}).write(ours.corpus_folder)
-    better = judged(made)[2]
-    assert better.over_sentences is None and len(better.by_seed) == 2
     write_yaml(path, {**content, "claims": [{"says": "x"}]})
     with pytest.raises(UserError, match="claims: no. 1: no above-zero"):
         load_table("toy/table1", made.configs)
     twice = [{"says": word, "above-zero": "plain/bleu - ours/bleu"} for word in "xy"]
     write_yaml(path, {**content, "claims": twice})
-    with pytest.raises(UserError, match="is claimed twice"):  # its interval is kept by its sum
+    with pytest.raises(UserError, match="is claimed twice"):
         load_table("toy/table1", made.configs)
     write_yaml(path, {**content, "claims": [{"says": "x", "above-zero": "plain"}]})
     with pytest.raises(UserError, match="use ROW/COLUMN"):  # before anything is run
@@ -328,12 +287,6 @@ def test_a_claim_holds_only_if_the_interval_over_seeds_does():
         (-1, (-0.8, -1.65, -4.75), OPEN),
     ):
         over_sentences = tuple(sorted((sign * 2.0, sign * 2.8)))
-        seeds = dict(zip("123", by_seed, strict=False))
-        found = Verdict("x", None, seeds, over_sentences, tuple(seeds), (), False, "")
+        seeds = dict(enumerate(by_seed, start=1))
+        found = Verdict("x", None, seeds, over_sentences, (), False, "")
         assert decided(found) == verdict, by_seed
-    # The interval of the second seed reaches 0.3 below its own value, 0.2.
-    for own, verdict in ((0.2, OPEN), (0.4, HELD)):
-        seeds = {"1": 1.4, "2": own}
-        ours = (1.4 + own) / 2
-        found = Verdict("x", None, seeds, (ours - 0.3, ours + 0.3), ("2",), (), False, "")
-        assert decided(found) == verdict

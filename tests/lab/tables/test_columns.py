@@ -11,14 +11,14 @@ WIDE = {"run": "bleu", "score": "bleu"}
 TABLE1 = {"title": "x", "extends": "toy", "columns": {"bleu": {}}, "rows": {"plain": {}}}
 TABLE2 = {
     "title": "x",
-    "columns": {"cut": {**WIDE, "cut": True}, "x": WIDE},
+    "columns": {"long": {**WIDE, "source-words": [9, None]}, "x": WIDE},
     "rows": {"plain": {"run": "toy/table1/plain"}},
 }
 
 
 def test_tables_that_cannot_be_shown(tmp_path):
     files = {"toy/table1.yaml": TABLE1, "toy/table2.yaml": TABLE2}
-    files["toy/table3.yaml"] = {**TABLE2, "columns": {"cut": {}, "x": {}}}
+    files["toy/table3.yaml"] = {**TABLE2, "columns": {"long": {}, "x": {}}}
     configs = write_configs(tmp_path, **files)
     load_table("toy/table2", configs)
     views = "only scores of a whole"
@@ -30,15 +30,13 @@ def test_tables_that_cannot_be_shown(tmp_path):
         ({**WIDE, "train": {"dropout": 0.1}}, "must not have settings"),
         ({"score": "aer", "source-words": [0, 5]}, views),
         ({"curve": True, "source-words": [0, 5]}, views),
-        ({"score": "gate", "cut": True}, views),
-        ({"curve": True, "cut": True}, views),
         ({"curve": True, "score": "length_ratio"}, "checkpoints have no length"),
     ]
-    row = {"run": "toy/table1/plain", "scores": {"cut": "aer"}}
+    row = {"run": "toy/table1/plain", "scores": {"long": "aer"}}
     for changed, message in [
         *(({"columns": {"x": column}}, message) for column, message in columns),
         ({"columns": {"x": {"curve": True}}, "transposed": True}, "one line per checkpoint"),
-        (with_rows(TABLE2, plain=row), "scores: cut: only scores of a whole"),
+        (with_rows(TABLE2, plain=row), "scores: long: only scores of a whole"),
         ({"baseline": "toy/table3/plain"}, "not for the same sentences"),
     ]:
         write_configs(tmp_path, **{**files, "toy/table2.yaml": {**TABLE2, **changed}})

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from fairseq_hybrid_attn.lab.tables import numbers
 from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_json, as_markdown, as_terminal
@@ -12,7 +12,7 @@ from fairseq_hybrid_attn.lab.tables.printing import as_csv, as_json, as_markdown
 
 def measured(value, **changed):
     fields = {
-        **{"score": "bleu", "interval": 0.5, "over": "seeds", "seeds": (1, 2, 3)},
+        **{"score": "bleu", "over_seeds": 0.5, "over_sentences": None, "seeds": (1, 2, 3)},
         **{"by_seed": (value - 1, value, value + 1), "signature": "tok:13a", "p_values": ()},
         **{"stale": "", "updates": 100.0, "parameters": 1000},
     }
@@ -28,18 +28,16 @@ LINES = (
 )
 SECTION = numbers.Section("bleu", "BLEU", "bleu", False, None, BASE, LINES)
 
-BOTH = ("1", "2")
 VERDICTS = (
-    numbers.Verdict(
-        "base falls", 15.71, {"1": 8.2, "2": 8.0}, (7.2, 9.0), ("1", "2"), (3,), False, "held"
-    ),
-    numbers.Verdict("e1 falls", 1.5, {"1": 1.1}, (0.2, 2.0), ("1",), (), True, "held"),
-    numbers.Verdict("e1 falls less", None, {}, None, (), (1,), False, "not run"),
+    numbers.Verdict("base falls", 15.71, {1: 8.2, 2: 8.0}, (7.2, 9.0), (3,), False, "held"),
+    numbers.Verdict("e1 falls", 1.5, {1: 1.1}, (0.2, 2.0), (), True, "held", after_results=True),
+    numbers.Verdict("e1 falls less", None, {}, None, (1,), False, "not run"),
 )
 TABLE = numbers.TableNumbers(
     **{"table": "hysan/table1", "title": "Table 1", "notes": "a note", "label": "label"},
     **{"profile": "full", "text": None, "is_papers": True, "columns": 1, "transposed": False},
-    **{"sections": (SECTION,), "verdicts": VERDICTS},
+    **{"sections": (SECTION,), "verdicts": VERDICTS, "not_used": ("e3, stopped",)},
+    made_by="torch 2.13.0, 2.14.0",
 )
 
 
@@ -76,29 +74,27 @@ def test_the_terminal_at_the_papers_scale():
     assert wide(TABLE, "e2") == ["e2", "HySAN", "32.29", "not run", "+1.02"]
 
 
-def test_markdown_has_differences_in_parentheses_and_notes_once():
+def test_markdown_has_the_same_cells_and_notes_once():
     second = replace(SECTION, name="nopos", title="without (Table 1)")
-    beside = as_markdown(replace(TABLE, sections=(SECTION, second), columns=2))
-    for text, times in ((as_markdown(TABLE), 1), (beside, 2)):
-        base, e1 = ["31.27", "30.00 ± 0.50", ""], ["32.28 (+1.01)", "31.50 ± 0.50† (+1.50)"]
-        assert cells(text, "base:") == ["base: Transformer", *base * times]
-        assert cells(text, "e1:") == ["e1: HySAN", *[*e1, "0.001 - 0.250"] * times]
-        assert cells(text, "e2:") == ["e2: HySAN", *["32.29 (+1.02)", "not run", ""] * times]
+    both = as_markdown(replace(TABLE, sections=(SECTION, second), columns=2))
+    for text, times in ((as_markdown(TABLE), 1), (both, 2)):
+        assert text.startswith("### Table 1 (`hysan/table1`)\n")
+        rows = [line for line in text.split("\n") if line.startswith("| e1 ")]
+        assert len(rows) == times
+        assert [cell.strip() for cell in rows[0].split("|")[1:-1]] == wide(TABLE, "e1")
         for note in ("† e1: data changed", "bleu: tok:13a", "Seeds: 1 2 3."):
             assert text.count(f"\n- {note}\n") == 1
-        assert "a second" not in text
-        assert "Note: a note" in text and "± is half the 95 % interval, over seeds" in text
+        assert "Its runs differ in torch 2.13.0, 2.14.0." in text
+        assert "Not used: e3, stopped." in text and "Note: a note" in text
+        assert "± is half the 95 % interval, over seeds (Student's t).\n" in text
         assert "levels cannot be compared" not in text
-    assert cells(as_markdown(TABLE), "system") == ["system", "paper", "ours", "p"]
-    assert cells(beside, "system")[4:] == ["without: paper", "without: ours", "without: p"]
+    assert "without (Table 1):" in both
+    alone = replace(BASE, ours=measured(30.0, over_seeds=None, over_sentences=0.875))
+    text = as_markdown(of_lines(alone))
+    assert "30.00 ± 0.88 " in text and "95 % interval, by resampling the sentences" in text
     resampled = replace(BASE, ours=measured(30.0, over_sentences=0.875))
-    text = as_markdown(replace(TABLE, sections=(replace(SECTION, lines=(resampled,)),)))
-    assert "30.00 ± 0.50 ± 0.88" in text and "a second ±: over sentences" in text
-    # What does not fit on a page side by side, or has other rows, is one grid under titles.
-    for sections in ((SECTION, second, second), (SECTION, replace(second, lines=LINES[:2]))):
-        text = as_markdown(replace(TABLE, sections=sections, columns=3))
-        assert cells(text, "system") == ["system", "paper", "ours", "p"]
-        assert "| **without (Table 1)** " in text and text.count("e1: HySAN") == len(sections)
+    text = as_markdown(of_lines(resampled))
+    assert "30.00 ± 0.50 ± 0.88" in text and "a second ±, or one of fewer than three" in text
 
 
 def test_the_order_of_rows_is_a_note():
@@ -129,7 +125,6 @@ def test_differences_are_over_the_seeds_that_both_have():
     line = replace(BASE, row="e1", ours=measured(33.0, seeds=(2, 4), by_seed=(31.0, 35.0)))
     # 31 less 30, that of the base's seed 2
     assert "+1.00 (seed 2)" in wide(of_lines(BASE, line), "e1")
-    assert "33.00 ± 0.50 (+1.00, seed 2)" in cells(as_markdown(of_lines(BASE, line)), "e1:")
     other = replace(line, ours=replace(line.ours, seeds=(4, 5)))
     assert SECTION.our_difference(other) is None
     assert SECTION.our_difference(replace(line, at=1000)) is None  # a point of a curve
@@ -143,7 +138,7 @@ def test_scores_of_one_signature_are_reported_once_and_bars_are_escaped():
         replace(BASE, row=name, system="fw | fw", ours=measured(1.0, score=name)) for name in "abcd"
     ]
     text = as_markdown(of_lines(*lines))
-    assert "\n- a to d: tok:13a\n" in text and cells(text, "b:")[0] == r"b: fw \| fw"
+    assert "\n- a to d: tok:13a\n" in text and cells(text, "b ")[1] == r"fw \| fw"
     assert "fw | fw" in as_terminal(of_lines(*lines))
 
 
@@ -183,43 +178,32 @@ def test_csv_has_every_digit_and_empty_fields_for_what_is_missing():
     assert found[1]["our_difference"] == "1.5000" and found[1]["seeds"] == "1 2 3"
     assert found[1]["p_values"] == "0.0010 - 0.2500"
     assert found[2]["ours"] == "" and found[2]["paper_difference"] == "1.0200"
-    columns = "table row column label system at score paper ours interval interval_over"
+    columns = "table row column label system at score paper ours over_seeds"
     columns += " over_sentences seeds by_seed paper_difference our_difference p_values parameters"
     columns += " updates signature state"
     assert list(found[0]) == columns.split()
 
 
-def test_claims_are_sentences_in_the_terminal():
-    assert (
-        "- Held: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
-        "without seed 3; paper +15.71 (above our interval).\n"
-        "- Held (one seed)† (a run is not up to date): e1 falls: ours +1.10 (+0.20 to +2.00), "
-        "seed 1: +1.10; paper +1.50.\n"
-        "- Not run: e1 falls less.\n"
-    ) in as_terminal(TABLE)
-
-
-def test_claims_are_a_grid_on_a_page():
-    three = {"1": 8.2, "2": 8.0, "3": 8.1}
-    three = replace(VERDICTS[0], by_seed=three, resampled=tuple(three), lacking=())
-    text = as_markdown(replace(TABLE, verdicts=(three, *VERDICTS[1:])))
+def test_claims_are_sentences():
+    for text in (as_terminal(TABLE), as_markdown(TABLE)):
+        assert (
+            "- Held: base falls: ours +8.10 (+7.20 to +9.00), seed 1: +8.20, seed 2: +8.00, "
+            "without seed 3; paper +15.71 (above our interval).\n"
+            "- Held (one seed)† (a run is not up to date): e1 falls*: ours +1.10 (+0.20 to +2.00), "
+            "seed 1: +1.10; paper +1.50.\n"
+            "- Not run: e1 falls less.\n"
+        ) in text
+        assert "- *: written after" in text
     # Student's t with two degrees of freedom: 4.303 * 0.1 / sqrt(3).
-    falls = ["base falls", "**held**", "+8.10", "+7.20 to +9.00", "+7.85 to +8.35"]
-    assert cells(text, "base falls") == [*falls, "+8.20 +8.00 +8.10", "+15.71"]
-    stale = ["e1 falls", "**held** † a run is not up to date", "+1.10", "+0.20 to +2.00", ""]
-    assert cells(text, "e1 falls  ") == [*stale, "+1.10", "+1.50"]
-    assert cells(text, "e1 falls less") == ["e1 falls less", "**not run**", "", "", "", "", ""]
-    assert "over seeds |" not in as_markdown(TABLE)  # of two there is none
-    fewer = as_markdown(replace(TABLE, verdicts=(replace(three, resampled=("2",)),)))
-    assert "| +7.20 to +9.00 (width of seed 2) |" in fewer and '"Width of seed 2"' in fewer
-    none = as_markdown(replace(TABLE, verdicts=(replace(three, resampled=()),)))
-    assert '"Width of seed' not in text + none
+    three = replace(VERDICTS[0], by_seed={1: 8.2, 2: 8.0, 3: 8.1}, lacking=())
     words = "(+7.20 to +9.00), over seeds +7.85 to +8.35, seed 1: +8.20"
-    assert words in as_terminal(replace(TABLE, verdicts=(three,)))
+    text = as_terminal(replace(TABLE, verdicts=(three,)))
+    assert words in text and "- *: written after" not in text
 
 
-def test_json_gives_everything_back():
+def test_json_has_everything():
     content = json.loads(as_json(TABLE))
-    keys = "table title notes label profile text is_papers columns transposed sections verdicts"
-    assert list(content) == keys.split()
-    assert numbers.rebuilt(numbers.TableNumbers, content) == TABLE
+    assert list(content) == [field.name for field in fields(numbers.TableNumbers)]
+    line = content["sections"][0]["lines"][1]
+    assert line["ours"]["by_seed"] == list(E1.by_seed) and line["ours"]["stale"] == E1.stale
+    assert content["verdicts"][0]["over_sentences"] == [7.2, 9.0]

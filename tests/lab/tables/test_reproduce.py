@@ -75,7 +75,7 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
         assert float(cell["our_difference"]) == pytest.approx(mixed - plain, abs=1e-4)
         assert 0 < float(cell["p_values"]) <= 1
         assert cell["seeds"] == "1"
-        assert float(cell["interval"]) > 0 and cell["interval_over"] == "test set"
+        assert float(cell["over_sentences"]) > 0 and cell["over_seeds"] == ""
     for row, column, state in (
         ("broken", "bleu", "seed 1: begun (before its first update)"),
         ("others", "bleu", "cited by the paper"),

@@ -13,7 +13,8 @@ from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
 from fairseq_hybrid_attn.lab.runs.training_log import read_log
-from fairseq_hybrid_attn.lab.scores.significance import confidence_interval
+from fairseq_hybrid_attn.lab.scores.counts import half_width
+from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
 pytestmark = pytest.mark.slow
 
@@ -141,7 +142,7 @@ def test_error_rates_are_those_of_the_users_own_gold_file(reproduced, cells):
     assert cells["plain", "aer", ""]["p_values"] == ""
     for row in ("taught", "head2", "average", "aligner"):
         assert 0 < float(cells[row, "aer", ""]["p_values"]) <= 1
-        assert cells[row, "aer", ""]["interval_over"] == "test set"
+        assert cells[row, "aer", ""]["over_sentences"] and not cells[row, "aer", ""]["over_seeds"]
     # Heads and their average are rows.
     entries = read(run_folder(reproduced, "plain") / "alignment.json")["table"]
     heads = {(entry["layer"], entry["head"]): entry["aer"] for entry in entries}
@@ -173,11 +174,10 @@ def test_scores_are_those_of_the_run(reproduced, cells):
     }
     shown = {name: number(cells, "plain", f"{name}_curve", "60") for name in expected}
     assert shown == near(expected)
-    resampled = confidence_interval(
-        "bleu", hypotheses, read_lines(text / "valid.en"), "en"
-    ).interval
-    assert float(cells["plain", "bleu_curve", "60"]["interval"]) == near(resampled)
-    assert cells["plain", "loss_curve", "60"]["interval"] == ""
+    counts = build_metric("bleu", "en").counts(hypotheses, read_lines(text / "valid.en"))
+    resampled = float(cells["plain", "bleu_curve", "60"]["over_sentences"])
+    assert resampled == near(half_width(counts.drawn))
+    assert cells["plain", "loss_curve", "60"]["over_sentences"] == ""
     assert cells["taught", "bleu_curve", ""]["state"] == "its run has no curve"
 
     (model,) = read(folder / "gates.json")["models"]

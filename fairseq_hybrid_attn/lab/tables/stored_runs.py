@@ -1,0 +1,106 @@
+"""The stored runs of a plan: their results, and the counts behind their scores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from ...errors import UserError
+from ..config.paper_tables import Cell
+from ..corpora.manifest import read_manifest
+from ..runs.plan import Plan
+from ..runs.results import read_result
+from ..runs.run_counts import RunCounts, read_counts
+from ..runs.workspace import Run
+from ..scores.counts import SentenceCounts
+from ..scores.lengths_measure import Group
+from ..scores.metrics import METRICS
+
+#: Scores of a result and of its counts that differ by more are of different translations.
+VISIBLE = 0.005
+
+
+@dataclass(frozen=True)
+class StoredRuns:
+    """The runs of a plan, each of whose files is read once."""
+
+    plan: Plan
+    _results: dict[str, dict | None] = field(default_factory=dict)
+    _counts: dict[str, RunCounts] = field(default_factory=dict)
+    _of_scores: dict[tuple, SentenceCounts | None] = field(default_factory=dict)
+
+    def result(self, run: Run) -> dict | None:
+        if run.name not in self._results:
+            self._results[run.name] = read_result(run.folder.result)
+        return self._results[run.name]
+
+    def runs(self, cell: Cell) -> list[Run]:
+        """The run of each seed that gives a cell's number."""
+        return [self.plan.workspace.run(cell, seed) for seed in self.plan.seeds]
+
+    def of_cell(self, cell: Cell) -> list[tuple[Run, dict]]:
+        """The runs of a cell that have a result, with it."""
+        results = [(run, self.result(run)) for run in self.runs(cell)]
+        return [(run, result) for run, result in results if result is not None]
+
+    def counts(
+        self, run: Run, score: str, group: Group | None = None, at: int | None = None
+    ) -> SentenceCounts | None:
+        """The counts behind a score of a run, or of a point of its curve; None if there are none.
+
+        They are checked against the result, if this has the score.
+        """
+        key = run.name, score, group, at
+        if key not in self._of_scores:
+            if run.name not in self._counts:
+                self._counts[run.name] = read_counts(run.folder.counts)
+            counts = self._counts[run.name]
+            if at is not None:
+                counts = counts.curve.get(at, RunCounts())
+            self._of_scores[key] = counts.of(score, group)
+            if at is None and group is None:
+                self._check(run, score)
+        return self._of_scores[key]
+
+    def _check(self, run: Run, score: str) -> None:
+        counts, stored = self._of_scores[run.name, score, None, None], self.result(run)["scores"]
+        if counts is None or score not in stored:
+            return
+        value = stored[score]["value"]
+        if not abs(value - counts.value) < VISIBLE:
+            raise UserError(
+                f"{run.name}: its result says {value:.2f}, but its counts {counts.value:.2f}; if "
+                f"{run.folder.result} was changed, do the run again"
+            )
+
+    def score(self, cell: Cell, has: dict[str, dict]) -> str:
+        """The score that a cell shows of a run that ``has`` these.
+
+        That of the paper may not exist for the language of the user's text; BLEU stands for it.
+        """
+        metric, dot, test_set = cell.score.partition(".")
+        if self.plan.workspace.own is None or metric not in METRICS or cell.score in has:
+            return cell.score
+        return f"bleu{dot}{test_set}"
+
+    def changed(self, run: Run) -> str:
+        """What has changed since a run was made: its settings as stored, or its corpus if here."""
+        result = self.result(run)
+        settings = json.loads(json.dumps(run.settings.as_dict()))
+        changed = ["configuration"] * (settings != result["settings"])
+        manifest = read_manifest(run.corpus_folder)
+        changed += ["data"] * bool(manifest and manifest.digest != result["corpus"]["digest"])
+        return f"{' and '.join(changed)} changed" if changed else ""
+
+    def made_by(self) -> str:
+        """How the runs that were read differ in code and versions; empty if they do not."""
+        facts: dict[str, dict[str, None]] = {}
+        for result in filter(None, self._results.values()):
+            code = result.get("code", {})
+            commit = f"{str(code.get('commit'))[:10]}{' (modified)' * bool(code.get('modified'))}"
+            for name, value in {"commit": commit, **result.get("versions", {})}.items():
+                facts.setdefault(name, {})[value] = None
+        differing = {name: values for name, values in facts.items() if len(values) > 1}
+        return "; ".join(
+            f"{name} {', '.join(map(str, values))}" for name, values in differing.items()
+        )

@@ -42,7 +42,7 @@ for argument in "$@"; do
         exit 0
     fi
 done
-(($# > 0)) && [[ $1 != -* ]] || die "name a folder to work in; see $0 --help"
+[[ ${1:--} != -* ]] || die "name a folder to work in; see $0 --help"
 folder=$1
 shift
 text=()

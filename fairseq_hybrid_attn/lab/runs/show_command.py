@@ -2,6 +2,7 @@
 
   fairseq-hybrid show hysan/table1/e1 --column nopos
   fairseq-hybrid show mma/table4/local --settings     # its settings as YAML instead
+  fairseq-hybrid show mma/table4/local --script       # a script of your own, for any devices
 
 The corpus need not be prepared.  The commands are those that "reproduce" runs.
 """
@@ -12,12 +13,14 @@ import argparse
 
 import yaml
 
+from ...errors import UserError
 from ..cli.flags import positive
 from .devices import Devices, check_cpu_precision, check_gpu_precision, slots
 from .fairseq_commands import shell
 from .plan import run_of_row
 from .results import command_texts
 from .run_folders import devices_of
+from .script import script
 from .train_command import add_row
 from .workspace_flags import add_devices, add_workspace, workspace
 
@@ -25,6 +28,7 @@ from .workspace_flags import add_devices, add_workspace, workspace
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_row(parser)
     parser.add_argument("--settings", action="store_true", help="print the settings as YAML")
+    parser.add_argument("--script", action="store_true", help="print a script of its steps instead")
     add_workspace(parser)
     add_devices(parser)
     parser.add_argument(
@@ -42,6 +46,11 @@ def run(args: argparse.Namespace) -> None:
     asked = run_of_row(workspace(args), args.row, args.column, args.seed)
     if args.settings:
         print(yaml.safe_dump(asked.settings.as_dict(), sort_keys=False, allow_unicode=True), end="")
+        return
+    if args.script:
+        if args.devices or args.device != "auto" or args.precision != "auto":
+            raise UserError("a script is for any devices: set its GPUS, FP16 and CPU when it runs")
+        print(script(asked, args.command_line), end="")
         return
     if args.devices:
         (check_cpu_precision if args.device == "cpu" else check_gpu_precision)(args.precision)

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+#SBATCH --job-name=hybrid-attn
+#SBATCH --time=48:00:00
+#SBATCH --signal=TERM@120
+#SBATCH --requeue
+# See usage() below, or: scripts/train.sh --help
+set -euo pipefail
+
+usage() {
+    cat <<'HELP'
+scripts/train.sh: train, average, translate and score a row of a paper's table, or on your own text.
+
+  scripts/train.sh PAPER/TABLE/ROW [options of "fairseq-hybrid train"]
+  scripts/train.sh --data my-text/ [options] -- --arch NAME [fairseq-train's flags]
+  GPUS=4 scripts/train.sh ...
+  sbatch --gpus-per-node 4 scripts/train.sh ...
+  sbatch --nodes 2 --ntasks-per-node 8 --gpus-per-node 8 scripts/train.sh ...
+
+It runs "fairseq-hybrid train" in the active environment, or in .venv of the current folder. On
+several nodes, run one task for each GPU, once the corpus is prepared (--prepare-only). The command
+is printed first; DRY_RUN=1 prints it alone. Run or requeued again, it resumes.
+
+Written from the documentation of SLURM; not yet run under it.
+HELP
+}
+
+if [[ ${1:-} == -h || ${1:-} == --help || $# == 0 ]]; then
+    usage
+    exit 0
+fi
+if ! hybrid=$(command -v fairseq-hybrid || command -v .venv/bin/fairseq-hybrid); then
+    echo "activate the environment in which this package is installed" >&2
+    exit 1
+fi
+command=("$hybrid" train)
+if ((${SLURM_NTASKS:-1} > 1)); then
+    command=(srun "${command[@]}")
+    export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1} # newer versions of srun do not inherit it
+else
+    command+=(--gpus "${GPUS:-${SLURM_GPUS_ON_NODE:-1}}")
+fi
+printf '%q ' "${command[@]}" "$@" && echo
+[[ -n ${DRY_RUN:-} ]] || exec "${command[@]}" "$@"

@@ -37,5 +37,5 @@ __all__ = [
     "register_pattern",
 ]
 
-if "fairseq" in sys.modules:
+if sys.modules.get("fairseq"):
     from . import models  # noqa: F401

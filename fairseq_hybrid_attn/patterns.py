@@ -74,7 +74,7 @@ class Band(Pattern):
     ahead: int | None = None
 
     def __init_subclass__(cls) -> None:
-        # Fast ways of computing attention read the two numbers of a band.
+        # causal() reads the two numbers of a band.
         raise TypeError(f"{cls.__name__}: subclass Pattern; a Band is its two numbers")
 
     def allows(self, offset: Tensor) -> Tensor:
@@ -89,12 +89,6 @@ class Band(Pattern):
 
 def _within(bound: int) -> int:
     return max(-_FARTHEST, min(bound, _FARTHEST))
-
-
-@lru_cache(maxsize=256)
-def sees_itself(pattern: Pattern) -> bool:
-    """Whether a query may attend to its own key; then only padding can leave it without keys."""
-    return bool(pattern.allows(torch.tensor(0)))
 
 
 @dataclass(frozen=True)

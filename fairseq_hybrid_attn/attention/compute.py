@@ -16,7 +16,7 @@ LONG = 512
 def compute(problem: AttentionProblem) -> AttentionResult:
     """Solve ``problem`` by the faster way that can.
 
-    Compilers and exporters see no gradients that are written by hand, as ``short`` has them.
+    Compilers and exporters cannot trace ``short``, whose gradients are written by hand.
     """
     if watched():  # without a look at lengths, which a compiler would take for a condition
         return sdpa(problem) if able(problem) else reference(problem)

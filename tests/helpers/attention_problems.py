@@ -255,8 +255,8 @@ def solve(way, problem, learned="outputs"):
     """Outputs, weights if wanted, and gradients by name, from a random gradient of ``learned``."""
     generator = torch.Generator().manual_seed(1)
     leaves = {name: x for name, x in tensors(problem).items() if x.requires_grad}
-    with way.taken() as path:
-        result = path(problem)
+    with way.taken() as compute:
+        result = compute(problem)
         parts = [result.outputs, *([result.weights] if problem.need_weights else [])]
         loss = parts[0].tanh().sum() if learned == "tanh" else 0.0
         for part in {"outputs": parts[:1], "weights": parts[1:], "both": parts}.get(learned, []):

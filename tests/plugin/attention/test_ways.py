@@ -65,7 +65,7 @@ def test_how_many_problems_each_way_solves():
 
 
 def test_long_sentences():
-    """Several blocks of a kernel, some of nothing but padding."""
+    """Some with sentences of nothing but padding."""
     for name, lengths, padded, batch in (
         ("half bands", 500, "none", (4, 2)),
         ("heads", 600, "right", (4, 2)),
@@ -139,8 +139,8 @@ def test_dropout_is_drawn_anew_for_each_weight():
             results = []
             for given in (dataclasses.replace(dropped, mix=None), dropped):
                 torch.manual_seed(0)
-                with way.taken() as path:
-                    results.append(path(given))
+                with way.taken() as solved:
+                    results.append(solved(given))
             plain, mixed = results
             if name != "sdpa":
                 torch.testing.assert_close(plain.weights, weights)
@@ -175,9 +175,11 @@ def test_gradients_are_those_of_differences():
         leaves = tensors(problem)
         for way_name, way in able(problem).items():
 
-            def function(*given, path=way.compute, problem=problem, leaves=leaves):
+            def function(*given, solved=way.compute, problem=problem, leaves=leaves):
                 torch.manual_seed(1)
-                result = path(dataclasses.replace(problem, **dict(zip(leaves, given, strict=True))))
+                result = solved(
+                    dataclasses.replace(problem, **dict(zip(leaves, given, strict=True)))
+                )
                 return (result.outputs, result.weights)[: 1 + problem.need_weights]
 
             with way.taken():
@@ -201,10 +203,10 @@ def test_training_after_inference():
             for cached in (short._masks, sdpa._unpadded, sdpa._allowed):
                 cached.cache_clear()
             for way in able(problem).values():
-                with torch.inference_mode(), way.taken() as path:
-                    inferred = path(problem).outputs
-                with way.taken() as path:
-                    torch.testing.assert_close(path(problem).outputs, inferred)
+                with torch.inference_mode(), way.taken() as solved:
+                    inferred = solved(problem).outputs
+                with way.taken() as solved:
+                    torch.testing.assert_close(solved(problem).outputs, inferred)
             check(problem)
 
 
@@ -222,9 +224,9 @@ def test_keys_that_are_not_seen_do_not_matter_whatever_they_hold():
         k[:, :, changed] += by  # not so much that a branch gets its own softmax
         v[:, :, changed] -= 3 * by
         for name, way in able(problem).items():
-            with way.taken() as path:
-                before = path(problem).outputs
-                after = path(dataclasses.replace(problem, k=k, v=v)).outputs
+            with way.taken() as solved:
+                before = solved(problem).outputs
+                after = solved(dataclasses.replace(problem, k=k, v=v)).outputs
             assert torch.equal(before[:, :, :, same], after[:, :, :, same]), name
             assert lengths != 130 or not torch.equal(before, after), name
 
@@ -236,8 +238,8 @@ def test_single_precision_is_kept_under_autocast():
             problem = make(name, (n, 130), numbers=(False, 1.0))
             want = reference(converted(problem, torch.float64)).outputs
             for way_name, way in able(problem).items():
-                with torch.autocast("cpu", dtype=torch.bfloat16), way.taken() as path:
-                    outputs, half = path(problem).outputs, reference(problem).outputs
+                with torch.autocast("cpu", dtype=torch.bfloat16), way.taken() as solved:
+                    outputs, half = solved(problem).outputs, reference(problem).outputs
                 plain = way_name in ("reference", "sdpa")
                 assert error(outputs, want) <= (0.1 if plain else 5e-6), way_name
                 assert not plain or error(outputs, half) <= 0.1, way_name
@@ -247,8 +249,8 @@ def test_gradients_keep_their_precision_under_autocast():
     for name, n in (("hysan", 40), ("hysan", 300), ("heads", 300)):
         problem = make(name, n, batch=(1, 2), numbers=(False, 1.0))
         for way_name, way in able(problem).items():
-            with way.taken() as path:
-                outputs = path(problem).outputs
+            with way.taken() as solved:
+                outputs = solved(problem).outputs
                 asked = outputs, list(tensors(problem).values()), torch.randn_like(outputs)
                 expected = torch.autograd.grad(*asked, retain_graph=True)
                 with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -262,8 +264,8 @@ def test_a_second_derivative_is_right_or_refused():
     """A penalty on gradients must not be left out silently."""
 
     def penalty(way, given):
-        with way.taken() as path:
-            outputs = path(given).outputs
+        with way.taken() as solved:
+            outputs = solved(given).outputs
             (grad,) = torch.autograd.grad(outputs.sum(), given.k, create_graph=True)
             return torch.autograd.grad(grad.pow(2).sum(), given.k)[0]
 

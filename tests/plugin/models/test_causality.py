@@ -212,7 +212,7 @@ def test_layers_that_need_the_causal_mask_get_it():
 
 
 def test_patterns_are_functions_of_the_offset():
-    """Your own mask, or other rules for a band, would not be asked by the fast paths."""
+    """Your own mask, or other rules for a band, would not be asked by what reads the numbers."""
     with pytest.raises(TypeError, match="allows"):
         type("Own", (Pattern,), {"mask": lambda self, queries, keys, device=None: None})
     with pytest.raises(TypeError, match="subclass Pattern"):

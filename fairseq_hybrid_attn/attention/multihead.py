@@ -112,7 +112,7 @@ class PatternedAttention(nn.Module):
     in_proj_weight = in_proj_bias = _NoFastPath()
     _qkv_same_embed_dim = False
 
-    #: Solves a problem.  ``reference`` in its place has second derivatives on CPUs, too; a gated sum
+    #: Solves a problem.  ``reference`` in its place has second derivatives on CPUs; a gated sum
     #: has none there.
     compute = staticmethod(compute)
 

@@ -82,6 +82,6 @@ def differences(records: Iterable[dict]) -> str:
         commit = (code.get("commit") or "unknown")[:10] + changed
         for name, value in {"commit": commit, **record.get("versions", {})}.items():
             values = made.setdefault(name, [])
-            if value not in values:
-                values.append(value)
+            if str(value) not in values:
+                values.append(str(value))
     return "; ".join(f"{name} {', '.join(v)}" for name, v in made.items() if len(v) > 1)

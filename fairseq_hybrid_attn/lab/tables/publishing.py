@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write
@@ -47,7 +48,7 @@ def copy_run(run: Run, folder: Path) -> None:
     if source.hypotheses.exists():
         contents[translations] = gzip.compress(source.hypotheses.read_bytes(), mtime=0)
     for path in (translations, kept.counts):
-        path.unlink(missing_ok=True)  # it may be of another training
+        delete(path, inside=folder)  # it may be of another training
     for path, content in contents.items():
         if content is not None:
             with atomic_write(path) as file:

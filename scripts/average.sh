@@ -11,7 +11,8 @@ scripts/average.sh: the mean of a training's last checkpoints.
 averages the last N (5) checkpoints of FOLDER, or of its checkpoints/, into FOLDER/average.pt: those
 of --save-interval-updates if there are any, else those of epochs. FOLDER is the SAVE of a script in
 scripts/papers, the folder that "scripts/train.sh --keep-checkpoints" prints, or a --save-dir of
-fairseq-train. The command is printed first; DRY_RUN=1 prints it alone.
+fairseq-train. It runs in the active environment, or in .venv of the current folder. The command is
+printed first; DRY_RUN=1 prints it alone.
 HELP
 }
 
@@ -22,6 +23,11 @@ fi
 folder=$1 count=${2:-5} checkpoints=$1
 if [[ ! -d $folder || $# -gt 2 || ! $count =~ ^[1-9][0-9]*$ ]]; then
     echo "$*: name a folder, and perhaps a number from 1; see $0 --help" >&2
+    exit 1
+fi
+command -v fairseq-hybrid >/dev/null || PATH=$PWD/.venv/bin:$PATH
+if ! command -v fairseq-hybrid >/dev/null; then
+    echo "activate the environment that has fairseq_hybrid_attn, or make .venv; see docs/install.md" >&2
     exit 1
 fi
 [[ ! -d $folder/checkpoints ]] || checkpoints=$folder/checkpoints

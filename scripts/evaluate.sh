@@ -10,7 +10,8 @@ scripts/evaluate.sh: translate a corpus' test set with a model, and score the tr
 
 CORPUS was made by "fairseq-hybrid prepare"; its manifest says how the text is treated and scored.
 The translation goes to MODEL.generated.txt, in place of an earlier one. Both commands are printed
-before they run; DRY_RUN=1 prints alone. A GPU is used if there is one.
+before they run; DRY_RUN=1 prints alone. A GPU is used if there is one. It runs in the active
+environment, or in .venv of the current folder.
 HELP
 }
 
@@ -24,6 +25,11 @@ if [[ ! -f $1 || ! -f ${2:-}/manifest.json ]]; then
 fi
 model=$1 corpus=$2 made=${1%.pt}.generated.txt
 shift 2
+command -v fairseq-hybrid >/dev/null || PATH=$PWD/.venv/bin:$PATH
+if ! command -v fairseq-hybrid >/dev/null; then
+    echo "activate the environment that has fairseq_hybrid_attn, or make .venv; see docs/install.md" >&2
+    exit 1
+fi
 treated=$(python -c 'if True:
     import json, sys
     of = json.load(sys.stdin)
@@ -39,6 +45,9 @@ score=(fairseq-hybrid score --generated "$made" --reference "$corpus/raw/test.$t
 [[ -z $lowercase ]] || score+=(--lowercase)
 [[ ! -e $corpus/raw/tests.json ]] || score+=(--test-sets "$corpus/raw/tests.json")
 printf '%q ' "${generate[@]}" && printf '>%q\n' "$made"
-[[ -n ${DRY_RUN:-} ]] || { "${generate[@]}" >"$made.part" && mv "$made.part" "$made"; }
+if [[ -z ${DRY_RUN:-} ]]; then
+    "${generate[@]}" >"$made.part"
+    mv "$made.part" "$made"
+fi
 printf '%q ' "${score[@]}" && echo
 [[ -n ${DRY_RUN:-} ]] || exec "${score[@]}"

@@ -29,7 +29,7 @@ if [[ ${1:-} == -h || ${1:-} == --help || $# == 0 ]]; then
     exit 0
 fi
 if ! hybrid=$(command -v fairseq-hybrid || command -v .venv/bin/fairseq-hybrid); then
-    echo "activate the environment in which this package is installed" >&2
+    echo "activate the environment that has fairseq_hybrid_attn, or make .venv; see docs/install.md" >&2
     exit 1
 fi
 command=("$hybrid" train)

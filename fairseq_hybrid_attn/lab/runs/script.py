@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import load_table
+from ..config.paper_tables import Row, Table, load_table
 from ..files.yaml_files import CONFIGS
-from .devices import SMALLEST_SHARE, Devices
+from .devices import Devices
 from .fairseq_commands import GENERATE_TOKENS, RunCommands, RunFolder, flags
 from .run_folders import BF16_CRITERIA
 from .workspace import Run
@@ -50,40 +50,38 @@ _WIDTH = 120
 _SCRIPT = r"""#!/usr/bin/env bash
 {about}
 set -euo pipefail
-
 {variables}
 
-stop() {{ printf '%s\n' "$*" >&2 && exit 1; }}; trap 'stop "Stopped; run again, it goes on."' INT
-[[ $GPUS =~ ^[1-9][0-9]{{0,3}}$ && $FP16$CPU =~ ^[01][01]$ ]] || stop "GPUS=$GPUS: use a number; FP16, CPU: 0 or 1"
-((GPUS == 1 || TOKENS < {least} || TOKENS / GPUS >= {least})) || stop "GPUS=$GPUS: use $((TOKENS / {least})) at most"
-FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
+stop() {{ printf '%s\n' "$*" >&2 && exit 1; }}
+trap 'kill $(jobs -p) 2>/dev/null || :; wait; stop "Stopped; run again, it goes on."' INT TERM
+command -v fairseq-hybrid >/dev/null || stop "activate the environment that has fairseq_hybrid_attn (docs/install.md)"
+[[ "$GPUS $FP16 $CPU" =~ ^[1-9][0-9]{{0,3}}(\ [01]){{2}}$ ]] || stop "GPUS=$GPUS: use a number; FP16=$FP16 CPU=$CPU: 0 or 1"
+((GPUS == 1 || CPU == 0)) || stop "GPUS=$GPUS CPU=1: on the CPU it is one process; leave GPUS out"
+((CPU)) || python -c "import torch; exit(torch.cuda.device_count() < $GPUS)" || stop "GPUS=$GPUS: too many; use CPU=1"
 PLUGIN={plugin}
-((CPU)) || python -c "import torch; exit(torch.cuda.device_count() < $GPUS)" || stop "GPUS=$GPUS: there are not so many"
+FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) # an update has GPUS x FREQ x MAX_TOKENS
+MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
 launch=() device=() half=--fp16 newest=""
-((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" {half}; ((FP16 == 0)) || device=("$half")
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
-((GPUS == 1 || CPU == 0)) || launch+=(bash -c "exec \"\$@\" --distributed-rank \$RANK \
-    --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp" -)
-mkdir -p "$SAVE/checkpoints"; exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
-now="CORPUS=$CORPUS GPUS=$GPUS SEED=$SEED FP16=$FP16 CPU=$CPU $* $(cksum <"$0")"
-[[ $(cat "$SAVE/begun" 2>/dev/null || tee "$SAVE/begun" <<<"$now") == "$now" ]] || stop "SAVE=$SAVE was begun otherwise"
-
+((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" {half}
+((FP16 == 0)) || device=("$half")
+mkdir -p "$SAVE/checkpoints"
+exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
 {prepare}
-
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
         [[ $file -ot $newest ]] || newest=$file
     done
 {train}
+    [[ -e $newest ]] || echo "$*" >"$SAVE/begun"
+    [[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
+    "$@" & wait "$!"
     touch "$SAVE/trained"
 fi
-
 {average}
-if [[ ! -e $SAVE/translation ]]; then
 {generate}
-    mv "$SAVE/translation.part" "$SAVE/translation"
-fi
+[[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 {measure}
 """  # noqa: E501
 
@@ -115,7 +113,6 @@ def script(run: Run, made_by: list[str]) -> str:
     return _SCRIPT.format(
         about=about(run, made_by),
         variables=variables(run),
-        least=SMALLEST_SHARE,
         half="half=--cpu-bf16" if bfloat16 else "FP16=0",
         plugin=shlex.quote(str(own_code)) if own_code else imported,
         prepare=shell(prepare(run), start=f"[[ -e $CORPUS/{whole} ]] || "),
@@ -123,10 +120,14 @@ def script(run: Run, made_by: list[str]) -> str:
             [*commands.train(run.seed), "--load-checkpoint-on-all-dp-ranks"],
             TRAIN,
             ('"${device[@]}"', '"$@"'),
-            start='    "${launch[@]}" ',
+            start='    set -- "${launch[@]}" ',  # then "$@" is the command
         ),
         average=shell(commands.average(), start="[[ -e $SAVE/model.pt ]] || "),
-        generate=shell(commands.generate(Path("$SAVE/translation.part")), tokens, start="    "),
+        generate=shell(
+            commands.generate(Path("$SAVE/translation.part")),
+            tokens,
+            start="[[ -e $SAVE/translation ]] || ",
+        ),
         measure="\n".join(measure),
     )
 
@@ -136,19 +137,30 @@ def about(run: Run, made_by: list[str]) -> str:
     table_name, row_name, column_name = run.cell.rsplit("/", 2)
     table = load_table(table_name, run.workspace.configs)
     row = table.row(row_name)
-    reported = [
-        f"{column.title} {row.paper[column.name]:g} ({column.score})"
-        for column in table.columns
-        if column.run == column_name and row.paper.get(column.name) is not None
-    ]
+    baseline = table.baseline_cell(table.column(column_name))
+    reported = reported_scores(table, row, column_name)
+    if not reported and baseline is not None:
+        scores = reported_scores(table, baseline.row, column_name)
+        reported = [f"{score} of {baseline.row.system}" for score in scores[:1]]
+    arch = str(run.settings.train.get("arch"))
+    by_arch = (paper for name, paper in PAPERS.items() if name in arch)
     lines = [
-        PAPERS.get(table_name.partition("/")[0], ""),
+        PAPERS.get(table_name.partition("/")[0]) or next(by_arch, ""),
         f"{table.title}: {row.system or row.name}. Reported: {', '.join(reported) or 'no score'}.",
-        f"Made by: {shlex.join(made_by)}. Its flags go to fairseq-train.",
+        f"Made by: {shlex.join(made_by)}.",
     ]
     wrap = textwrap.TextWrapper(_WIDTH, initial_indent="# ", subsequent_indent="#   ")
     wrap.break_on_hyphens = False  # a command can be copied
     return "\n".join(wrap.fill(line) for line in filter(None, lines))
+
+
+def reported_scores(table: Table, row: Row, run: str) -> list[str]:
+    """The paper's scores of a row, in the columns of a run."""
+    return [
+        f"{column.title} {row.paper[column.name]:g} ({column.score})"
+        for column in table.columns
+        if column.run == run and row.paper.get(column.name) is not None
+    ]
 
 
 def variables(run: Run) -> str:
@@ -159,7 +171,7 @@ def variables(run: Run) -> str:
     text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own.folder))}}}\n" if place.own else ""
     return (
         f"{text}GPUS=${{GPUS:-1}} SEED=${{SEED:-{run.seed}}} FP16=${{FP16:-1}} CPU=${{CPU:-0}} "
-        "# FP16=0: fp32; CPU=1: GPUS processes on the CPU\n"
+        "# CPU=1: without a GPU; flags go to fairseq-train\n"
         "DATA=${DATA:-data} DOWNLOADS=${DOWNLOADS:-$DATA/downloads} "
         f"CORPUS=${{CORPUS:-$DATA/{shlex.quote(folder)}}}\n"
         f"SAVE=${{SAVE:-models/{row}.seed$SEED}} # run again, it goes on there\n"

@@ -5,8 +5,11 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,8 +17,13 @@ import torch
 from cli import MODULES, environment, run, weights
 from workspaces import RECIPE, TABLE, with_rows, write_configs, write_text
 
-from fairseq_hybrid_attn.lab.config.settings import Batch
+from fairseq_hybrid_attn.errors import UserError
+from fairseq_hybrid_attn.lab.config.paper_tables import load_table, table_names
+from fairseq_hybrid_attn.lab.config.settings import Batch, load_profile
+from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.runs.devices import share_out
+from fairseq_hybrid_attn.lab.runs.script import script as script_of
+from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 ROOT = Path(__file__).parents[3]
 PAPERS = sorted((ROOT / "scripts/papers").glob("*.sh"))
@@ -28,6 +36,11 @@ case "$*" in
     *) exec {shlex.quote(sys.executable)} "$@" ;;
 esac
 """
+#: fairseq-train of a process that torchrun has started, where there is no GPU.
+TRAIN_BY_GLOO = f"""#!/bin/sh
+exec {shlex.quote(sys.executable)} -m {MODULES["fairseq-train"]} "$@" --distributed-rank "$RANK" \\
+    --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp
+"""  # noqa: E501
 RECORD = """#!/bin/sh
 for word in "${0##*/}" "$@"; do printf '%s\\n' "$word"; done >>"$RECORD"; echo >>"$RECORD"
 for word in "$@"; do
@@ -121,24 +134,69 @@ def test_a_script_goes_on_where_it_stopped(recorded, tmp_path):
     assert [words[1] for words in called] == ["prepared/bin", "score"]
     done, called = recorded(script)
     assert [words[:2] for words in called] == [["fairseq-hybrid", "score"]]
-    # Other flags would make another model; and another start must not write beside this one.
-    for flags, variables in ((["--lr", "1"], {}), ([], {"GPUS": "2"}), ([], {"SEED": "2"})):
-        done, called = recorded(script, *flags, **variables)
-        assert done.returncode == 1 and not called
-        assert "SAVE=a model was begun otherwise" in done.stderr
+    # Another start must not write beside this one.
     with (tmp_path / "a model/lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         done, called = recorded(script)
     assert done.returncode == 1 and not called and "at work there" in done.stderr
 
 
+def test_a_training_goes_on_with_its_own_flags_alone(recorded, tmp_path):
+    script = "papers/mma_iwslt14.sh"
+    recorded(script, FAILS="fairseq-train")
+    done, called = recorded(script, "--lr", "1", FAILS="fairseq-train")
+    assert called[0][-2:] == ["--lr", "1"]  # there is no checkpoint yet
+    torch.save({}, tmp_path / "a model/checkpoints/checkpoint_last.pt")
+    for rate, variables in (("2", {}), ("1", {"GPUS": "2"}), ("1", {"SEED": "2"})):
+        done, called = recorded(script, "--lr", rate, **variables)
+        assert done.returncode == 1 and not called
+        assert "begun otherwise; use another SAVE, or remove it" in done.stderr
+    done, called = recorded(script, "--lr", "1")
+    assert done.returncode == 0 and len(called) == 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_training_too(recorded, tmp_path, number):
+    write_program(tmp_path / "bin/fairseq-train", "#!/bin/sh\necho $$ >started\nexec sleep 60\n")
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    process = subprocess.Popen(
+        [ROOT / "scripts/papers/mma_iwslt14.sh"],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": path, "CORPUS": "prepared", "SAVE": "model"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    started = tmp_path / "started"
+    while not (started.exists() and started.read_text().strip()):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 1 and said.splitlines()[-1] == "Stopped; run again, it goes on."
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(started.read_text()), 0)
+    assert not (tmp_path / "model/trained").exists()
+
+
+def test_every_row_has_a_short_script():
+    place = Workspace(Path("out"), CONFIGS, load_profile("full", CONFIGS))
+    for name in table_names(CONFIGS):
+        for cell in load_table(name, CONFIGS).cells():
+            made_by = f"fairseq-hybrid show {name}/{cell.row.name} --column {cell.column.name}"
+            with suppress(UserError):  # it trains no model
+                lines = script_of(place.run(cell, 1), [*made_by.split(), "--script"]).splitlines()
+                assert len(lines) <= 60 and max(map(len, lines)) <= 120, made_by
+
+
 def test_mistakes_are_a_sentence_before_anything_is_made(recorded, tmp_path):
     for script, variables, said in (
         ("mma_iwslt14", {"GPUS": "0"}, "GPUS=0: use a number"),
         ("mma_iwslt14", {"GPUS": "many"}, "GPUS=many: use a number"),
-        ("mma_iwslt14", {"FP16": "yes"}, "FP16, CPU: 0 or 1"),
-        ("hysan_wmt14_e1", {"GPUS": "9"}, "GPUS=9: there are not so many"),
-        ("mma_iwslt14", {"GPUS": "16", "CPU": "1"}, "GPUS=16: use 8 at most"),
+        ("mma_iwslt14", {"FP16": "yes"}, "FP16=yes CPU=0: 0 or 1"),
+        ("hysan_wmt14_e1", {"GPUS": "9"}, "GPUS=9: too many; use CPU=1"),
+        ("mma_iwslt14", {"GPUS": "2", "CPU": "1"}, "on the CPU it is one process"),
+        ("mma_iwslt14", {"PATH": "/usr/bin:/bin"}, "activate the environment that has"),
+        ("mma_wat17_ja-en", {"PATH": "/usr/bin:/bin"}, "activate the environment that has"),
     ):
         done, called = recorded(f"papers/{script}.sh", **variables)
         assert done.returncode == 1 and not called and said in done.stderr, variables
@@ -180,6 +238,15 @@ def test_scripts_for_any_training_print_what_they_run(recorded, tmp_path):
     assert "--generated model/average.generated.txt --reference prepared/raw/test.en" in score
     assert "--subwords sentencepiece --tokenizer moses --scores bleu,tokenised_bleu" in score
     assert score.endswith("--lowercase") and len(done.stdout.splitlines()) == 2
+    done, called = recorded("evaluate.sh", "model/average.pt", "prepared", FAILS="fairseq-generate")
+    assert done.returncode == 1 and [words[0] for words in called] == ["fairseq-generate"]
+    for command in (
+        "train.sh mma/table2/transformer_mma",
+        "average.sh model",
+        "evaluate.sh model/average.pt prepared",
+    ):
+        done, called = recorded(*command.split(), PATH="/usr/bin:/bin")
+        assert done.returncode == 1 and done.stderr.startswith("activate the environment that has")
     for mistake in (
         "average.sh nowhere",
         "average.sh model 0",
@@ -211,6 +278,10 @@ def test_a_script_gives_what_reproduce_gives(tmp_path):
     scores = json.loads((made / "score.json").read_text())["scores"]
     for processes in "1", "2":
         places = {"GPUS": processes, "FP16": "0", "SAVE": f"model{processes}"}
+        if processes == "2":  # as on two GPUs
+            write_program(tmp_path / "gloo/python", PYTHON.replace("*__path__*) echo", "nothing)"))
+            write_program(tmp_path / "gloo/fairseq-train", TRAIN_BY_GLOO)
+            places |= {"CPU": "0", "CUDA_VISIBLE_DEVICES": ""}
         done = run_for_real(tmp_path, tmp_path / "plain.sh", **places)
         assert done.returncode == 0, done.stderr
         folder = tmp_path / f"model{processes}"
@@ -233,8 +304,8 @@ def run_for_real(folder, script, *arguments, **variables):
     for name, module in {**MODULES, "torchrun": "torch.distributed.run"}.items():
         program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n'
         write_program(folder / "programs" / name, program)
-    path = f"{folder / 'programs'}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    variables = environment(PATH=path, CPU="1", **variables)
+    places = (folder / "gloo", folder / "programs", Path(sys.executable).parent, os.environ["PATH"])
+    variables = environment(**{"PATH": ":".join(map(str, places)), "CPU": "1", **variables})
     return subprocess.run(
         ["bash", script, *arguments], cwd=folder, env=variables, capture_output=True, text=True
     )

@@ -26,25 +26,24 @@ mkdir -p "$SAVE/checkpoints"
 exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare wmt14.en-de.hybrid_gate --output "$CORPUS" \
     --downloads "$DOWNLOADS"
+set -- "${launch[@]}" fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable --source-lang en \
+    --target-lang de --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 --lr-scheduler inverse_sqrt \
+    --warmup-updates 4000 --lr 0.000698771 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
+    --arch transformer_hybrid_gate_base --encoder-normalize-before --decoder-normalize-before --dropout 0.1 \
+    --attention-dropout 0.1 --activation-dropout 0.1 --weight-decay 1e-07 --max-update 100000 --eval-bleu \
+    --eval-bleu-args '{"beam": 4, "lenpen": 0.6, "max_len_a": 1, "max_len_b": 49}' --best-checkpoint-metric bleu \
+    --maximize-best-checkpoint-metric --hybrid-fusion gate --eval-bleu-detok moses --eval-bleu-remove-bpe '@@ ' \
+    --max-tokens "$MAX_TOKENS" --update-freq "$FREQ" --seed "$SEED" --save-interval-updates 2000 \
+    --keep-interval-updates 1 --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \
+    --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" --load-checkpoint-on-all-dp-ranks "${device[@]}" \
+    "$@"
+[[ -e $SAVE/trained || -n $(ls "$SAVE/checkpoints") ]] || echo "$*" >"$SAVE/begun"
+[[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
         [[ $file -ot $newest ]] || newest=$file
     done
-    set -- "${launch[@]}" fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
-        --source-lang en --target-lang de --optimizer adam --adam-betas '(0.9, 0.98)' --adam-eps 1e-09 \
-        --lr-scheduler inverse_sqrt --warmup-updates 4000 --lr 0.000698771 \
-        --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --arch transformer_hybrid_gate_base \
-        --encoder-normalize-before --decoder-normalize-before --dropout 0.1 --attention-dropout 0.1 \
-        --activation-dropout 0.1 --weight-decay 1e-07 --max-update 100000 --eval-bleu \
-        --eval-bleu-args '{"beam": 4, "lenpen": 0.6, "max_len_a": 1, "max_len_b": 49}' --best-checkpoint-metric bleu \
-        --maximize-best-checkpoint-metric --hybrid-fusion gate --eval-bleu-detok moses --eval-bleu-remove-bpe '@@ ' \
-        --max-tokens "$MAX_TOKENS" --update-freq "$FREQ" --seed "$SEED" --save-interval-updates 2000 \
-        --keep-interval-updates 1 --no-epoch-checkpoints --save-interval 1000000 --validate-interval 1000000 \
-        --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" --load-checkpoint-on-all-dp-ranks \
-        "${device[@]}" "$@"
-    [[ -e $newest ]] || echo "$*" >"$SAVE/begun"
-    [[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
     "$@" & wait "$!"
     touch "$SAVE/trained"
 fi

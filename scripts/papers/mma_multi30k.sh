@@ -25,22 +25,22 @@ launch=() device=() half=--fp16 newest=""
 mkdir -p "$SAVE/checkpoints"
 exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
 [[ -e $CORPUS/manifest.json ]] || fairseq-hybrid prepare multi30k.en-de --output "$CORPUS" --downloads "$DOWNLOADS"
+set -- "${launch[@]}" fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable --source-lang en \
+    --target-lang de --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt --warmup-updates 2000 \
+    --lr 5e-3 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 --encoder-layers 4 \
+    --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 --decoder-layers 4 \
+    --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4 --share-all-embeddings \
+    --dropout 0.3 --warmup-init-lr 1e-7 --clip-norm 25.0 --max-update 8000 --patience 10 --arch transformer_mma \
+    --head-patterns global,local,forward,backward --max-tokens "$MAX_TOKENS" --update-freq "$FREQ" --seed "$SEED" \
+    --save-interval 1 --keep-last-epochs 10 --save-dir "$SAVE/checkpoints" --distributed-world-size "$GPUS" \
+    --load-checkpoint-on-all-dp-ranks "${device[@]}" "$@"
+[[ -e $SAVE/trained || -n $(ls "$SAVE/checkpoints") ]] || echo "$*" >"$SAVE/begun"
+[[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
         [[ $file -ot $newest ]] || newest=$file
     done
-    set -- "${launch[@]}" fairseq-train "$CORPUS/bin" --user-dir "$PLUGIN" --task translation_resumable \
-        --source-lang en --target-lang de --optimizer adam --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt \
-        --warmup-updates 2000 --lr 5e-3 --criterion fused_label_smoothed_cross_entropy --label-smoothing 0.1 \
-        --encoder-layers 4 --encoder-embed-dim 128 --encoder-ffn-embed-dim 256 --encoder-attention-heads 4 \
-        --decoder-layers 4 --decoder-embed-dim 128 --decoder-ffn-embed-dim 256 --decoder-attention-heads 4 \
-        --share-all-embeddings --dropout 0.3 --warmup-init-lr 1e-7 --clip-norm 25.0 --max-update 8000 --patience 10 \
-        --arch transformer_mma --head-patterns global,local,forward,backward --max-tokens "$MAX_TOKENS" \
-        --update-freq "$FREQ" --seed "$SEED" --save-interval 1 --keep-last-epochs 10 --save-dir "$SAVE/checkpoints" \
-        --distributed-world-size "$GPUS" --load-checkpoint-on-all-dp-ranks "${device[@]}" "$@"
-    [[ -e $newest ]] || echo "$*" >"$SAVE/begun"
-    [[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
     "$@" & wait "$!"
     touch "$SAVE/trained"
 fi

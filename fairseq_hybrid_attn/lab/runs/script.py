@@ -68,14 +68,14 @@ launch=() device=() half=--fp16 newest=""
 mkdir -p "$SAVE/checkpoints"
 exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"
 {prepare}
+{train}
+[[ -e $SAVE/trained || -n $(ls "$SAVE/checkpoints") ]] || echo "$*" >"$SAVE/begun"
+[[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
 if [[ ! -e $SAVE/trained ]]; then
     for file in "$SAVE"/checkpoints/checkpoint*.pt; do # copy the newest again, if a kill cut off a copy of it
         python -m zipfile -l "$file" >/dev/null 2>&1 || [[ ! -e $file ]] || cp "$newest" "$file"
         [[ $file -ot $newest ]] || newest=$file
     done
-{train}
-    [[ -e $newest ]] || echo "$*" >"$SAVE/begun"
-    [[ $(<"$SAVE/begun") == "$*" ]] || stop "SAVE=$SAVE was begun otherwise; use another SAVE, or remove it"
     "$@" & wait "$!"
     touch "$SAVE/trained"
 fi
@@ -120,7 +120,7 @@ def script(run: Run, made_by: list[str]) -> str:
             [*commands.train(run.seed), "--load-checkpoint-on-all-dp-ranks"],
             TRAIN,
             ('"${device[@]}"', '"$@"'),
-            start='    set -- "${launch[@]}" ',  # then "$@" is the command
+            start='set -- "${launch[@]}" ',  # then "$@" is the command
         ),
         average=shell(commands.average(), start="[[ -e $SAVE/model.pt ]] || "),
         generate=shell(

@@ -153,6 +153,9 @@ def test_a_training_goes_on_with_its_own_flags_alone(recorded, tmp_path):
         assert "begun otherwise; use another SAVE, or remove it" in done.stderr
     done, called = recorded(script, "--lr", "1")
     assert done.returncode == 0 and len(called) == 4
+    # Nor is the model of one training scored as that of another.
+    done, called = recorded(script, "--lr", "2")
+    assert done.returncode == 1 and not called and "begun otherwise" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -62,7 +62,8 @@ def scored_rows(corpus: Corpus, archives: dict[str, Path]) -> list[bool]:
 
 
 def _gold_of(corpus: Corpus) -> GoldSet:
-    assert corpus.gold  # only such corpora have these steps
+    if corpus.gold is None:
+        raise UserError(f"{corpus.name} has no hand-aligned sentences")
     return corpus.gold
 
 

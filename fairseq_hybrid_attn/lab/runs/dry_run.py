@@ -185,7 +185,7 @@ def _size(run: Run) -> float:
             sizes = [count_lines(file) + 4 for file in files]
         words = flags(run.settings.train)
         return parameter_count(tuple(words), *sizes, run.recipe.subwords.one_dictionary)
-    except Exception:
+    except Exception:  # whatever fairseq raises for settings of which it makes no model
         return math.nan
 
 

@@ -16,7 +16,7 @@ from fairseq.models.transformer import TransformerModelBase
 from fairseq.sequence_generator import SequenceGenerator
 from omegaconf import OmegaConf
 
-import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+import fairseq_hybrid_attn.models  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
 from fairseq_hybrid_attn.models.config import nested_config
 

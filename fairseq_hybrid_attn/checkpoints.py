@@ -1,6 +1,6 @@
 """Load fairseq checkpoints without running code from them, and refuse damaged ones.
 
-A checkpoint that someone else made can bring code in three ways.  Once this package is imported,
+A checkpoint that someone else made can bring code in three ways.  Once ``models`` is imported,
 fairseq's own commands close them as well:
 
 - Its pickle.  Since version 2.6, torch unpickles only classes that it knows or has been told to

@@ -10,7 +10,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+import fairseq_hybrid_attn.models  # noqa: F401  (registers the architectures)
 
 TINY = (
     "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "

@@ -10,7 +10,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY, build_model
 from fairseq.models.transformer import TransformerModelBase
 from omegaconf import OmegaConf
 
-import fairseq_hybrid_attn  # noqa: F401  (registers the architectures)
+import fairseq_hybrid_attn.models  # noqa: F401  (registers the architectures)
 from fairseq_hybrid_attn.models.config import nested_config
 
 _OURS = sorted(

@@ -49,7 +49,7 @@ class Layer:
         """The gates of each branch that has some, by its number: ``[h, n]``, or ``[1, n]``."""
         if self.gate is None:
             return {}
-        values = seen.gates if self.gate.branch is None else seen.gates[None]
+        values = (seen.gates if self.gate.branch is None else seen.gates[None]).double()
         if not self.gate.of_heads:
             values = values.mean(-1, keepdim=True)
         branches = range(len(values)) if self.gate.branch is None else [self.gate.branch]

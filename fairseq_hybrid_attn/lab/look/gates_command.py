@@ -31,7 +31,6 @@ from tqdm import tqdm
 from ...errors import UserError
 from ..corpora.words import text_of, words_of
 from ..files.tabular import Grid
-from ..files.writing import atomic_write
 from . import gates_figure, outputs, tags
 from . import model_arguments as model_args
 from .attentions import DECODER, ENCODER
@@ -119,8 +118,8 @@ def tags_of(
     with tqdm(total=len(words), unit=" tagged", file=sys.stderr, mininterval=1.0) as bar:
         known = tags.tag_all(args.tagger, words, bar.update)
     if args.write_tags:
-        with atomic_write(args.write_tags) as file:
-            file.writelines(f"{' '.join(line)}\n".encode() for line in known)
+        text = "".join(f"{' '.join(line)}\n" for line in known)
+        outputs.write_text(args.write_tags, text)
     return known
 
 

@@ -65,15 +65,12 @@ class Place:
 
 def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
     """The values of a layer's gates in a sentence, each ``[n]``."""
-    values, branches = seen.gates.double().numpy(), layer.branches  # values [l, n, w] or [n, w]
-    if layer.gate.branch is not None:
-        values, branches = values[None], (branches[layer.gate.branch],)
     gates = {}
-    for branch, numbers in zip(branches, values, strict=True):
-        here = (layer.kind, layer.number, layer.gate.name, branch)
-        gates[Place(*here)] = numbers.mean(-1)
-        if layer.gate.of_heads and numbers.shape[-1] > 1:
-            gates |= {Place(*here, head): of for head, of in enumerate(numbers.T, start=1)}
+    for branch, of_heads in layer.gates(seen).items():
+        here = (layer.kind, layer.number, layer.gate.name, layer.branches[branch])
+        gates[Place(*here)] = of_heads.mean(0).numpy()
+        if len(of_heads) > 1:
+            gates |= {Place(*here, head): of.numpy() for head, of in enumerate(of_heads, start=1)}
     return gates
 
 
@@ -125,10 +122,6 @@ class Gates:
 
         return add
 
-    def share(self) -> float | None:
-        """The mean share of the local branch over all layers that have one; else None."""
-        return self.all_shares.mean
-
     def window(self) -> int | None:
         """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
         for layer in (layer for layers in self.layers.values() for layer in layers):
@@ -149,8 +142,10 @@ class Gates:
             )
             if place.head is None
         ]
-        measured = (rows, tag_rows, self.share(), self.window())
-        return ModelGates(name, *measured, self.all_shares.interval, self.meanings)
+        shares = self.all_shares
+        return ModelGates(
+            name, rows, tag_rows, shares.mean, self.window(), shares.interval, self.meanings
+        )
 
 
 def _row(place: Place, mean: RunningMean, **about) -> dict:

@@ -16,9 +16,8 @@ means over all positions, for the heads of a layer (and branch) that have the sa
 
 and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
 attention, 1 = no key in common), between the heads of a branch and between the branches; beside
-it, that of even attention under the same patterns, so how much the patterns alone make them differ;
-and the position disagreement of Li et al. (2018), which is larger for more different heads.  --json
-and --csv have every head; --json also has the divergence of each pair of heads.
+it, that of even attention under the same patterns, so how much the patterns alone make them differ.
+--json and --csv have every head; --json also has the divergence of each pair of heads.
 """
 
 from __future__ import annotations
@@ -61,10 +60,10 @@ def run(args: argparse.Namespace) -> None:
 
 def measure(loaded: Loaded, kinds: list[str], listed: str, skip_long: bool) -> ModelHeads:
     """The heads of a model over the sentences that are ``listed`` as for ``--sentences``."""
-    heads, attentions = Heads(), loaded.attentions(kinds)
-    use = heads.use(attentions, loaded)
-    loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
-    loaded.check_seen(bool(heads.layers))
+    attentions = loaded.attentions(kinds)
+    heads = Heads(attentions.layers)
+    numbers = loaded.usable(listed, skip_long=skip_long)
+    loaded.look(attentions, numbers, lambda _, observed: heads.add(observed))
     return heads.of_model(loaded.name, loaded.description)
 
 
@@ -83,6 +82,5 @@ def grid_of_differences(model: ModelHeads) -> Grid:
         "heads by patterns": "divergence_of_heads_by_patterns",
         "branches differ": "divergence_of_branches",
         "branches by patterns": "divergence_of_branches_by_patterns",
-        "position disagreement": "position_disagreement",
     }
     return Grid.of(model.layers, columns)

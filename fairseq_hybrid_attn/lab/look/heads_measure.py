@@ -13,23 +13,17 @@ For every layer, how much its heads differ, over the same queries:
 * divergence: the Jensen-Shannon divergence of two heads' distributions, in bits; Clark et al. 2019,
   "What Does BERT Look At?", section 6.  Beside it, that of attention which is even over the keys
   that each pattern allows: how much heads differ by their patterns alone.
-* position disagreement: -1/h^2 sum_a sum_b sum_j w^a_ij w^b_ij over the heads a, b of a branch;
-  Li et al. 2018, "Multi-Head Attention with Disagreement Regularization", section 3; there summed
-  over the queries i, here their mean.  The larger (the closer to 0), the more heads differ.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from .attentions import CROSS, DECODER, Attentions, Layer, Observed
-from .loaded import Loaded
-from .maps_measure import Map, maps_of
-from .means import MeanOfSums, RunningMean
+from .attentions import CROSS, DECODER, Layer, Observed
+from .means import RunningMean
 
 #: The numbers of a head.
 MEASURES = ("distance", "signed_distance", "entropy", "relative_entropy", "self", "symbol")
@@ -95,12 +89,11 @@ class HeadsOfLayer:
     """Where the heads of a layer look and how much they differ, over many sentences.
 
     ``divergences [l * h, l * h]`` of each pair of heads are summed over the queries, as are those
-    of even attention, ``even``, and the ``overlaps [l]`` of each branch:
-    sum_a sum_b sum_j w^a_ij w^b_ij.
+    of even attention, ``even``.
     """
 
-    def __init__(self, kind: str, layer: Layer):
-        self.kind, self.number = kind, layer.number
+    def __init__(self, layer: Layer):
+        self.layer = layer
         self.shape = len(layer.heads), len(layer.heads[0])
         self.units = [
             {"branch": branch, "head": head, "pattern": word}
@@ -111,13 +104,12 @@ class HeadsOfLayer:
         self.queries = 0
         self.divergences = np.zeros((len(self.units), len(self.units)))
         #: The mean over pairs of heads of a branch, and over pairs of branches.
-        self.apart = {what: MeanOfSums() for what in ("heads", "branches")}
+        self.apart = {what: RunningMean() for what in ("heads", "branches")}
         self.even = np.zeros_like(self.divergences)
-        self.overlaps = np.zeros(len(layer.heads))
 
     def add(self, weights: np.ndarray, allowed: np.ndarray) -> None:
         """Add a sentence, ``[l, h, n, m]`` each."""
-        for name, values in measures(self.kind, weights, allowed).items():
+        for name, values in measures(self.layer.kind, weights, allowed).items():
             of_units = values.reshape(len(self.units), -1)
             for means, numbers in zip(self.means, of_units, strict=True):
                 means[name].add(numbers[~np.isnan(numbers)])
@@ -131,7 +123,6 @@ class HeadsOfLayer:
         if (allowed != allowed[:1, :1]).any():
             even = allowed / np.maximum(allowed.sum(-1, keepdims=True), 1)
             self.even += divergences(even.reshape(-1, *even.shape[-2:]))
-        self.overlaps += (weights.sum(1) ** 2).sum((-2, -1))
 
     def rows(self) -> list[dict]:
         """A record for each head: what it is, and its ``MEASURES``; None where undefined.
@@ -140,7 +131,9 @@ class HeadsOfLayer:
         """
         return [
             {
-                **{"kind": self.kind, "layer": self.number, **unit},
+                "kind": self.layer.kind,
+                "layer": self.layer.number,
+                **unit,
                 "queries": means["entropy"].count,
                 **{name: means[name].mean for name in MEASURES},
                 **{f"{name}_interval": means[name].interval for name in MEASURES},
@@ -153,10 +146,10 @@ class HeadsOfLayer:
 
         ``units`` are the rows and columns of ``divergences``.
         """
-        even_heads, even_branches = self._apart(self.even / max(self.queries, 1))
+        even_heads, even_branches = self._apart(self.even / self.queries)
         return {
-            "kind": self.kind,
-            "layer": self.number,
+            "kind": self.layer.kind,
+            "layer": self.layer.number,
             "units": self.units,
             "queries": self.queries,
             "divergence_of_heads": self.apart["heads"].mean,
@@ -165,10 +158,7 @@ class HeadsOfLayer:
             "divergence_of_branches": self.apart["branches"].mean,
             "divergence_of_branches_interval": self.apart["branches"].interval,
             "divergence_of_branches_by_patterns": even_branches,
-            "position_disagreement": -float(
-                self.overlaps.mean() / self.shape[1] ** 2 / max(self.queries, 1)
-            ),
-            "divergences": (self.divergences / max(self.queries, 1)).tolist(),
+            "divergences": (self.divergences / self.queries).tolist(),
         }
 
     def _apart(self, divergences: np.ndarray) -> tuple[float | None, float | None]:
@@ -184,35 +174,25 @@ class HeadsOfLayer:
 class Heads:
     """Where the heads of a model look, over many sentences."""
 
-    def __init__(self):
+    def __init__(self, described: dict[str, list[Layer]]):
+        self.described = described
         self.layers: dict[tuple[str, int], HeadsOfLayer] = {}
 
-    def add(self, map_: Map) -> None:
-        """Add the map of a sentence."""
-        for layer, weights, allowed in zip(map_.layers, map_.weights, map_.allowed, strict=True):
-            key = map_.kind, layer.number
-            if key not in self.layers:
-                self.layers[key] = HeadsOfLayer(map_.kind, layer)
-            self.layers[key].add(weights, allowed)
-
-    def use(self, attentions: Attentions, loaded: Loaded) -> Callable[[int, Observed], None]:
-        """A function for ``loaded.look`` that adds each sentence, in subwords."""
-        make = maps_of(attentions, loaded, ("subwords",))
-
-        def add(number: int, observed: Observed) -> None:
-            for map_ in make(number, observed).units["subwords"].values():
-                self.add(map_)
-
-        return add
-
-    def rows(self) -> list[dict]:
-        """The records of all heads."""
-        return [row for layer in self.layers.values() for row in layer.rows()]
+    def add(self, observed: Observed) -> None:
+        """Add a sentence."""
+        for kind, layers in observed.items():
+            for layer, seen in zip(self.described[kind], layers, strict=True):
+                key = kind, layer.number
+                if key not in self.layers:
+                    self.layers[key] = HeadsOfLayer(layer)
+                allowed = layer.allowed(*seen.weights.shape[-2:])
+                self.layers[key].add(seen.weights.numpy(), allowed.numpy())
 
     def of_model(self, name: str, description: str) -> ModelHeads:
         """All numbers of the model, for JSON, tables and figures."""
+        heads = [row for layer in self.layers.values() for row in layer.rows()]
         layers = [layer.difference() for layer in self.layers.values()]
-        return ModelHeads(name, description, self.rows(), layers)
+        return ModelHeads(name, description, heads, layers)
 
 
 def by_pattern(rows: list[dict]) -> list[dict]:

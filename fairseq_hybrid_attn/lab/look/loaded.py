@@ -92,7 +92,13 @@ class Loaded:
         count, wanted = len(self.sentences), set(numbers)
 
         def compute(sample: dict) -> Iterable:
-            return map(use, sample["id"].tolist(), attentions.observe(sample))
+            observed = attentions.observe(sample)
+            if not any(observed):
+                raise UserError(
+                    f"--path {self.path}: its {type(self.model.decoder).__name__} has no attention "
+                    "modules, and returns no attention"
+                )
+            return map(use, sample["id"].tolist(), observed)
 
         with tqdm(total=count, unit=" sentences", file=sys.stderr, mininterval=1.0) as bar:
             results = in_batches(
@@ -104,14 +110,6 @@ class Loaded:
                 progress=bar.update,
             )
             return [result for number, result in enumerate(results) if number in wanted]
-
-    def check_seen(self, seen: bool) -> None:
-        """Refuse a decoder that has no attention modules and has returned no attention."""
-        if not seen:
-            raise UserError(
-                f"--path {self.path}: its {type(self.model.decoder).__name__} has no attention "
-                "modules, and returns no attention"
-            )
 
 
 def note(message: str) -> None:

@@ -5,19 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fairseq import checkpoint_utils
-from fairseq.data import Dictionary
-from fairseq.data.data_utils import infer_language_pair
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
 from ...errors import UserError
 from ..files.checkpoints import architecture, read_checkpoint, setting
-
-#: Each side's embedding among a model's weights, by the side's setting.
-_EMBEDDINGS = {
-    "source_lang": "encoder.embed_tokens.weight",
-    "target_lang": "decoder.embed_tokens.weight",
-}
 
 
 def load_model(path: Path, data: Path, **overrides: str | None) -> tuple[nn.Module, object]:
@@ -37,12 +29,14 @@ def load_model(path: Path, data: Path, **overrides: str | None) -> tuple[nn.Modu
             [str(path)], arg_overrides=settings
         )
     except Exception as error:  # of many kinds, from torch, omegaconf and fairseq
-        fault = _fault(path, data, overrides)
+        fault = _fault(path, data)
         if fault:
             raise UserError(f"--path {path}: {fault}") from error
         if isinstance(error, UserError):
             raise
-        message = (str(error).strip() or repr(error)).splitlines()[0]
+        # torch's first line is only that there are errors, its second what the first of them is.
+        lines = (str(error).strip() or repr(error)).splitlines()
+        message = " ".join(line.strip() for line in lines[:2])
         raise UserError(
             f"--path {path} with the dictionaries in {data} cannot be loaded: {message}"
         ) from error
@@ -55,14 +49,7 @@ def task_settings(state: dict) -> object:
     return setting(settings, "task") if isinstance(settings, dict) else settings
 
 
-def _trained_with(settings: object) -> str:
-    """Say which folder of code a model was trained with, which is not imported for that."""
-    common = setting(settings, "common") if isinstance(settings, dict) else settings
-    folder = setting(common, "user_dir")
-    return f" (it was trained with {str(folder)!r})" if folder else ""
-
-
-def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | None:
+def _fault(path: Path, data: Path) -> str | None:
     """What is wrong with a checkpoint or its data; None if it is nothing known here."""
     if not data.is_dir():
         return f"there is no folder {data} with its dictionaries"
@@ -75,24 +62,11 @@ def _fault(path: Path, data: Path, overrides: dict[str, str | None]) -> str | No
         return "it is not a fairseq checkpoint: it has weights, but no settings of its model"
     arch = architecture(state)
     if arch not in [*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY]:  # a list, since it may be anything
+        common = setting(settings, "common") if isinstance(settings, dict) else settings
+        folder = setting(common, "user_dir")
+        trained = f" (it was trained with {str(folder)!r})" if folder else ""
         return (
             f"its architecture {arch} is registered neither by fairseq nor by this package; give "
-            "--user-dir DIR, the folder that registers it" + _trained_with(settings)
+            f"--user-dir DIR, the folder that registers it{trained}"
         )
-    task = task_settings(state)
-    inferred = infer_language_pair(str(data))  # as fairseq does, if no flag has named them
-    for (side, name), of_data in zip(_EMBEDDINGS.items(), inferred, strict=True):
-        language = overrides.get(side) or setting(task, side) or of_data
-        if not language:
-            continue
-        file = data / f"dict.{language}.txt"
-        if not file.is_file():
-            there = ", ".join(sorted(path.name for path in data.glob("dict.*.txt"))) or "none"
-            return f"there is no dictionary {file} (there: {there}); name the folder of its data"
-        known, weight = len(Dictionary.load(str(file))), state["model"].get(name)
-        if weight is not None and len(weight) != known:
-            return (
-                f"it knows {len(weight):,} subwords, {file} has {known:,} (both with fairseq's own "
-                "symbols); name the folder of its data"
-            )
     return None

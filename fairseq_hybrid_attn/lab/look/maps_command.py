@@ -13,13 +13,13 @@ it has.
 
 --page writes one HTML file that needs no network: choose sentence, encoder, decoder or
 cross-attention, layer, branch and head; words or subwords; one map or two side by side, of one
-model or two.  Point at a cell to see its two tokens and the weight.  Bars above the map show the
+model or two.  Point at a cell to see its two tokens and the weight.  Bars below the map show the
 gates of its rows, if the branch has gates.
 
 --figures writes PNG and PDF files into a folder, for each sentence, kind of attention and model: a
 row for each layer and a column for each head (MMA Fig. 3) or, where layers have several branches,
-for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: a row
-for each model and a column for each branch of the encoder layer --layer (HySAN Fig. 5).
+for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: for
+each encoder layer a row for each model, with a column for each branch (HySAN Fig. 5).
 
 --json writes the weights and the gates.  Words are merged from subwords: attention is
 summed over the pieces of a key word and, like gates, averaged over those of a query word.
@@ -62,14 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--unit",
         choices=UNITS,
+        default=UNITS[0],
         help="rows and columns of figures and data (default: words); the page has both",
     )
-    group.add_argument(
-        "--layer", type=int, metavar="N", help="encoder layer for comparing models (default: 1)"
-    )
-    group.add_argument(
-        "--theme", choices=tuple(style.THEMES), help="background of the figures (default: light)"
-    )
+    outputs.add_theme(group)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -77,23 +73,17 @@ def run(args: argparse.Namespace) -> None:
     models: list[ModelMaps] = []
     for loaded in model_args.load(args):
         attentions = loaded.attentions(args.kinds)
-        layers = attentions.layers.get(ENCODER)
-        if args.layer is not None and layers and not 1 <= args.layer <= len(layers):
-            raise UserError(f"--layer {args.layer}: {loaded.name} has {len(layers)} encoder layers")
         numbers = shown("--sentences", args.sentences, loaded, models[0] if models else None)
-        use = maps_of(attentions, loaded)
-        sentences = loaded.look(attentions, numbers, use)
-        loaded.check_seen(any(sentence.units[UNITS[0]] for sentence in sentences))
+        sentences = loaded.look(attentions, numbers, maps_of(attentions, loaded))
         models.append(ModelMaps(loaded.name, loaded.description, sentences))
-    unit = args.unit or UNITS[0]
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
         outputs.write_text(args.page, maps_page.page(title, models))
     if args.json:
-        data = {"unit": unit, "models": [model.as_dict(unit) for model in models]}
+        data = {"unit": args.unit, "models": [model.as_dict(args.unit) for model in models]}
         outputs.write_text(args.json, json.dumps(data, ensure_ascii=False))
     if args.figures:
-        draw(args, models, unit)
+        draw(args, models)
 
 
 def check_arguments(args: argparse.Namespace) -> None:
@@ -102,21 +92,11 @@ def check_arguments(args: argparse.Namespace) -> None:
     if not (any(written.values()) or args.figures):
         raise UserError("nothing to do: give --page FILE, --figures FOLDER or --json FILE")
     check_outputs(written, model_args.inputs_of(args))
-    for flag, value in (("--layer", args.layer), ("--theme", args.theme)):
-        if value is not None and not args.figures:
-            raise UserError(f"{flag} {value} is for --figures FOLDER; give both")
-    if args.layer is not None and (len(args.path) < 2 or ENCODER not in args.kinds):
-        raise UserError(f"--layer {args.layer} is for comparing encoders; name two models")
     if args.page:
         maps_page.require()
     if args.figures:
         style.require()
-        if args.figures.exists() and not args.figures.is_dir():
-            raise UserError(f"--figures {args.figures} is a file; name a folder")
-        if not args.figures.parent.is_dir():
-            raise UserError(
-                f"--figures {args.figures}: there is no directory {args.figures.parent}"
-            )
+        outputs.make_folder("--figures", args.figures)
 
 
 def shown(flag: str, listed: str | None, loaded: Loaded, first: ModelMaps | None) -> list[int]:
@@ -125,50 +105,43 @@ def shown(flag: str, listed: str | None, loaded: Loaded, first: ModelMaps | None
     Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
     first usable ones.
     """
-    every = range(len(loaded.sentences))
     if listed is None and first is None:
-        unusable = {n for numbers in loaded.unusable(every).values() for n in numbers}
-        usable = [number for number in every if number not in unusable]
-        if not usable:
-            raise UserError(f"--path {loaded.path}: none of the sentences can be shown")
-        return usable[:FIRST]
+        return loaded.usable("all", skip_long=True)[:FIRST]
     if first:
         numbers = [sentence.number for sentence in first.sentences]
     else:
-        numbers = chosen(flag, listed, len(every))
+        numbers = chosen(flag, listed, len(loaded.sentences))
     for reason, some_ in loaded.unusable(numbers).items():
         loaded.refuse(reason, some_, f"name others by {flag}")
     return numbers
 
 
-def draw(args: argparse.Namespace, models: list[ModelMaps], unit: str) -> None:
-    outputs.make_folder("--figures", args.figures)
-    todo = list(figures_of(models, unit, args.layer or 1))
+def draw(args: argparse.Namespace, models: list[ModelMaps]) -> None:
+    todo = list(figures_of(models, args.unit))
     for name, rows, map_ in tqdm(todo, unit=" figures", file=sys.stderr):
-        drawn = maps_figure.draw(rows, map_.queries, map_.keys, args.theme or "light")
+        drawn = maps_figure.draw(rows, map_.queries, map_.keys, args.theme)
         for suffix in (".png", ".pdf"):
             style.save(drawn, args.figures / f"{name}{suffix}")
 
 
 def figures_of(
-    models: list[ModelMaps], unit: str, layer: int
+    models: list[ModelMaps], unit: str
 ) -> Iterator[tuple[str, list[maps_figure.MapRow], Map]]:
-    """Name, rows of maps and a map with the tokens of each figure; ``layer`` is compared."""
+    """Name, rows of maps and a map with the tokens of each figure."""
     for place, first in enumerate(models[0].sentences):
         begin = f"sentence{first.number + 1}"
+        encoders = {}
         for number, model in enumerate(models, start=1):
-            for kind, map_ in model.sentences[place].units[unit].items():
+            maps = model.sentences[place].units[unit]
+            for kind, map_ in maps.items():
                 branched = any(len(layer.heads) > 1 for layer in map_.layers)
                 arrange = (
                     maps_figure.branches_of_layers if branched else maps_figure.heads_of_layers
                 )
                 which = f".model{number}" if len(models) > 1 else ""
                 yield f"{begin}.{kind}{which}", arrange(map_), map_
-        encoders = [(model.name, model.sentences[place].units[unit]) for model in models]
-        compared = [(name, maps[ENCODER]) for name, maps in encoders if ENCODER in maps]
-        if len(compared) > 1:
-            rows = [
-                maps_figure.branches(map_, layer - 1, f"{name}\nlayer {layer}")
-                for name, map_ in compared
-            ]
-            yield f"{begin}.compare", rows, compared[0][1]
+            if ENCODER in maps:
+                encoders[model.name] = maps[ENCODER]
+        if len(encoders) > 1:
+            (map_, *_) = encoders.values()
+            yield f"{begin}.compare", maps_figure.compared(encoders), map_

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -41,32 +41,35 @@ def heads_of_layers(map_: Map) -> list[MapRow]:
         MapRow(
             f"layer {layer.number}",
             [
-                MapPanel(f"head {head + 1}\n{word}", *_taken(map_, place, 0, head))
+                MapPanel(f"head {head + 1}\n{word}", weights[0, head], allowed[0, head])
                 for head, word in enumerate(layer.heads[0])
             ],
         )
-        for place, layer in enumerate(map_.layers)
+        for layer, weights, allowed in zip(map_.layers, map_.weights, map_.allowed, strict=True)
     ]
 
 
 def branches_of_layers(map_: Map) -> list[MapRow]:
     """A row for each layer, a column for each branch, the mean of its heads."""
     return [
-        branches(map_, place, f"layer {layer.number}") for place, layer in enumerate(map_.layers)
+        MapRow(
+            f"layer {layer.number}",
+            [
+                MapPanel(word, weights[branch].mean(0), allowed[branch].any(0))
+                for branch, word in enumerate(layer.branches)
+            ],
+        )
+        for layer, weights, allowed in zip(map_.layers, map_.weights, map_.allowed, strict=True)
     ]
 
 
-def branches(map_: Map, layer: int, title: str) -> MapRow:
-    """The branches of a layer (from 0), each the mean of its heads; a row of HySAN's Fig. 5."""
-    words = map_.layers[layer].branches
-    return MapRow(title, [MapPanel(w, *_taken(map_, layer, b, None)) for b, w in enumerate(words)])
-
-
-def _taken(map_: Map, layer: int, branch: int, head: int | None) -> tuple[np.ndarray, np.ndarray]:
-    weights, allowed = map_.weights[layer][branch], map_.allowed[layer][branch]
-    if head is None:
-        return weights.mean(0), allowed.any(0)
-    return weights[head], allowed[head]
+def compared(maps: dict[str, Map]) -> list[MapRow]:
+    """The branches of each layer, models below each other (HySAN Fig. 5); ``maps`` by model."""
+    of_models = [
+        [replace(row, title=f"{name}\n{row.title}") for row in branches_of_layers(map_)]
+        for name, map_ in maps.items()
+    ]
+    return [row for layer in zip(*of_models, strict=False) for row in layer]
 
 
 def draw(

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...errors import UserError
 from ..corpora.words import Words, text_of, word_attention, words_of
 from .attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
 from .loaded import Loaded
@@ -61,34 +60,26 @@ class Map:
             ],
         )
 
-    def as_dict(self) -> dict:
-        return {
-            "queries": self.queries,
-            "keys": self.keys,
-            "layers": [
-                {
-                    "layer": layer.number,
-                    "branches": layer.branches,
-                    "heads": layer.heads,
-                    "weights": weights.astype(float).round(6).tolist(),
-                    **self.gates_of(place),
-                }
-                for place, (layer, weights) in enumerate(
-                    zip(self.layers, self.weights, strict=True)
-                )
-            ],
-        }
+    def described(self) -> list[dict]:
+        """What each layer is, for JSON: its branches and heads, and its gates if it has some."""
+        layers = []
+        for layer, gates in zip(self.layers, self.gates, strict=True):
+            about = {"layer": layer.number, "branches": layer.branches, "heads": layer.heads}
+            if layer.gate:
+                about["gate"] = f"{layer.gate.name}: {layer.gate.meaning}"
+                about["gates"] = [
+                    gates[b].astype(float).round(6).tolist() if b in gates else None
+                    for b in range(len(layer.heads))
+                ]
+            layers.append(about)
+        return layers
 
-    def gates_of(self, place: int) -> dict:
-        """The gates of a layer (from 0) for JSON: what they are, and those of each branch."""
-        layer, gates = self.layers[place], self.gates[place]
-        if layer.gate is None:
-            return {}
-        of_branches = [
-            gates[b].astype(float).round(6).tolist() if b in gates else None
-            for b in range(len(layer.heads))
+    def as_dict(self) -> dict:
+        layers = [
+            {**layer, "weights": weights.astype(float).round(6).tolist()}
+            for layer, weights in zip(self.described(), self.weights, strict=True)
         ]
-        return {"gate": f"{layer.gate.name}: {layer.gate.meaning}", "gates": of_branches}
+        return {"queries": self.queries, "keys": self.keys, "layers": layers}
 
 
 @dataclass(frozen=True)
@@ -133,7 +124,6 @@ def sentence_maps(
     source: list[str],
     target: list[str],
     subwords: str,
-    wanted: Sequence[str] = UNITS,
 ) -> SentenceMaps:
     """Make the maps of a sentence in these subwords from its attentions."""
     source_words, target_words = (_words(side, subwords) for side in (source, target))
@@ -148,7 +138,7 @@ def sentence_maps(
         DECODER: ("read", "read"),
         CROSS: ("predicted", "source"),
     }
-    units: dict[str, dict[str, Map]] = {unit: {} for unit in wanted}
+    units: dict[str, dict[str, Map]] = {unit: {} for unit in UNITS}
     for kind, seen in observed.items():
         (queries, query_words), (keys, key_words) = (sides[side] for side in axes[kind])
         layers = attentions.layers[kind]
@@ -164,21 +154,12 @@ def sentence_maps(
                 for layer, of_layer in zip(layers, seen, strict=True)
             ],
         )
-        shape = pieces.weights[0].shape[-2:]
-        if shape != (len(queries), len(keys)):
-            raise UserError(
-                f"sentence {number + 1}: the model attends from {shape[0]} to {shape[1]} tokens, "
-                f"but the text has {len(queries)} and {len(keys)}; tasks that add tokens, such as "
-                "a language tag, are not supported"
-            )
-        if "subwords" in wanted:
-            units["subwords"][kind] = pieces
-        if "words" in wanted:
-            names = tuple(
-                [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
-                for words, tokens in ((query_words, queries), (key_words, keys))
-            )
-            units["words"][kind] = pieces.merged(query_words, key_words, names)
+        units["subwords"][kind] = pieces
+        names = tuple(
+            [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
+            for words, tokens in ((query_words, queries), (key_words, keys))
+        )
+        units["words"][kind] = pieces.merged(query_words, key_words, names)
     return SentenceMaps(
         number=number,
         source=[text_of(word, source, subwords) for word in source_words],
@@ -187,14 +168,12 @@ def sentence_maps(
     )
 
 
-def maps_of(
-    attentions: Attentions, loaded: Loaded, units: Sequence[str] = UNITS
-) -> Callable[[int, Observed], SentenceMaps]:
+def maps_of(attentions: Attentions, loaded: Loaded) -> Callable[[int, Observed], SentenceMaps]:
     """A function for ``loaded.look`` that makes maps of each sentence."""
 
     def use(number: int, observed: Observed) -> SentenceMaps:
         pieces = loaded.sentences.source[number], loaded.sentences.target[number]
-        return sentence_maps(attentions, number, observed, *pieces, loaded.subwords, units)
+        return sentence_maps(attentions, number, observed, *pieces, loaded.subwords)
 
     return use
 

@@ -1,33 +1,31 @@
-"""Running means of numbers that come sentence by sentence, with their intervals."""
+"""Means of numbers that come sentence by sentence, with their intervals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from array import array
 
 import numpy as np
 from scipy.stats import t as student
 
 
-@dataclass
-class MeanOfSums:
-    """Mean of numbers of which each sentence's sum is added, and its interval over sentences."""
+class RunningMean:
+    """Mean and deviation of numbers, and the interval of the mean over sentences."""
 
-    count: int = 0
-    total: float = 0.0
-    # For the interval, of each sentence's sum s and count c: the first mean, which is taken off
-    # before squares lose what is smaller by half of the digits, and sums of s s, s c and c c.
-    sentences: int = 0
-    first: float = 0.0
-    squares: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    def __init__(self):
+        # Of each sentence: how many numbers, their sum, and the sum of their squared deviations.
+        self._sentences = array("d")
+        self.count, self.total = 0, 0.0
 
-    def add_sum(self, total: float, count: int) -> None:
-        """Add a sentence with ``count`` numbers."""
-        self.first = self.first if self.sentences else total / count
-        off = total - self.first * count
-        new = (off * off, off * count, count * count)
-        self.squares = tuple(a + b for a, b in zip(self.squares, new, strict=True))
-        self.sentences += 1
+    def add(self, values: np.ndarray) -> None:
+        """Add the numbers of a sentence."""
+        values = np.asarray(values, np.float64)
+        if values.size:
+            self.add_sum(float(values.sum()), values.size, float(values.var() * values.size))
+
+    def add_sum(self, total: float, count: int, spread: float = math.nan) -> None:
+        """Add a sentence with ``count`` numbers by their sum; then there is no deviation."""
+        self._sentences.extend((count, total, spread))
         self.count += count
         self.total += total
 
@@ -36,40 +34,24 @@ class MeanOfSums:
         return self.total / self.count if self.count else None
 
     @property
+    def deviation(self) -> float | None:
+        if not self.count:
+            return None
+        counts, sums, spreads = np.array(self._sentences).reshape(-1, 3).T
+        # The mean of squares minus the square of the mean would lose half of the digits.
+        between = counts * (sums / counts - self.mean) ** 2
+        return math.sqrt((spreads + between).sum() / self.count)
+
+    @property
     def interval(self) -> float | None:
         """Half the 95 % interval of the mean over sentences; None for fewer than two.
 
         Numbers of a sentence depend on each other, so that sentences are what varies: Student's t
         times the standard error of a ratio of two sums over them, by the delta method.
         """
-        if self.sentences < 2:
+        counts, sums, _ = np.array(self._sentences).reshape(-1, 3).T
+        sentences = len(counts)
+        if sentences < 2:
             return None
-        mean, (ss, sc, cc) = self.mean - self.first, self.squares
-        left = max(ss - 2 * mean * sc + mean * mean * cc, 0.0)
-        quantile = float(student.ppf(0.975, self.sentences - 1))
-        return quantile * math.sqrt(left * self.sentences / (self.sentences - 1)) / self.count
-
-
-@dataclass
-class RunningMean(MeanOfSums):
-    """The same of numbers that are added themselves, and so with their deviation."""
-
-    spread: float = 0.0  # sum of the squares of their differences from their mean
-
-    def add(self, values: np.ndarray) -> None:
-        """Add the numbers of a sentence."""
-        values = np.asarray(values, np.float64)
-        if not values.size:
-            return
-        mean = float(values.mean())
-        # Combines two groups (Chan, Golub & LeVeque 1983).  The mean of squares minus the square of
-        # the mean would lose what is smaller than the mean by half of the digits.
-        self.spread += float(((values - mean) ** 2).sum())
-        if self.count:
-            both = self.count + values.size
-            self.spread += (mean - self.mean) ** 2 * self.count * values.size / both
-        self.add_sum(float(values.sum()), values.size)
-
-    @property
-    def deviation(self) -> float | None:
-        return float(np.sqrt(self.spread / self.count)) if self.count else None
+        error = (sums - self.mean * counts).std(ddof=1) * math.sqrt(sentences) / self.count
+        return float(student.ppf(0.975, sentences - 1) * error)

@@ -32,8 +32,12 @@ def add_figure(parser) -> None:
         metavar="FILE",
         help=f"draw it: a file in .{', .'.join(style.FORMATS)}",
     )
+    add_theme(parser)
+
+
+def add_theme(parser) -> None:
     parser.add_argument(
-        "--theme", choices=tuple(style.THEMES), help="background of the figure (default: light)"
+        "--theme", choices=tuple(style.THEMES), default="light", help="background (default: light)"
     )
 
 
@@ -51,8 +55,6 @@ def check(
 def check_figure(args: argparse.Namespace) -> None:
     if args.figure:
         style.check_figure(args.figure)
-    elif args.theme:
-        raise UserError(f"--theme {args.theme} is for --figure FILE; give both")
 
 
 def write(
@@ -64,7 +66,7 @@ def write(
     if args.csv:
         write_text(args.csv, Grid.of(records).csv())
     if args.figure:
-        style.save(draw(args.theme or "light"), args.figure)
+        style.save(draw(args.theme), args.figure)
 
 
 def make_folder(flag: str, path: Path) -> None:

@@ -37,16 +37,14 @@ def look(
     else:
         shown = maps.shown("--maps", listed, loaded, first)
     attentions = loaded.attentions(KINDS)
-    gates, heads = Gates(attentions.layers), Heads()
-    measures = (
-        gates.use(loaded, tags),
-        heads.use(attentions, loaded),
-    )
+    gates, heads = Gates(attentions.layers), Heads(attentions.layers)
+    add_gates = gates.use(loaded, tags)
     show = maps_of(attentions, loaded)
 
     def use(number: int, observed: Observed) -> SentenceMaps | None:
-        for measure in measures if number in measured else ():
-            measure(number, observed)
+        if number in measured:
+            add_gates(number, observed)
+            heads.add(observed)
         return show(number, observed) if number in shown else None
 
     sentences = loaded.look(attentions, {*measured, *shown}, use)

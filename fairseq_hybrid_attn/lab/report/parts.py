@@ -213,7 +213,7 @@ def heads_part(findings: Findings) -> Iterator[Item]:
         f"over all queries of {_sentences(findings)}, and over the heads of a layer with the same "
         "pattern; JSON has every head. The difference of heads is the Jensen-Shannon divergence in "
         "bits (0: equal, 1: no key in common), beside that of even attention under the same "
-        "patterns, and the position disagreement of Li et al. (2018): the closer to 0, the larger."
+        "patterns."
     )
     longest = head_figure.longest(model.heads for model in findings.models)  # one scale of colours
     for name, model in ((model.name, model.heads) for model in findings.models):

@@ -18,7 +18,7 @@ from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
 from fairseq_hybrid_attn.lab.look import gates_figure, tags
 from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.look.gates_measure import Gates, ModelGates, Place
-from fairseq_hybrid_attn.lab.look.means import MeanOfSums, RunningMean
+from fairseq_hybrid_attn.lab.look.means import RunningMean
 
 #: Models with gates, and the number of rows of their results.
 GATED = {"gate-hidden": 2, "gate-query": 2 * 5, "hysan-gated": 16, "hysan-prenorm": 16}
@@ -117,7 +117,7 @@ def test_means_are_those_of_the_modules_gates(name):
     assert order == sorted(order)
     if name.startswith("gate"):
         both = [v for key, found in expected.items() if key[3] is None for v in found]
-        np.testing.assert_allclose(gates.share(), np.mean(both), atol=1e-6)
+        np.testing.assert_allclose(gates.of_model("m").share, np.mean(both), atol=1e-6)
 
 
 def test_windows_and_models_without_gates():
@@ -187,7 +187,7 @@ def test_intervals_are_over_sentences():
     random = np.random.default_rng(0)
     sizes = random.integers(1, 40, 400)
     sentences = [1e3 + random.normal() + 0.1 * random.standard_normal(size) for size in sizes]
-    running, of_sums = RunningMean(), MeanOfSums()
+    running, of_sums = RunningMean(), RunningMean()
     assert running.interval is None
     for values in sentences:
         running.add(values)

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from every_model import SOURCES, TARGETS, sample
+from every_model import sample
 from models import build_tiny
 from scipy.spatial.distance import jensenshannon
 
@@ -15,20 +15,30 @@ from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.look import heads_figure
 from fairseq_hybrid_attn.lab.look.attentions import CROSS, DECODER, ENCODER, Attentions
 from fairseq_hybrid_attn.lab.look.heads_measure import MEASURES, Heads, ModelHeads, measures
-from fairseq_hybrid_attn.lab.look.maps_measure import sentence_maps
 from fairseq_hybrid_attn.lab.look.means import RunningMean
 
 
 @cache
-def maps_of(name):
-    """Maps between subwords, of each sentence."""
+def seen_of(name):
+    """The layers of a model, and what they did with each sentence."""
     attentions = Attentions(build_tiny(name))
-    found = []
-    for number, one in enumerate(attentions.observe(sample())):
-        source, target = ([str(n) for n in side[number][:-1]] for side in (SOURCES, TARGETS))
-        maps = sentence_maps(attentions, number, one, source, target, "none")
-        found.append(maps.units["subwords"])
-    return found
+    return attentions.layers, attentions.observe(sample())
+
+
+def matrices(name, kind, layer):
+    """Of each sentence, the weights of a layer (from 0) and what it allows, ``[l, h, n, m]``."""
+    layers, sentences = seen_of(name)
+    for sentence in sentences:
+        weights = sentence[kind][layer].weights
+        yield weights.numpy(), layers[kind][layer].allowed(*weights.shape[-2:]).numpy()
+
+
+def heads_of(name):
+    layers, sentences = seen_of(name)
+    heads = Heads(layers)
+    for sentence in sentences:
+        heads.add(sentence)
+    return heads.of_model("m", "")
 
 
 def by_loops(kind, rows, allowed):
@@ -50,23 +60,17 @@ def by_loops(kind, rows, allowed):
 
 @pytest.mark.parametrize("name", ["mma", "hysan-gated"])
 def test_measures_are_those_of_loops(name):
-    heads, maps = Heads(), maps_of(name)
-    for one in maps:
-        for each in one.values():
-            heads.add(each)
-    rows = heads.rows()
+    layers, rows = seen_of(name)[0], heads_of(name).heads
     assert len(rows) == {"mma": 3 * 4 + 2 * 4 + 2 * 4, "hysan-gated": 3 * 16 + 2 * 8 + 2 * 4}[name]
     for row in rows:
-        branch, head, layer = None, row["head"] - 1, row["layer"] - 1
+        kind, head, number = row["kind"], row["head"] - 1, row["layer"] - 1
         expected, parts = {measure: [] for measure in MEASURES}, []
-        for one in maps:
-            each = one[row["kind"]]
-            branch = each.layers[layer].branches.index(row["branch"])
-            weights, allowed = (x[layer][branch, head] for x in (each.weights, each.allowed))
-            parts.append(by_loops(row["kind"], weights.tolist(), allowed))
+        branch = layers[kind][number].branches.index(row["branch"])
+        for weights, allowed in matrices(name, kind, number):
+            parts.append(by_loops(kind, weights[branch, head].tolist(), allowed[branch, head]))
             for measure, values in parts[-1].items():
                 expected[measure] += values
-        assert row["pattern"] == maps[0][row["kind"]].layers[layer].heads[branch][head]
+        assert row["pattern"] == layers[kind][number].heads[branch][head]
         assert row["queries"] == len(expected["entropy"])
         for measure, values in expected.items():
             if values:
@@ -98,23 +102,21 @@ def divergence(maps, one, other):
 
 @pytest.mark.parametrize("name, kind", [("mma", ENCODER), ("mma", CROSS), ("hysan-gated", ENCODER)])
 def test_differences_are_means_over_pairs(name, kind):
-    heads, maps = Heads(), maps_of(name)
-    for one in maps:
-        heads.add(one[kind])
-    for found in heads.of_model("m", "").layers:
-        weights = [one[kind].weights[found["layer"] - 1] for one in maps]  # [l, h, n, m]
+    for found in heads_of(name).layers:
+        if found["kind"] != kind:
+            continue
+        weights, even = zip(*matrices(name, kind, found["layer"] - 1), strict=True)
         branches, h = map(range, weights[0].shape[:2])
         queries = sum(w.shape[2] for w in weights)
         within = [((b, i), (b, j)) for b in branches for i in h for j in range(i)]
         across = [((a, i), (b, i)) for a in branches for b in range(a) for i in h]
-        even = [one[kind].allowed[found["layer"] - 1].astype(float) for one in maps]
         for what, pairs in (("heads", within), ("branches", across)):
-            for name, maps_ in (
+            for measure, maps in (
                 (f"divergence_of_{what}", weights),
                 (f"divergence_of_{what}_by_patterns", even),
             ):
-                mean = np.mean([divergence(maps_, *pair) for pair in pairs]) if pairs else None
-                assert found[name] == pytest.approx(mean, abs=1e-5)
+                mean = np.mean([divergence(maps, *pair) for pair in pairs]) if pairs else None
+                assert found[measure] == pytest.approx(mean, abs=1e-5)
             if pairs:
                 running = RunningMean()
                 for w in weights:
@@ -122,11 +124,6 @@ def test_differences_are_means_over_pairs(name, kind):
                     running.add_sum(of_pairs * w.shape[2], w.shape[2])
                 interval = found[f"divergence_of_{what}_interval"]
                 assert interval == pytest.approx(running.interval, abs=1e-5) and interval > 0
-        overlap = sum(
-            (w[b, i] * w[b, j]).sum() for w in weights for b in branches for i in h for j in h
-        )
-        expected = -overlap / (len(branches) * len(h) ** 2 * queries)
-        assert found["position_disagreement"] == pytest.approx(expected, rel=1e-5)
         units = len(branches) * len(h)
         assert found["queries"] == queries and len(found["units"]) == units
         matrix = np.array(found["divergences"])
@@ -161,7 +158,6 @@ def test_command(in_data, look, capsys):
 
 MISTAKES = {
     "mma.pt --figure f.xyz": "ends in one of",
-    "mma.pt --theme dark": "--theme dark is for --figure",
     "mma.pt --json text.de": "one of the inputs",
     "mma.pt --max-tokens 0": "use 1 or more",
     "mma.pt --gen-subset test": "--gen-subset is a split in DATA",

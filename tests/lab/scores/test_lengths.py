@@ -226,7 +226,6 @@ def test_mistakes_are_reported(folder):
         "--subwords subword-nmt": "subword-nmt needs --generated",
         "--source-tokenizer moses": "--source-lang",
         "--source-tokenizer moses --source-lang german": "--source-lang 'german'",
-        "--theme dark": "is for --figure",
         "--figure figure.gif": ".png, .pdf, .svg",
         "--figure none/figure.png": "no directory",
         "--json ref": "one of the inputs",

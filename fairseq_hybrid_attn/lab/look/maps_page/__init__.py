@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....errors import UserError
-from ..attentions import KINDS
 from ..maps_measure import UNITS, Map, ModelMaps
 
 #: A weight is written as a 16-bit number: 0 = the pattern forbids it, 1 = 0, 65535 = 1.
@@ -52,11 +51,10 @@ def page_data(models: Sequence[ModelMaps]) -> dict:
 
     ``weights`` of a map are all its numbers, layer after layer, as :func:`packed`.
     """
-    first = models[0].sentences
     return {
         "sentences": [
             {"number": sentence.number + 1, "source": sentence.source, "target": sentence.target}
-            for sentence in first
+            for sentence in models[0].sentences
         ],
         "models": [
             {
@@ -64,12 +62,8 @@ def page_data(models: Sequence[ModelMaps]) -> dict:
                 "description": model.description,
                 "sentences": [
                     {
-                        unit: {
-                            kind: _map_data(sentence.units[unit][kind])
-                            for kind in KINDS
-                            if kind in sentence.units[unit]
-                        }
-                        for unit in UNITS
+                        unit: {kind: _map_data(map_) for kind, map_ in maps.items()}
+                        for unit, maps in sentence.units.items()
                     }
                     for sentence in model.sentences
                 ],
@@ -84,15 +78,7 @@ def _map_data(map_: Map) -> dict:
     return {
         "queries": map_.queries,
         "keys": map_.keys,
-        "layers": [
-            {
-                "number": layer.number,
-                "branches": layer.branches,
-                "heads": layer.heads,
-                **map_.gates_of(place),
-            }
-            for place, layer in enumerate(map_.layers)
-        ],
+        "layers": map_.described(),
         "weights": base64.b64encode(b"".join(numbers)).decode(),
     }
 

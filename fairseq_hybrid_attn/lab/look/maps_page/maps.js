@@ -87,7 +87,7 @@
     gates.className = "maps-gates";
     const plot = document.createElement("div");
     plot.className = "maps-plot";
-    element.append(choices, description, gates, plot);
+    element.append(choices, plot, description, gates);
     section.querySelector(".maps-panels").append(element);
     fill(selects.model, data.models.map((model, n) => [n, model.name]), String(number));
     return { element, selects, description, gates, plot };
@@ -104,7 +104,7 @@
     panel.gates.replaceChildren();
     if (!map) return null;
     const { layer, branch, head } = panel.selects;
-    fill(layer, map.layers.map((l, n) => [n, l.number]));
+    fill(layer, map.layers.map((l, n) => [n, l.layer]));
     const { branches, heads } = map.layers[layer.value];
     fill(branch, branches.map((word, n) => [n, word]));
     branch.closest("label").hidden = branches.length === 1;

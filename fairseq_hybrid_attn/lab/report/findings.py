@@ -28,8 +28,8 @@ class ModelFindings:
     gates: ModelGates | None
     heads: ModelHeads
     training: list[str]  #: the command that trained it, if known
+    search: str  #: flags of fairseq-generate
     translating: list[str] | None = None  #: the command that translates as was done here
-    search: str = ""  #: flags of fairseq-generate
 
     def as_dict(self) -> dict:
         """Plain data for JSON, without maps."""
@@ -69,7 +69,6 @@ class Findings:
 
     command: list[str]  #: the report's own
     made: str  #: when
-    text: str  #: the name of the test set
     about: str  #: languages and test set, for display under the title
     versions: dict[str, str]
     code: dict  #: this package's digest and commit
@@ -81,7 +80,6 @@ class Findings:
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
     notes: list[str]  #: about the scores
-    absent: list[str]  #: what could not be shown, and how to get it
 
     @property
     def title(self) -> str:

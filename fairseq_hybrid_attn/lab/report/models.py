@@ -64,6 +64,7 @@ def look(
         gates=gates.of_model(name) if gates.layers else None,
         heads=heads.of_model(name, about),
         training=list(subject.training),
+        search=subject.search_text,
     )
 
 

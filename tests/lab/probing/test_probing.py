@@ -284,7 +284,7 @@ def test_notes_say_what_cannot_be_compared():
     assert notes({"a": ONE, "b": changed})[2:] == [
         "SentLen: the models were probed on different files: not comparable."
     ]
-    one = {**ONE, "classifier": {"hidden": [50, 100], "batch_size": 64, "linear_tasks": ["WC"]}}
+    one = {**ONE, "classifier": {"hidden": [50, 100], "batch_size": 64}}
     (note,) = notes({"a": one})
     assert note.endswith("seeds 1; hidden 50 or 100, batch_size 64")
 

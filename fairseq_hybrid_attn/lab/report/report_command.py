@@ -34,7 +34,6 @@ from ..cli import flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files import provenance
-from ..files.checksums import sha256
 from ..files.json_files import write_json
 from ..files.writing import check_outputs
 from ..look import gates_command as gates
@@ -49,8 +48,7 @@ from ..runs.fairseq_commands import flags as flags_of
 from ..scores.generate_output import read_finished, read_generated
 from . import curves_command as curves
 from . import translations
-from .findings import Findings, ModelFindings
-from .models import look
+from .findings import Findings, ModelFindings, look
 from .page import Part, report
 from .parts import PARTS
 from .subjects import Subject, find, names_of
@@ -105,8 +103,7 @@ def run(args: argparse.Namespace) -> None:
     subjects = [find(*pair, **given) for pair in zip(names, args.models, strict=True)]
     read_from = [path for s in subjects for path in vars(s).values() if isinstance(path, Path)]
     check_outputs(written(args), read_from)
-    checksums = {subject.name: sha256(subject.model) for subject in subjects}
-    probed = read_probing(args.probing, checksums)
+    probed = read_probing(args.probing, subjects)
     read_curves = curves.read_curves(curves.files_of(curve_files(args, subjects)))
     # Sentences first: what cannot be compared shows before hours of work.
     loaded = [load(subject, args, warn=subject is subjects[0]) for subject in subjects]
@@ -117,14 +114,14 @@ def run(args: argparse.Namespace) -> None:
     systems, commands = {}, {}
     for subject, model in zip(subjects, loaded, strict=True):
         name = subject.name
-        systems[name], commands[name] = translate(args, subject, model, checksums[name])
+        systems[name], commands[name] = translate(args, subject, model)
     texts = replace(texts, systems=systems)
     tags = gates.tags_of(args, loaded[0].sentences.source, subjects[0].subwords)
     models: list[ModelFindings] = []
     for subject, model, numbers in zip(subjects, loaded, measured, strict=True):
         first = models[0].maps if models else None
-        seen = look(subject, model, numbers, args.maps, tags, first, checksums[subject.name])
-        models.append(replace(seen, translating=commands[subject.name]))
+        made = commands[subject.name]
+        models.append(look(subject, model, numbers, args.maps, tags, first, made))
     findings = Findings(
         command=args.command_line,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -177,14 +174,14 @@ def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
 
 
 def translate(
-    args: argparse.Namespace, subject: Subject, loaded: Loaded, checksum: str
+    args: argparse.Namespace, subject: Subject, loaded: Loaded
 ) -> tuple[list[str], list[str] | None]:
     """The translations of a model, and the command that makes them, unless its run has some."""
     count = len(loaded.sentences)
     if subject.hypotheses:
         return read_finished(subject.hypotheses, subject.reference, count), None
     data, model = subject.data.absolute(), subject.model.absolute()
-    folder = RunFolder(args.output.absolute().with_suffix(".translations") / checksum[:16])
+    folder = RunFolder(args.output.absolute().with_suffix(".translations") / subject.sha256[:16])
     skip_long = args.too_long == "skip"
     command = generate_command(
         *(data, model, subject.subset, folder.translation),
@@ -227,10 +224,9 @@ def curve_files(args: argparse.Namespace, subjects: Sequence[Subject]) -> list[t
     return files
 
 
-def read_probing(
-    given: Sequence[tuple[str, Path]], checksums: Mapping[str, str]
-) -> dict[str, dict]:
+def read_probing(given: Sequence[tuple[str, Path]], subjects: Sequence[Subject]) -> dict[str, dict]:
     """The results of ``--probing``, by the models' names and in their order."""
+    checksums = {subject.name: subject.sha256 for subject in subjects}
     probed = {}
     for name, path in given:
         probed[name] = read_results("--probing", path)

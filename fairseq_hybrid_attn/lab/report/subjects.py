@@ -14,6 +14,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
+from ..files.checksums import sha256
 from ..look import model_arguments as model_args
 from ..look.loading import task_settings
 from ..runs.fairseq_commands import RunFolder, flags
@@ -26,6 +27,7 @@ class Subject:
 
     name: str
     model: Path
+    sha256: str  #: of the model
     data: Path
     source: str
     target: str
@@ -112,7 +114,10 @@ def find(
     if search is not None:
         found["search"] = tuple(search)
     return Subject(
-        name, model, data, source, target, subset, reference=reference, **treated, **found
+        *(name, model, sha256(model), data, source, target, subset),
+        reference=reference,
+        **treated,
+        **found,
     )
 
 

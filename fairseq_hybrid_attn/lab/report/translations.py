@@ -90,7 +90,6 @@ def chosen(examples: Sequence[SentenceScores], system: str) -> dict[str, list[Se
     if len(ranked) <= sum(SHOWN):
         return {"all": ranked}
     middle = (len(ranked) - median) // 2
-    middle = min(max(middle, worst), len(ranked) - best - median)
     return {
         "worst": ranked[:worst],
         "median": ranked[middle : middle + median],

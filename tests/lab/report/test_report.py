@@ -23,8 +23,7 @@ from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions, Layer
 from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import translating
-from fairseq_hybrid_attn.lab.report.findings import SentenceScores
-from fairseq_hybrid_attn.lab.report.models import patterns_of
+from fairseq_hybrid_attn.lab.report.findings import SentenceScores, patterns_of
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import find, names_of
 from fairseq_hybrid_attn.lab.report.translations import chosen, differing

@@ -18,7 +18,10 @@ def read_results(flag: str, path: Path) -> dict:
         content = parse_json(path)
     except json.JSONDecodeError:
         content = None
-    if not (isinstance(content, dict) and {"tasks", "groups", "classifier"} <= content.keys()):
+    if not (
+        isinstance(content, dict)
+        and {"tasks", "groups", "classifier", "model_sha256"} <= content.keys()
+    ):
         raise UserError(f"{flag} {path} was not written by `probe --json`")
     return content
 

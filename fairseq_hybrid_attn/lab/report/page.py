@@ -51,20 +51,11 @@ class PageTable:
 
 
 @dataclass(frozen=True)
-class Card:
-    """A number, what it is of, and what it means."""
-
-    label: str
-    value: str
-    detail: str = ""
-
-
-@dataclass(frozen=True)
 class Cards:
-    """Cards side by side, under what they are of."""
+    """Numbers side by side under what they are of: each with a label before, details after it."""
 
     caption: str
-    cards: Sequence[Card]
+    cards: Sequence[tuple[str, str, str]]
     kind = "cards"
 
 

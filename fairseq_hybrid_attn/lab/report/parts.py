@@ -19,7 +19,7 @@ from ..scores.counts import SAMPLES, SEED
 from . import curves_command as curves
 from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
-from .page import Card, Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
+from .page import Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
 from .patterns import small_maps
 from .translations import chosen, differing
 
@@ -48,23 +48,23 @@ def glance_part(findings: Findings) -> Iterator[Item]:
         )
 
 
-def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[Card]:
+def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str, str, str]]:
     for score in findings.scores:
         if "." in score.name:  # one of several sets
             continue
         ours = score.systems[model.name]
         interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
         detail = [f"{score.sentences:,} sentences", model.search]
-        yield Card(score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
+        yield (score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
     bleu, first = findings.scores[0], findings.models[0].name
     ours = bleu.systems[model.name]
     if model.name != first:
         chance = "" if ours.p_value is None else f", p = {ours.p_value:.3f}"
         gain = ours.value - bleu.systems[first].value
-        yield Card(f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
+        yield (f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
 
 
-def _attention_cards(model: ModelFindings) -> Iterator[Card]:
+def _attention_cards(model: ModelFindings) -> Iterator[tuple[str, str, str]]:
     """What the heads of each kind do, means over all."""
     rows, layers = model.heads.heads, model.heads.layers
     for kind in dict.fromkeys(row["kind"] for row in rows):
@@ -79,9 +79,9 @@ def _attention_cards(model: ModelFindings) -> Iterator[Card]:
         if differ is not None:
             details.append(f"heads differ by {differ:.2f} bits")
         value = "undefined" if entropy is None else f"{100 * entropy:.0f} %"
-        yield Card(f"{kind} attention, entropy", value, "; ".join(details))
+        yield (f"{kind} attention, entropy", value, "; ".join(details))
     if model.gates and model.gates.share is not None:
-        yield Card("gates", f"{model.gates.share:.3f}", "share of the local branch")
+        yield ("gates", f"{model.gates.share:.3f}", "share of the local branch")
 
 
 def _mean(numbers) -> float | None:

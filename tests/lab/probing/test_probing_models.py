@@ -326,12 +326,12 @@ def test_mistakes_are_reported(corpus, run_probe, tmp_path):
     }
     check_refusals(mistakes.items(), lambda flags: run_probe(*flags.split()))
     for sentence, said in {
-        "a b " * 110: r"longer, in subwords, than the model takes \(1 such",
+        "a b " * 110: r"longer, in subwords, than the model takes \(1 in all",
         "\u0001 \u0002": "nothing is left of the sentence once it is tokenised",
     }.items():
         rows = ["tr\tO\ta cat .", f"tr\tI\t{sentence}", "va\tO\ta dog .", "te\tI\ta bird ."]
         (tmp_path / "bigram_shift.txt").write_text("\n".join(rows) + "\n")
-        with pytest.raises(UserError, match=f"line 2: .*{said}"):
+        with pytest.raises(UserError, match=f"sentence 2: .*{said}"):
             run_probe(*prepared.split(), "--task-files", tmp_path)
 
 

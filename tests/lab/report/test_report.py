@@ -453,7 +453,7 @@ def test_a_set_is_translated_once(translate, theirs, in_data, tmp_path):
     assert translate("mma/average.pt", "--beam", "1")[0] == 2
     assert translate("gate1/average.pt")[0] == 3
     assert translate()[0] == 4
-    (tmp_path / "out/translation/made-from.json").unlink()  # it is written last
+    (tmp_path / "out/stages/translate.json").unlink()  # it is written last
     assert translate()[0] == 5
     with pytest.raises(UserError, match="(?s)average.pt: fairseq-generate ended .*translate.log"):
         translate("mma/average.pt", "--beam", "none")

@@ -25,7 +25,7 @@ def translated(command: list[str], data: Path, model: Path, subset: str, folder:
         except UserError as error:
             raise UserError(f"{model}: {error}\n   Full log: {log}") from None
 
-    title = f"translating {subset} with {model}; its log is {log}"
+    title = f"{log}: translating {subset} with {model}"
     makes = (f"{folder.translation.name}/{folder.generated(subset).name}",)
     outputs.make_folder("the folder of translations", folder.path)
     Stages(folder.path, note).ensure(Stage("translate", title, makes, key, make, in_place=True))

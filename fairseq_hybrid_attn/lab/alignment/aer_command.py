@@ -29,29 +29,21 @@ _SHOWN = 10  # sentences that a message names
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "alignments", nargs="+", type=Path, metavar="ALIGNMENT", help="in Pharaoh format"
-    )
+    add = parser.add_argument
+    add("alignments", nargs="+", type=Path, metavar="ALIGNMENT", help="in Pharaoh format")
     add_gold_arguments(parser, required=True)
-    parser.add_argument("--source", type=Path, metavar="FILE", help="source sentences, in words")
-    parser.add_argument("--target", type=Path, metavar="FILE", help="target sentences, in words")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rates to FILE")
+    add("--source", type=Path, metavar="FILE", help="source sentences, in words")
+    add("--target", type=Path, metavar="FILE", help="target sentences, in words")
+    add("--json", type=Path, metavar="FILE", help="write the rates to FILE")
 
 
 def add_gold_arguments(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    parser.add_argument("--gold", required=required, type=Path, metavar="FILE", help="gold links")
-    parser.add_argument(
-        "--gold-base",
-        required=required,
-        type=int,
-        choices=(0, 1),
-        help="the number of the first word in FILE",
-    )
-    parser.add_argument(
-        "--gold-reversed",
-        action="store_true",
-        help="FILE has the target word before the source word",
-    )
+    add = parser.add_argument
+    add("--gold", required=required, type=Path, metavar="FILE", help="gold links")
+    text = "the number of the first word in FILE"
+    add("--gold-base", required=required, type=int, choices=(0, 1), help=text)
+    text = "FILE has the target word before the source word"
+    add("--gold-reversed", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> None:

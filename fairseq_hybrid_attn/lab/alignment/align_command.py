@@ -56,51 +56,28 @@ SELECTED: Key = ("selected", "selected")  # those of --layer and --head
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_model(parser)
     model_args.add_sentences(parser)
-    parser.add_argument(
-        "--layer",
-        default="-1",
-        metavar="N",
-        help="decoder layer: from 1 = lowest, -1 or last (default), or average",
-    )
-    parser.add_argument(
-        "--head", default=AVERAGE, metavar="N", help="head: from 1, last, or average (default)"
-    )
-    parser.add_argument(
-        "--end-symbol",
-        choices=("ignore", "null"),
-        default="ignore",
-        help="never choose the source's end symbol (default), or choose it and write no link",
-    )
-    parser.add_argument(
-        "--step",
-        choices=("predict", "read"),
-        default="predict",
-        help="the attention of a target word: when it is predicted (default), or one step later, "
-        "when it is read",
-    )
-    parser.add_argument(
-        "--full-context",
-        action="store_true",
-        help="let the decoder see the whole translation, for models trained to align this way",
-    )
-    parser.add_argument("--output", type=Path, metavar="FILE", help="write links to FILE")
-    parser.add_argument("--matrices", type=Path, metavar="FILE", help="write attention to FILE.npz")
+    add = parser.add_argument
+    text = "decoder layer: from 1 = lowest, -1 or last (default), or average"
+    add("--layer", default="-1", metavar="N", help=text)
+    text = "head: from 1, last, or average (default)"
+    add("--head", default=AVERAGE, metavar="N", help=text)
+    text = "never choose the source's end symbol (default), or choose it and write no link"
+    add("--end-symbol", choices=("ignore", "null"), default="ignore", help=text)
+    text = "the attention of a target word: when it is predicted (default), or one step later, "
+    text += "when it is read"
+    add("--step", choices=("predict", "read"), default="predict", help=text)
+    text = "let the decoder see the whole translation, for models trained to align this way"
+    add("--full-context", action="store_true", help=text)
+    add("--output", type=Path, metavar="FILE", help="write links to FILE")
+    add("--matrices", type=Path, metavar="FILE", help="write attention to FILE.npz")
     add_gold_arguments(parser, required=False)
-    parser.add_argument(
-        "--table", action="store_true", help="error rates of all layers and heads; needs --gold"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the error rates to FILE")
-    parser.add_argument(
-        "--by-sentence",
-        action="store_true",
-        help="write each sentence's counts to --json too, for all heads of the layer",
-    )
-    parser.add_argument(
-        "--too-long",
-        choices=("error", "empty"),
-        default="error",
-        help="sentences that are too long for the model: an error (default), or no links",
-    )
+    text = "error rates of all layers and heads; needs --gold"
+    add("--table", action="store_true", help=text)
+    add("--json", type=Path, metavar="FILE", help="write the error rates to FILE")
+    text = "write each sentence's counts to --json too, for all heads of the layer"
+    add("--by-sentence", action="store_true", help=text)
+    text = "sentences that are too long for the model: an error (default), or no links"
+    add("--too-long", choices=("error", "empty"), default="error", help=text)
 
 
 def run(args: argparse.Namespace) -> None:

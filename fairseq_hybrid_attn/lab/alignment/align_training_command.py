@@ -22,6 +22,7 @@ import sys
 from pathlib import Path
 
 from ...errors import UserError
+from ..cli.flags import positive
 from ..corpora.link_files import Links, read_pharaoh, write_pharaoh
 from ..corpora.training_links import (
     LONGEST,
@@ -36,48 +37,26 @@ from ..files.writing import check_outputs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--source-lang", required=True, metavar="LANG")
-    parser.add_argument("--target-lang", required=True, metavar="LANG")
+    add = parser.add_argument
+    add("--source-lang", required=True, metavar="LANG")
+    add("--target-lang", required=True, metavar="LANG")
     for part in ("train", "valid", "test"):
-        parser.add_argument(
-            f"--{part}pref", metavar="PREFIX", help=f"{part} text: PREFIX.LANG of both languages"
-        )
-    parser.add_argument(
-        "--subwords", required=True, choices=SUBWORDS, help="how the text's words are split"
-    )
-    parser.add_argument(
-        "--align-suffix",
-        default="align",
-        metavar="SUFFIX",
-        help="write PREFIX.SUFFIX; default align",
-    )
-    parser.add_argument(
-        "--word-suffix", metavar="SUFFIX", help="write links between words to PREFIX.SUFFIX too"
-    )
-    parser.add_argument(
-        "--symmetrise",
-        choices=SYMMETRISATIONS,
-        default="grow-diag-final-and",
-        metavar="HOW",
-        help=f"{', '.join(SYMMETRISATIONS)}; default grow-diag-final-and",
-    )
-    parser.add_argument(
-        "--samplers",
-        type=int,
-        default=3,
-        metavar="N",
-        help="eflomal's independent samplers; default 3",
-    )
-    parser.add_argument(
-        "--length",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="eflomal's iterations, relative; default 1",
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="check that PREFIX.SUFFIX fits the text, and stop"
-    )
+        text = f"{part} text: PREFIX.LANG of both languages"
+        add(f"--{part}pref", metavar="PREFIX", help=text)
+    add("--subwords", required=True, choices=SUBWORDS, help="how the text's words are split")
+    text = "write PREFIX.SUFFIX; default align"
+    add("--align-suffix", default="align", metavar="SUFFIX", help=text)
+    text = "write links between words to PREFIX.SUFFIX too"
+    add("--word-suffix", metavar="SUFFIX", help=text)
+    default = "grow-diag-final-and"
+    text = f"{', '.join(SYMMETRISATIONS)}; default {default}"
+    add("--symmetrise", choices=SYMMETRISATIONS, default=default, metavar="HOW", help=text)
+    text = "eflomal's independent samplers; default 3"
+    add("--samplers", type=positive, default=3, metavar="N", help=text)
+    text = "eflomal's iterations, relative; default 1"
+    add("--length", type=float, default=1.0, metavar="X", help=text)
+    text = "check that PREFIX.SUFFIX fits the text, and stop"
+    add("--check", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -117,8 +96,6 @@ def check(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
 
 
 def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
-    if args.samplers < 1:
-        raise UserError(f"--samplers {args.samplers}: use 1 or more")
     if not args.length > 0:
         raise UserError(f"--length {args.length}: use a number above 0")
     languages = (args.source_lang, args.target_lang)

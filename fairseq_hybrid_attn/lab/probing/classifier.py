@@ -53,8 +53,6 @@ class ProbeSettings:
             raise UserError("--hidden: give numbers from 0 (no hidden layer)")
         if not all(0 <= rate < 1 for rate in self.dropout):
             raise UserError("--dropout: give rates from 0 to below 1")
-        if self.batch_size < 1:
-            raise UserError(f"--batch-size {self.batch_size}: use 1 or more")
 
     def candidates(self, hidden: int) -> list[tuple[float, float]]:
         """Return dropout and L2 of all candidates with this number of hidden units."""

@@ -10,13 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..look.sentences import Sentences
+from ..look.sentences import Sentences, some
 from .classifier import Examples, Fit, ProbeSettings, train_classifier
 from .features import LAST, sentence_vectors
 from .tasks import GROUPS, PARTS, TASKS, TaskFile
 from .treatment import SentenceTreatment
-
-_SHOWN = 5  # lines named in a message
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,8 @@ class SentenceEncoder:
 
 def _refuse(file: TaskFile, numbers: list[int], what: str) -> None:
     if numbers:
-        lines = ", ".join(str(number + 1) for number in numbers[:_SHOWN])
-        more = ", …" if len(numbers) > _SHOWN else ""
         raise UserError(
-            f"{file.path}, line {lines}{more}: {what} ({len(numbers):,} such sentences); remove "
-            "them from the file"
+            f"{file.path}, {some(numbers)}: {what} ({len(numbers):,} in all); remove its line"
         )
 
 

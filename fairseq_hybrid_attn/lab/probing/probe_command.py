@@ -27,6 +27,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
+from ..cli.flags import positive
 from ..corpora.tokenisers import KINDS
 from ..files.checksums import sha256
 from ..files.processes import default_workers
@@ -47,61 +48,34 @@ _SUSPICIOUS = 0.02
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_model(parser)
-    parser.add_argument(
-        "--task-files",
-        required=True,
-        type=Path,
-        metavar="DIR",
-        help="folder with sentence_length.txt, …",
-    )
-    parser.add_argument(
-        "--tasks", default=",".join(TASKS), metavar="LIST", help="default: %(default)s"
-    )
-    parser.add_argument("--layer", default="last", help="1 = lowest, last (default), 0: embeddings")
-    parser.add_argument(
-        "--end-symbol",
-        choices=("in", "out"),
-        default="in",
-        help="whether the mean includes the end symbol (default: in)",
-    )
-    text = parser.add_argument_group("preprocessing of the model's training text")
-    text.add_argument(
-        "--tokens",
-        choices=(*KINDS, AS_TRAINED),
-        default="moses",
-        help="tokeniser of the task files (default: moses); as-trained: that of the training text",
-    )
-    source = text.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--prepared", type=Path, metavar="DIR", help="folder of fairseq-hybrid prepare"
-    )
-    source.add_argument("--bpe-codes", type=Path, metavar="FILE", help="codes of subword-nmt")
-    source.add_argument("--sentencepiece", type=Path, metavar="FILE", help="model of SentencePiece")
-    source.add_argument("--no-subwords", action="store_true", help="words are not split")
-    text.add_argument("--tokenizer", choices=KINDS, help="unless --prepared is given")
-    text.add_argument("--lowercase", action="store_true", help="unless --prepared is given")
+    add = parser.add_argument
+    text = "folder with sentence_length.txt, …"
+    add("--task-files", required=True, type=Path, metavar="DIR", help=text)
+    add("--tasks", default=",".join(TASKS), metavar="LIST", help="default: %(default)s")
+    add("--layer", default="last", help="1 = lowest, last (default), 0: embeddings")
+    text = "whether the mean includes the end symbol (default: in)"
+    add("--end-symbol", choices=("in", "out"), default="in", help=text)
+    group = parser.add_argument_group("preprocessing of the model's training text")
+    add = group.add_argument
+    text = "tokeniser of the task files (default: moses); as-trained: that of the training text"
+    add("--tokens", choices=(*KINDS, AS_TRAINED), default="moses", help=text)
+    add("--tokenizer", choices=KINDS, help="unless --prepared is given")
+    add("--lowercase", action="store_true", help="unless --prepared is given")
+    add = group.add_mutually_exclusive_group(required=True).add_argument
+    add("--prepared", type=Path, metavar="DIR", help="folder of fairseq-hybrid prepare")
+    add("--bpe-codes", type=Path, metavar="FILE", help="codes of subword-nmt")
+    add("--sentencepiece", type=Path, metavar="FILE", help="model of SentencePiece")
+    add("--no-subwords", action="store_true", help="words are not split")
     settings = ProbeSettings()
-    fits = parser.add_argument_group("classifiers")
-    fits.add_argument("--seeds", type=int, default=3, metavar="N", help="seeds 1 to N (default: 3)")
-    fits.add_argument(
-        "--hidden",
-        default=",".join(map(str, settings.hidden)),
-        metavar="LIST",
-        help="hidden units to choose among; 0: none (default: %(default)s)",
-    )
-    fits.add_argument(
-        "--dropout",
-        default=",".join(f"{rate:g}" for rate in settings.dropout),
-        metavar="LIST",
-        help="rates to choose among (default: %(default)s)",
-    )
-    fits.add_argument(
-        "--batch-size",
-        type=int,
-        default=settings.batch_size,
-        metavar="N",
-        help="default: %(default)s",
-    )
+    add = parser.add_argument_group("classifiers").add_argument
+    add("--seeds", type=positive, default=3, metavar="N", help="seeds 1 to N (default: 3)")
+    text = "hidden units to choose among; 0: none (default: %(default)s)"
+    hidden, dropout = (",".join(map(str, some)) for some in (settings.hidden, settings.dropout))
+    add("--hidden", default=hidden, metavar="LIST", help=text)
+    text = "rates to choose among (default: %(default)s)"
+    add("--dropout", default=dropout, metavar="LIST", help=text)
+    text, size = "default: %(default)s", settings.batch_size
+    add("--batch-size", type=positive, default=size, metavar="N", help=text)
     outputs.add_outputs(parser)
 
 
@@ -152,9 +126,8 @@ def run(args: argparse.Namespace) -> None:
 
 def check_arguments(args: argparse.Namespace) -> tuple[ProbeSettings, int]:
     """Refuse arguments that do not go together; return the classifiers' settings and the layer."""
-    for flag, value in (("--max-tokens", args.max_tokens), ("--seeds", args.seeds)):
-        if value < 1:
-            raise UserError(f"{flag} {value}: use 1 or more")
+    if args.max_tokens < 1:
+        raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
     if args.prepared:
         if args.tokenizer or args.lowercase:
             raise UserError("--prepared knows --tokenizer and --lowercase; leave them out")
@@ -219,14 +192,7 @@ def about(
             **{key: value for key, value in asdict(treated).items() if key != "model"},
             "model_sha256": sha256(treated.model) if treated.model else None,
         },
-        "classifier": {
-            **asdict(settings),
-            "linear_tasks": [
-                result.file.task.name
-                for result in results
-                if result.file.task.linear or settings.hidden == (0,)
-            ],
-        },
+        "classifier": asdict(settings),
         "versions": versions(),
         "code": code(),
         "hardware": hardware(),

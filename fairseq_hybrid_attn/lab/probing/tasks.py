@@ -21,8 +21,6 @@ PARTS = ("tr", "va", "te")
 
 GROUPS = ("surface", "syntactic", "semantic")
 
-_SHOWN = 5  # faults listed in a message
-
 
 @dataclass(frozen=True)
 class Task:
@@ -103,50 +101,25 @@ def find_files(folder: Path, tasks: Sequence[Task]) -> list[Path]:
 
 
 def read_task(path: Path, task: Task) -> TaskFile:
-    """Read and check the file of a task; an error names the lines."""
-    faults: list[str] = []
+    """Read and check the file of a task."""
     parts, labels, sentences = [], [], []
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split("\t")
-        # Further fields may precede the sentence, as the files' description says.
-        part, label, words = fields[0], fields[1] if len(fields) > 1 else "", fields[-1].split()
-        if len(fields) < 3:
-            faults.append(
-                f"line {number}: {len(fields)} field{'s' * (len(fields) > 1)}; use part, "
-                "class and sentence, separated by tabs"
+        words = fields[-1].split()  # further fields may precede the sentence
+        if len(fields) < 3 or fields[0] not in PARTS or not fields[1].strip() or not words:
+            raise UserError(
+                f"{path}, line {number}: use part ({', '.join(PARTS)}), class and sentence, "
+                "separated by tabs"
             )
-        elif part not in PARTS:
-            faults.append(f"line {number}: part {part!r}; use {', '.join(PARTS)}")
-        elif not label.strip():
-            faults.append(f"line {number}: no class")
-        elif not words:
-            faults.append(f"line {number}: the sentence is empty")
-        parts.append(part)
-        labels.append(label)
+        parts.append(fields[0])
+        labels.append(fields[1])
         sentences.append(" ".join(words))
-    _refuse(path, faults)
     file = TaskFile(task, path, parts, labels, sentences, sha256(path))
-    _refuse(path, _faults_of_whole(file))
-    return file
-
-
-def _faults_of_whole(file: TaskFile) -> list[str]:
-    absent = [part for part in PARTS if part not in file.parts]
-    if absent:
-        return [f"no sentence of {' and '.join(absent)}; a file has all of {', '.join(PARTS)}"]
-    known = set(file.classes)
-    if len(known) < 2:
-        return [f"tr has only one class, {file.classes[0]!r}: there is nothing to tell apart"]
-    return [
-        f"line {number}: class {label!r} is in {part} but not in tr, so it cannot be learned"
-        for number, (part, label) in enumerate(zip(file.parts, file.labels, strict=True), 1)
-        if label not in known
-    ]
-
-
-def _refuse(path: Path, faults: list[str]) -> None:
-    if faults:
-        more = [f"and {len(faults) - _SHOWN:,} more"] if len(faults) > _SHOWN else []
+    if not set(PARTS) <= set(parts) or len(file.classes) < 2:
         raise UserError(
-            "\n  ".join([f"{path} is not a valid probing task:", *faults[:_SHOWN], *more])
+            f"{path}: a task has sentences of all of {', '.join(PARTS)}, and at least two classes "
+            "in tr"
         )
+    if unknown := sorted(set(labels).difference(file.classes)):
+        raise UserError(f"{path}: not in tr, so it cannot be learned: class {', '.join(unknown)}")
+    return file

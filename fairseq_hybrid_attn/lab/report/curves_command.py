@@ -36,20 +36,12 @@ PANELS = ("bleu", "loss")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        type=flags.named_path,
-        metavar="NAME=FILE",
-        help="log of fairseq-train, curve.json, or folder of a run",
-    )
-    parser.add_argument(
-        "--panels",
-        type=lambda text: text.split(","),
-        metavar="A,B,…",
-        help="what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
-        f"(default: those of {','.join(PANELS)} that exist)",
-    )
+    add = parser.add_argument
+    text = "log of fairseq-train, curve.json, or folder of a run"
+    add("runs", nargs="+", type=flags.named_path, metavar="NAME=FILE", help=text)
+    text = "what to draw, from top to bottom: loss, nll_loss, bleu, or a score of curve.json "
+    text += f"(default: those of {','.join(PANELS)} that exist)"
+    add("--panels", type=lambda words: words.split(","), metavar="A,B,…", help=text)
     outputs.add_outputs(parser)
 
 

@@ -38,13 +38,11 @@ class Code:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A table, with a caption above it."""
+    """A table, with a caption above it; one that is folded sorts at a click on a heading."""
 
     grid: Grid
     caption: str = ""
     folded: bool | None = None  #: None: if it is long
-    sortable: bool = True
-    total: bool = False  #: its last row is of all others, and stays the last one
     kind = "table"
 
     @property
@@ -53,29 +51,19 @@ class PageTable:
 
 
 @dataclass(frozen=True)
-class Card:
-    """A number, what it is of, and what it means."""
-
-    label: str
-    value: str
-    detail: str = ""
-
-
-@dataclass(frozen=True)
 class Cards:
-    """Cards side by side, under the name of a model."""
+    """Numbers side by side under what they are of: each with a label before, details after it."""
 
     caption: str
-    cards: Sequence[Card]
+    cards: Sequence[tuple[str, str, str]]
     kind = "cards"
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """All maps of a sentence at once, and its two texts, by what they are."""
+    """All maps of a sentence at once, perhaps under the name of a model."""
 
     caption: str
-    texts: dict[str, str]
     kinds: Sequence[SmallMaps]
     kind = "patterns"
 

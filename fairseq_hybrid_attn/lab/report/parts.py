@@ -19,7 +19,7 @@ from ..scores.counts import SAMPLES, SEED
 from . import curves_command as curves
 from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
-from .page import Card, Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
+from .page import Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
 from .patterns import small_maps
 from .translations import chosen, differing
 
@@ -29,18 +29,17 @@ _ALL = 3_000
 
 def glance_part(findings: Findings) -> Iterator[Item]:
     """Say how good the models are, compared with what, and what their attention does."""
+    several = len(findings.models) > 1
     for model in findings.models:
+        about = model.description.removeprefix(f"{model.name}; ")
         cards = [*_score_cards(findings, model), *_attention_cards(model)]
-        yield Cards(f"{model.name}: {model.description}", cards)
+        yield Cards(f"{model.name}: {about}" if several else about, cards)
+    (first, *_) = findings.models[0].maps.sentences
+    caption = "A sentence, and the attention when its reference is forced on the decoder"
+    yield SentenceList(caption, [findings.examples[first.number]])
     for number, model in enumerate(findings.models):
-        kinds = small_maps(number, model.maps)
-        if kinds:
-            (first, *_) = model.maps.sentences
-            caption = (
-                f"{model.name}: sentence {first.number + 1}, its reference forced on the decoder"
-            )
-            texts = {"source": " ".join(first.source), "reference": " ".join(first.target)}
-            yield Patterns(caption, texts, kinds)
+        if kinds := small_maps(number, model.maps):
+            yield Patterns(model.name if several else "", kinds)
     if any(model.maps.sentences[0].units["words"] for model in findings.models):
         yield (
             "Each small map is a head, or a branch (the mean of its heads): rows attend to "
@@ -49,23 +48,23 @@ def glance_part(findings: Findings) -> Iterator[Item]:
         )
 
 
-def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[Card]:
+def _score_cards(findings: Findings, model: ModelFindings) -> Iterator[tuple[str, str, str]]:
     for score in findings.scores:
         if "." in score.name:  # one of several sets
             continue
         ours = score.systems[model.name]
         interval = "" if ours.interval is None else f" ± {ours.interval:.2f}"
         detail = [f"{score.sentences:,} sentences", model.search]
-        yield Card(score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
+        yield (score.label, f"{ours.value:.2f}{interval}", "; ".join(detail))
     bleu, first = findings.scores[0], findings.models[0].name
     ours = bleu.systems[model.name]
     if model.name != first:
         chance = "" if ours.p_value is None else f", p = {ours.p_value:.3f}"
         gain = ours.value - bleu.systems[first].value
-        yield Card(f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
+        yield (f"against {first}", f"{gain:+.2f}", f"{bleu.label}{chance}")
 
 
-def _attention_cards(model: ModelFindings) -> Iterator[Card]:
+def _attention_cards(model: ModelFindings) -> Iterator[tuple[str, str, str]]:
     """What the heads of each kind do, means over all."""
     rows, layers = model.heads.heads, model.heads.layers
     for kind in dict.fromkeys(row["kind"] for row in rows):
@@ -80,9 +79,9 @@ def _attention_cards(model: ModelFindings) -> Iterator[Card]:
         if differ is not None:
             details.append(f"heads differ by {differ:.2f} bits")
         value = "undefined" if entropy is None else f"{100 * entropy:.0f} %"
-        yield Card(f"{kind} attention, entropy", value, "; ".join(details))
+        yield (f"{kind} attention, entropy", value, "; ".join(details))
     if model.gates and model.gates.share is not None:
-        yield Card("gates", f"{model.gates.share:.3f}", "share of the local branch")
+        yield ("gates", f"{model.gates.share:.3f}", "share of the local branch")
 
 
 def _mean(numbers) -> float | None:
@@ -101,8 +100,7 @@ def models_part(findings: Findings) -> Iterator[Item]:
     }
     headings = ["", *(model.name for model in findings.models)]
     rows = [[what, *values] for what, values in about.items()]
-    yield PageTable(Grid(headings, rows, left=len(headings)), sortable=False)
-    yield f"Test set: {findings.text}"
+    yield PageTable(Grid(headings, rows, left=len(headings)))
     yield Code("The command that made this report", shlex.join(findings.command))
     for model in findings.models:
         if model.training:
@@ -237,7 +235,7 @@ def lengths_part(findings: Findings) -> Iterator[Item]:
             list(scores.groups), list(scores.systems), scores.label, theme
         ),
     )
-    yield PageTable(lengths.grid(scores), total=True)
+    yield PageTable(lengths.grid(scores))
     yield from lengths.notes(scores)
 
 
@@ -264,11 +262,6 @@ def probing_part(findings: Findings) -> Iterator[Item]:
     yield from probing.notes(findings.probing)
 
 
-def absent_part(findings: Findings) -> Iterator[Item]:
-    """Say what could not be shown, and how to get it."""
-    yield from findings.absent
-
-
 #: By their headings, in the order of the page; a part without content is left out.
 PARTS: dict[str, Callable[[Findings], Iterator[Item]]] = {
     "At a glance": glance_part,
@@ -281,5 +274,4 @@ PARTS: dict[str, Callable[[Findings], Iterator[Item]]] = {
     "Learning curves": curves_part,
     "Probing": probing_part,
     "Models": models_part,
-    "Not shown": absent_part,
 }

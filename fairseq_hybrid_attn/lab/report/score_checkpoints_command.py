@@ -23,6 +23,7 @@ from ...errors import UserError
 from ...tasks.resumable import numbered_checkpoints
 from ..cli.flags import positive, search_flags
 from ..corpora.tokenisers import KINDS
+from ..corpora.words import SUBWORDS
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import write_json
 from ..files.text import read_lines
@@ -37,46 +38,26 @@ _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess"
-    )
-    parser.add_argument(
-        "checkpoints", type=Path, metavar="FOLDER", help="folder with the checkpoints"
-    )
-    parser.add_argument(
-        "--gen-subset", default="valid", metavar="NAME", help="split in DATA (default: valid)"
-    )
-    parser.add_argument(
-        "--reference", required=True, type=Path, metavar="REF", help="untouched text, one per line"
-    )
-    parser.add_argument("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
-    parser.add_argument(
-        "--subwords",
-        required=True,
-        choices=("none", "subword-nmt", "sentencepiece"),
-        help="kind of subwords in DATA",
-    )
-    parser.add_argument(
-        "--tokenizer", required=True, choices=tuple(KINDS), help="how its words are tokenised"
-    )
-    parser.add_argument(
-        "--score", choices=tuple(METRICS), default="bleu", help="see `score` (default: bleu)"
-    )
-    parser.add_argument("--lowercase", action="store_true", help="ignore case; see `score`")
-    parser.add_argument(
-        "--every", type=positive, metavar="N", help="only checkpoints at multiples of N updates"
-    )
-    parser.add_argument(
-        "--generate",
-        type=search_flags,
-        default=[],
-        metavar="FLAGS",
-        help='flags of fairseq-generate, such as --generate="--beam 4"',
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
-    parser.add_argument(
-        "--output", required=True, type=Path, metavar="DIR", help="folder for curve.json and more"
-    )
+    add = parser.add_argument
+    add("data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess")
+    add("checkpoints", type=Path, metavar="FOLDER", help="folder with the checkpoints")
+    text = "split in DATA (default: valid)"
+    add("--gen-subset", default="valid", metavar="NAME", help=text)
+    text = "untouched text, one per line"
+    add("--reference", required=True, type=Path, metavar="REF", help=text)
+    add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
+    add("--subwords", required=True, choices=SUBWORDS, help="kind of subwords in DATA")
+    text = "how its words are tokenised"
+    add("--tokenizer", required=True, choices=tuple(KINDS), help=text)
+    add("--score", choices=tuple(METRICS), default="bleu", help="see `score` (default: bleu)")
+    add("--lowercase", action="store_true", help="ignore case; see `score`")
+    text = "only checkpoints at multiples of N updates"
+    add("--every", type=positive, default=1, metavar="N", help=text)
+    text = 'flags of fairseq-generate, such as --generate="--beam 4"'
+    add("--generate", type=search_flags, default=[], metavar="FLAGS", help=text)
+    add("--cpu", action="store_true", help="do not use a GPU")
+    text = "folder for curve.json and more"
+    add("--output", required=True, type=Path, metavar="DIR", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -109,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"{args.output / 'curve.json'}: {score.signature}")
 
 
-def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
+def checkpoints(folder: Path, every: int) -> dict[int, Path]:
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
     paths = numbered_checkpoints(folder)
@@ -121,7 +102,7 @@ def checkpoints(folder: Path, every: int | None) -> dict[int, Path]:
             f"{folder} has no checkpoint_EPOCH_UPDATES.pt and no checkpointEPOCH.pt; train with "
             "--save-interval-updates N"
         )
-    chosen = {at: path for at, path in paths.items() if not every or at % every == 0}
+    chosen = {at: path for at, path in paths.items() if at % every == 0}
     if not chosen:
         raise UserError(f"--every {every}: there are updates {', '.join(map(str, sorted(paths)))}")
     return chosen

@@ -10,9 +10,8 @@ from pathlib import Path
 from sacrebleu.metrics import CHRF
 from tqdm import tqdm
 
-from ..corpora.test_sets import read_test_sets, slices
-from ..corpora.tokenisers import KINDS, detokeniser
-from ..corpora.words import base_language
+from ..corpora.test_sets import slices
+from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
 from ..look.sentences import Sentences
 from ..scores.generate_output import join_subwords
@@ -60,16 +59,9 @@ class ReportTranslations:
             ),
         )
 
-    def by_length(self, bounds: Sequence[int]) -> ScoresByLength:
-        return score_by_length(
-            "bleu",
-            self.systems,
-            self.references,
-            self.words,
-            self.target,
-            bounds=bounds,
-            lowercase=self.lowercase,
-        )
+    def by_length(self) -> ScoresByLength:
+        of_sentences = self.systems, self.references, self.words
+        return score_by_length("bleu", *of_sentences, self.target, lowercase=self.lowercase)
 
     def examples(self) -> list[SentenceScores]:
         """All sentences with the chrF of each translation; see :func:`chosen`."""
@@ -98,7 +90,6 @@ def chosen(examples: Sequence[SentenceScores], system: str) -> dict[str, list[Se
     if len(ranked) <= sum(SHOWN):
         return {"all": ranked}
     middle = (len(ranked) - median) // 2
-    middle = min(max(middle, worst), len(ranked) - best - median)
     return {
         "worst": ranked[:worst],
         "median": ranked[middle : middle + median],
@@ -137,22 +128,16 @@ def read_text(first: Subject, sentences: Sentences) -> tuple[ReportTranslations,
             f"detokenised ({first.tokenizer}). Scores against untouched text are others: "
             "--reference FILE."
         )
+    raw, tokenised = first.text("raw"), first.text("tokenised")
     words = joined(sentences.source, first.subwords)
-    if first.raw_source:
-        source = _lines(first.raw_source, first.subset, count)
-    else:  # for display alone
-        is_for = KINDS[first.tokenizer].languages or [base_language(first.source)]
-        kind = first.tokenizer if base_language(first.source) in is_for else "none"
-        source = list(map(detokeniser(kind, first.source), words))
-    if first.source_words:
-        words = _lines(first.source_words, first.subset, count)
-    sets = read_test_sets(first.test_sets, count) if first.test_sets else {}
+    if tokenised:
+        words = _lines(tokenised[0], first.subset, count)
     return ReportTranslations(
-        source=source,
+        source=_lines(raw[0], first.subset, count) if raw else words,
         references=references,
         target=target,
         lowercase=first.lowercase,
-        sets=slices(sets, count),
+        sets=slices(first.test_sets, count),
         words=count_words(words, "the source", "these are counted as they are"),
     ), notes
 

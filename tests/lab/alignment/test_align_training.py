@@ -197,7 +197,6 @@ def test_refusals(folder, monkeypatch):
             ("--trainpref odd", "odd.de has 1 lines, but odd.en has 2"),
             ("--trainpref train --align-suffix de", "one of the inputs"),
             ("--trainpref train --word-suffix align", "writes there too"),
-            ("--trainpref train --samplers 0", "--samplers 0"),
             ("--trainpref train --length 0", "--length 0"),
             ("--trainpref train --check", "train.align cannot be read"),
             ("--testpref t --check", "link 0-2 is beyond .*, which has 3 source and 2 target"),

@@ -71,22 +71,20 @@ GOOD = [("tr", "A", "a b"), ("tr", "B", "b c"), ("va", "A", "c d"), ("te", "B", 
 
 
 def test_faults_in_files_are_reported(tmp_path):
+    path = tmp_path / "past_present.txt"
     for rows, said in (
-        ([*GOOD, ("train", "A", "x y")], ["line 5", "'train'", "tr, va, te"]),
-        ([*GOOD, ("tr", "A")], ["line 5", "2 fields"]),
-        ([*GOOD, ("",)], ["line 5", "1 field;"]),
-        ([*GOOD, ("tr", "A", " ")], ["line 5", "empty"]),
-        ([*GOOD, ("tr", "", "x y")], ["line 5", "no class"]),
-        ([*GOOD, ("te", "C", "x y")], ["line 5", "'C' is in te but not in tr"]),
-        ([*GOOD, ("va", "C", "x y")], ["line 5", "'C' is in va but not in tr"]),
-        (GOOD[:3], ["no sentence of te"]),
-        ([GOOD[0], GOOD[2], ("te", "A", "d e")], ["only one class, 'A'"]),
-        ([*GOOD, *[("xx", "A", "x y")] * 8], ["line 5", "line 9", "and 3 more"]),
+        ([*GOOD, ("train", "A", "x y")], "line 5: use part"),
+        ([*GOOD, ("tr", "A")], "line 5: use part"),
+        ([*GOOD, ("",)], "line 5: use part"),
+        ([*GOOD, ("tr", "A", " ")], "line 5: use part"),
+        ([*GOOD, ("tr", "", "x y")], "line 5: use part"),
+        ([*GOOD, ("te", "C", "x y")], "cannot be learned: class C"),
+        ([*GOOD, ("va", "C", "x y")], "cannot be learned: class C"),
+        (GOOD[:3], "sentences of all of tr, va, te"),
+        ([GOOD[0], GOOD[2], ("te", "A", "d e")], "at least two classes in tr"),
     ):
-        path = write_task(tmp_path / "past_present.txt", rows)
-        with pytest.raises(UserError) as refusal:
-            read_task(path, TASKS["Tense"])
-        assert all(words in str(refusal.value) for words in (str(path), *said)), rows
+        with pytest.raises(UserError, match=f"past_present.txt.*{said}"):
+            read_task(write_task(path, rows), TASKS["Tense"])
     (tmp_path / "empty").mkdir()
     for folder, said in (("none", "no such folder"), ("empty", "examples/probing/make_tasks.py")):
         with pytest.raises(UserError, match=said):
@@ -284,7 +282,7 @@ def test_notes_say_what_cannot_be_compared():
     assert notes({"a": ONE, "b": changed})[2:] == [
         "SentLen: the models were probed on different files: not comparable."
     ]
-    one = {**ONE, "classifier": {"hidden": [50, 100], "batch_size": 64, "linear_tasks": ["WC"]}}
+    one = {**ONE, "classifier": {"hidden": [50, 100], "batch_size": 64}}
     (note,) = notes({"a": one})
     assert note.endswith("seeds 1; hidden 50 or 100, batch_size 64")
 

@@ -310,13 +310,11 @@ def test_mistakes_are_reported(corpus, run_probe, tmp_path):
         f"{prepared} --layer 3": "--layer 3: this encoder has 0, 1, 2",
         f"{prepared} --layer -2": "--layer -2: use a number from 0, or last",
         f"{prepared} --tokenizer moses": "leave them out",
-        f"{prepared} --seeds 0": "--seeds 0",
         f"{prepared} --max-tokens 0": "--max-tokens 0",
         f"{prepared} --tasks WC,Length": "there is no Length; choose among SentLen",
         f"{prepared} --hidden a": "--hidden a: use numbers",
         f"{prepared} --hidden 5,-1": "--hidden: give numbers from 0",
         f"{prepared} --dropout 1": "--dropout: give rates",
-        f"{prepared} --batch-size 0": "--batch-size 0",
         f"{prepared} --json no/such/folder.json": "there is no directory",
         f"{prepared} --figure f.xyz": "ends in one of",
         "--no-subwords": "--tokenizer: how was the training text tokenised",
@@ -328,12 +326,12 @@ def test_mistakes_are_reported(corpus, run_probe, tmp_path):
     }
     check_refusals(mistakes.items(), lambda flags: run_probe(*flags.split()))
     for sentence, said in {
-        "a b " * 110: r"longer, in subwords, than the model takes \(1 such",
+        "a b " * 110: r"longer, in subwords, than the model takes \(1 in all",
         "\u0001 \u0002": "nothing is left of the sentence once it is tokenised",
     }.items():
         rows = ["tr\tO\ta cat .", f"tr\tI\t{sentence}", "va\tO\ta dog .", "te\tI\ta bird ."]
         (tmp_path / "bigram_shift.txt").write_text("\n".join(rows) + "\n")
-        with pytest.raises(UserError, match=f"line 2: .*{said}"):
+        with pytest.raises(UserError, match=f"sentence 2: .*{said}"):
             run_probe(*prepared.split(), "--task-files", tmp_path)
 
 

@@ -20,15 +20,12 @@ from refusals import check_command_refusals
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions, Layer
 from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import translating
-from fairseq_hybrid_attn.lab.report.findings import SentenceScores
-from fairseq_hybrid_attn.lab.report.models import patterns_of
-from fairseq_hybrid_attn.lab.report.page import Code, PageTable, Part, SentenceList, report
+from fairseq_hybrid_attn.lab.report.findings import SentenceScores, patterns_of
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
-from fairseq_hybrid_attn.lab.report.subjects import Given, find, names_of
+from fairseq_hybrid_attn.lab.report.subjects import find, names_of
 from fairseq_hybrid_attn.lab.report.translations import chosen, differing
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder, generate_command
 
@@ -40,14 +37,15 @@ SYSTEMS = {
 }
 BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "Haus ja")]
 
-TWO = "gate1/average.pt --compare mma/average.pt --names gate1 mma"
+SPLIT = "--subwords subword-nmt --tokenizer none"
+TWO = "gate1/average.pt mma/average.pt --names gate1 mma"
 BOTH = (
     "bin --path gate1/average.pt mma/average.pt --names gate1 mma --gen-subset test "
     "--subwords subword-nmt --cpu"
 )
 GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
-TEXT = "--reference ref.en --tokenizer none"
-SCORED = "--reference ref.en --target-lang en --subwords subword-nmt --tokenizer none"
+TEXT = f"--reference ref.en {SPLIT}"
+SCORED = f"{TEXT} --target-lang en"
 PROBE = "--tasks BShift --no-subwords --tokens as-trained --cpu --hidden 2 --dropout 0"
 
 
@@ -179,7 +177,7 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     assert bleu == lengths["whole"]["scores"]
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
-    assert found["models"][1]["gates"] is None and "Gates of mma" in page.texts["Not shown"]
+    assert found["models"][1]["gates"] is None
     assert found["tags"] == of_parts["gates"]["tags"]
     share = f"{gates['share']:.3f} ± {gates['share_interval']:.3f}"
     assert f"All layers: {share}, window 3." in page.texts["Gates"]
@@ -249,7 +247,9 @@ def test_what_the_models_are(data, whole):
     assert "fairseq-hybrid report gate1/average.pt" in page.texts["Models"]
     glance = page.texts["At a glance"]
     assert "mma: transformer_mma; encoder global, local, forward, backward; with pos" in glance
-    assert "mma: sentence 1, its reference forced on the decoder" in glance
+    first = found["examples"][0]
+    shown = (first["source"], *first["translations"].values(), first["reference"])
+    assert all(line in glance for line in shown)
     assert "fairseq-generate" in page.texts["Models"]
     assert f"torch {version('torch')}" in page.texts["Models"]
     layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
@@ -279,7 +279,7 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     # Figures, and maps of 2 + 2 + 2 layers: 2 branches or 4 heads.
     small = 2 * (2 * 2 + 2 * 4 + 2 * 4) + 2 * (3 * 2 * 4)
     assert len(images) == 2 * (1 + 2 + 1 + 1 + 1) + small
-    assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 12)]
+    assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 11)]
     text = (data / "whole.html").read_text()
     assert "http://" not in text and "https://" not in text
     assert len(text) < 1_500_000
@@ -319,14 +319,8 @@ def test_the_page_in_a_browser(data, whole, browser):
         heading.click()
         numbers = [sign * float(text) for text in column.all_text_contents()]
         assert numbers == sorted(numbers)
-    heading = page.locator("#part4 th", has_text="source words")
-    for _ in range(2):
-        heading.click()
-        assert page.locator("#part4 tr td:first-child").all_text_contents()[-1] == "all"
-    assert page.locator("#part4 th[aria-sort]").count() == 1
-    models_part = page.locator("section", has=page.locator("h2:text-is('Models')"))
-    models_part.locator("th").last.click()  # a model's: rows are its properties
-    assert models_part.locator("th[aria-sort]").count() == 0
+    page.locator("#part4 th").last.click()  # a short table's
+    assert page.locator("#part4 th[aria-sort]").count() == 0
     assert not shown.faults
     assert all(url.startswith(("file:", "data:")) for url in shown.asked)
 
@@ -354,35 +348,24 @@ def nasty(tmp_path, monkeypatch, capsys):
 
 def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
-    command("report lstm.pt --cpu --output o.html --names", NASTY)
+    command("report lstm.pt --cpu --subwords none --tokenizer none --output o.html --names", NASTY)
     page = Page(nasty / "o.html")
     assert len(maps_data(nasty / "o.html")["sentences"]) == 2
     assert not list(page.tree.iter("script")) and NASTY in page.tree.findtext(".//title")
     assert [b.text for b in page.tree.iter("b") if "." not in (b.text or ".0")] == []
     assert page.tables["Models"][0][:2] == [["", NASTY], ["architecture", "LSTMModel"]]
-    assert str(nasty) in page.texts["Models"]
+    assert str(nasty) in page.tree.findtext(".//main/p")
     assert {row[2] for row in page.tables["Translations"][0][1:]} == {f"{NASTY} x", "<script> y"}
     shown = Shown(browser, nasty / "o.html")
     scripts = shown.page.locator("script").count()
     assert (scripts, shown.faults) == (4, [])
-    told = page.texts["Not shown"]
-    out = capsys.readouterr().out
-    for line in ("there is no train.log beside", "there are none", "--compare MODEL"):
-        assert line in told and line in out
+    shown.page.set_viewport_size({"width": 390, "height": 844})  # a phone's
+    assert shown.page.locator(".small-map").first.bounding_box()["y"] < 844
+    assert "no learning curves: there is no train.log beside" in capsys.readouterr().err
     assert "Learning curves" not in page.texts and "Gates" not in page.texts
     reason = "has no encoder attention: LSTMEncoder has no self-attention modules."
     assert reason in page.texts["Attention maps"] and reason in page.texts["Heads and branches"]
     assert "The reference is that of the binarised set" in page.texts["Scores"]
-
-
-def test_texts_of_all_kinds_are_escaped(tmp_path):
-    nasty = "<u>x</u>"
-    example = SentenceScores(1, nasty, nasty, {nasty: nasty}, {nasty: 1.0})
-    table = PageTable(Grid([nasty], [[nasty]]), nasty)
-    items = [nasty, Code(nasty, nasty), table, SentenceList(nasty, [example])]
-    (tmp_path / "page").write_text(report(nasty, [Part(nasty, items)]))
-    page = Page(tmp_path / "page")
-    assert not list(page.tree.iter("u")) and page.tables[nasty] == [[[nasty], [nasty]]]
 
 
 def test_sentences_worth_reading():
@@ -411,61 +394,25 @@ def test_sentences_worth_reading():
 # -- What is found -----------------------------------------------------------------------------
 
 
+WORDS = {"subwords": "subword-nmt", "tokenizer": "none"}
+
+
 def test_what_a_checkpoint_knows(in_data, tmp_path):
-    found = find("m", Path("mma/average.pt"), Given())
-    assert (found.data, found.subset, found.subwords) == (in_data / "bin", "test", "subword-nmt")
-    assert (found.source, found.target) == ("de", "en")
-    assert (found.tokenizer, found.reference, found.search) == ("none", None, ())
-    assert found.log == in_data / "mma/train.log"
-    assert find("m", Path("mma"), Given()).model == Path("mma/average.pt")
-
-
-@pytest.mark.parametrize(
-    "paths, names",
-    [
-        ("mma/average.pt", "mma"),
-        ("hysan/average.pt base/average.pt", "hysan base"),
-        ("hysan/checkpoints/checkpoint_best.pt mine/plain.pt", "hysan plain"),
-        ("a/mma/average.pt b/mma/model.pt", "a/mma b/mma"),
-        ("mma/average.pt mma/checkpoint_best.pt", "average checkpoint_best"),
-    ],
-)
-def test_models_are_called_like_their_folders(paths, names):
-    assert names_of(list(map(Path, paths.split()))) == names.split()
-
-
-def test_a_run_alone_is_called_as_in_its_table(runs):
-    assert names_of([runs[0] / "model.pt"]) == ["gate1/bleu/seed1"]
-    assert names_of(runs) == ["gate1/bleu/seed1", "mma/bleu/seed1"]
+    found = find("m", Path("mma/average.pt"), **WORDS)
+    assert (found.data, found.source, found.target) == (in_data / "bin", "de", "en")
+    assert (found.log, found.reference, found.search) == (Path("mma/train.log"), None, ())
+    refused = "bin is not by `prepare`; .* Give --subwords and --tokenizer"
+    check_command_refusals([("mma/average.pt", refused)], "report")
 
 
 def test_a_moved_checkpoint(in_data, tmp_path):
-    """Its data are named by --data; its log is beside it or in the folder above."""
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = "/gone/bin"
-    (tmp_path / "checkpoints").mkdir()
-    model = tmp_path / "checkpoints/average.pt"
-    torch.save(state, model)
-    refused = "/gone/bin has no dictionaries; --data names its data folder"
-    check_command_refusals([(str(model), refused)], "report")
-    shutil.copytree("bin", tmp_path / "bin")
-    for file in (tmp_path / "bin").glob("test.de-en.*"):  # binarised for the other direction
-        file.rename(file.with_name(file.name.replace("de-en", "en-de")))
-    given = Given(data=tmp_path / "bin")
-    assert find("m", model, given).log is None
-    write(tmp_path / "train.log", log([1]))
-    found = find("m", model, given)
-    assert (found.data, found.log) == (tmp_path / "bin", tmp_path / "train.log")
-
-
-@pytest.mark.parametrize(
-    "text, marks",
-    [("▁ein ▁Haus er", "sentencepiece"), ("ein @-@ Haus", "none"), ("&apos;s ja@@", "subword-nmt")],
-)
-def test_what_a_dictionary_shows(in_data, tmp_path, text, marks):
-    shutil.copytree("bin", tmp_path / "bin")
-    write(tmp_path / "bin/dict.en.txt", [f"{piece} 1" for piece in text.split()])
-    assert find("m", Path("mma/average.pt"), Given(data=tmp_path / "bin")).subwords == marks
+    torch.save(state, tmp_path / "average.pt")
+    refused = "there is no folder /gone/bin; --data names its data folder"
+    check_command_refusals([(str(tmp_path / "average.pt"), refused)], "report")
+    found = find("m", tmp_path / "average.pt", data=Path("bin"), **WORDS)
+    assert (found.data, found.log) == (Path("bin"), None)
 
 
 # -- Translations ------------------------------------------------------------------------------
@@ -506,7 +453,7 @@ def test_a_set_is_translated_once(translate, theirs, in_data, tmp_path):
     assert translate("mma/average.pt", "--beam", "1")[0] == 2
     assert translate("gate1/average.pt")[0] == 3
     assert translate()[0] == 4
-    (tmp_path / "out/translation/made-from.json").unlink()  # it is written last
+    (tmp_path / "out/stages/translate.json").unlink()  # it is written last
     assert translate()[0] == 5
     with pytest.raises(UserError, match="(?s)average.pt: fairseq-generate ended .*translate.log"):
         translate("mma/average.pt", "--beam", "none")
@@ -525,7 +472,7 @@ def runs(in_data, tmp_path):
     shutil.copytree("bin", corpus / "bin")
     for side in ("de", "en"):
         shutil.copy(f"text.{side}", corpus / f"subwords/test.{side}")
-    shutil.copy("ref.en", corpus / "raw/test.en")
+        shutil.copy("ref.en", corpus / f"raw/test.{side}")
     # Not the words of the text in subwords, to show which are counted.
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
     manifest = {field.name: {} for field in fields(Manifest)} | {"digest": "d", "lowercase": True}
@@ -561,9 +508,7 @@ def runs(in_data, tmp_path):
 
 def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     one_sentence = "--sentences 2 --maps 2"  # for speed
-    command(
-        f"report --cpu {one_sentence} --output o.html --json o.json", runs[0], "--compare", runs[1]
-    )
+    command(f"report --cpu {one_sentence} --output o.html --json o.json", *runs)
     ours = read(in_data / "o.json")
     names = [f"{name}/bleu/seed1" for name in NAMES]
     for name, short in zip(names, SYSTEMS, strict=True):
@@ -582,41 +527,38 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert "fairseq-train bin --arch mma" in (in_data / "o.html").read_text()
     assert [curve["run"] for curve in ours["curves"]] == names
     assert not list(in_data.glob("o.translations"))  # nothing was translated
+    assert names_of(runs) == names and names_of(runs[:1]) == names[:1]
     page = Page(in_data / "o.html")
     assert "4 sentences; --beam 2" in page.texts["At a glance"]
     assert page.tree.findtext(".//main/p") == "de to en; test set of ldc.en-zh: 4 sentences"
 
 
 def test_translations_of_a_run_are_of_its_search_and_corpus(in_data, runs, tmp_path):
-    alone = find("m", runs[0], Given())
+    alone = find("m", runs[0])
     assert alone.hypotheses == runs[0] / "hypotheses.txt"
     assert (alone.search, alone.tokenizer) == (("--beam", "2"), "moses")
-    other = find("m", runs[0], Given(search=("--gnmt-lenpen", "0.6")))
+    other = find("m", runs[0], search=["--gnmt-lenpen", "0.6"])
     assert other.hypotheses is None and other.search_text == "--gnmt-lenpen 0.6"
-    elsewhere = tmp_path / "elsewhere"
-    shutil.copytree(runs[0], elsewhere)
-    assert find("m", elsewhere, Given()).hypotheses == elsewhere / "hypotheses.txt"
-    found = find("m", runs[0], Given(data=in_data / "bin"))  # not from `prepare`
+    assert find("m", runs[0], subset="valid").hypotheses is None
+    found = find("m", runs[0], data=in_data / "bin", **WORDS)  # not from `prepare`
     assert (found.hypotheses, found.reference, found.search) == (None, None, ("--beam", "2"))
     manifest = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
     manifest.write_text(json.dumps(read(manifest) | {"digest": "another"}))
-    assert find("m", runs[0], Given()).hypotheses is None
+    assert find("m", runs[0]).hypotheses is None
 
 
 def test_mistakes(in_data, tmp_path):
     (in_data / "text.json").write_text('{"tasks": {"BShift": {"accuracy": 1}}}')
     other = "is of gate1/average.pt, which is or was another checkpoint than mma; probe this one"
     write(in_data / "three.en", REFERENCE[:3])
-    model = "mma/average.pt --names mma"
+    model = f"mma/average.pt --names mma {SPLIT}"
     cases = [
-        ("none.pt", "none.pt: there is no such checkpoint or folder"),
-        ("tasks", "tasks has none of model.pt, average.pt"),
-        ("mma/average.pt mma/average.pt", "two models are called"),
+        ("none.pt", "none.pt cannot be read"),
+        ("tasks", "tasks/model.pt cannot be read"),
         ("mma/average.pt --names a b", "gives 2 names for 1 models"),
-        (f"{model} --reference ref.en", "--reference: how are the words of .* Give --tokenizer"),
-        (f"{model} {TEXT} --reference three.en", "three.en has 3 lines, but test has 4"),
-        (f"{model} --data tasks", "tasks has no dictionaries; --data names its data folder"),
-        (f"{model} --data bin --gen-subset none", "there is no none.de-en in bin"),
+        (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
+        (f"{model} --data tasks", "no dictionary tasks/dict.de.txt"),
+        (f"{model} --gen-subset none", "--gen-subset none"),
         (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
         (f"{model} --log mma=text.de", "has no training records"),
         (f"{model} --probing mma=none.json", "none.json cannot be read"),
@@ -625,7 +567,6 @@ def test_mistakes(in_data, tmp_path):
         (f"{model} --tags text.tags --tagger de", "one of --tags"),
         (f"{model} --json report.html", "--output writes there too"),
         (f"{model} --json mma/average.pt", "one of the inputs"),
-        (f"{model} --max-tokens 0", "use 1 or more"),
     ]
     check_command_refusals(cases, "report", "--cpu")
     shutil.copytree("bin", tmp_path / "bin")
@@ -638,7 +579,7 @@ def test_mistakes(in_data, tmp_path):
     torch.save(state, tmp_path / "other.pt")
     state["cfg"]["task"] = {"_name": "language_modeling", "data": str(tmp_path / "bin")}
     torch.save(state, tmp_path / "lm.pt")
-    cases = [(f"{model} other --compare {tmp_path}/other.pt", "is not that of mma")]
+    cases = [(f"mma/average.pt {tmp_path}/other.pt {SPLIT} --names mma x", "is not that of mma")]
     cases += [(f"{tmp_path}/lm.pt", "does not translate: its task is language_modeling")]
     check_command_refusals(cases, "report", "--cpu")
 
@@ -654,15 +595,12 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
         make_model(in_data, name)
     with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
-        command("report tight/average.pt --cpu --output no.html")
-    command("report tight/average.pt --cpu --too-long skip --output t.html --json t.json")
-    assert [one["translations"]["tight"] == "" for one in read(Path("t.json"))["examples"]] == [
-        True,
-        False,
-        False,
-        True,
-    ]
-    command(f"report mma/average.pt blind/average.pt {TEXT} --cpu --output w.html")
+        command(f"report tight/average.pt {SPLIT} --cpu --output no.html")
+    skipped = "--too-long skip --names tight --output t.html --json t.json"
+    command(f"report tight/average.pt {SPLIT} --cpu {skipped}")
+    lines = [one["translations"]["tight"] for one in read(Path("t.json"))["examples"]]
+    assert [line == "" for line in lines] == [True, False, False, True]
+    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --cpu --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention that can be looked at" in text
     assert not (in_data / "no.html").exists()
@@ -688,8 +626,7 @@ def test_any_architecture_and_subwords(tmp_path, monkeypatch, name, subwords):
             lines = [" ".join(f"▁{word}" for word in line.split()) for line in lines]
         monkeypatch.setattr(analysed, side, tuple(lines))
     analysed.binarise(analysed.make_data(tmp_path, [name]))
-    command(f"report {name}.pt --cpu --json r.json --maps 1")
-    assert find("m", Path(f"{name}.pt"), Given()).subwords == subwords
+    command(f"report {name}.pt --subwords {subwords} --tokenizer none --cpu --json r.json --maps 1")
     found, page = read(tmp_path / "r.json"), Page(tmp_path / "report.html")
     assert found["scores"][0]["systems"][name]["value"] >= 0
     assert found["examples"][3]["reference"] == "I li ke cats"

@@ -127,7 +127,9 @@ def run(args: argparse.Namespace) -> None:
     systems, commands = {}, {}
     for subject, model in zip(subjects, loaded, strict=True):
         name = subject.name
-        systems[name], commands[name] = translate(args, subject, model, checksums[name])
+        systems[name], commands[name] = translate(
+            args, subject, model, checksums[name], texts.references
+        )
     texts = replace(texts, systems=systems)
     tags = gates.tags_of(args, loaded[0].sentences.source, subjects[0].subwords)
     models: list[ModelFindings] = []
@@ -205,12 +207,16 @@ def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
 
 
 def translate(
-    args: argparse.Namespace, subject: Subject, loaded: Loaded, checksum: str
+    args: argparse.Namespace,
+    subject: Subject,
+    loaded: Loaded,
+    checksum: str,
+    references: list[str],
 ) -> tuple[list[str], list[str] | None]:
     """The translations of a model, and the command that makes them, unless its run has some."""
-    count = len(loaded.sentences)
     if subject.hypotheses:
-        return read_finished(subject.hypotheses, subject.reference or subject.data, count), None
+        source = subject.reference or subject.data
+        return read_finished(subject.hypotheses, source, len(references)), None
     data, model = subject.data.absolute(), subject.model.absolute()
     folder = RunFolder(args.output.absolute().with_suffix(".translations") / checksum[:16])
     skip_long = args.too_long == "skip"
@@ -223,7 +229,7 @@ def translate(
     )
     made = translated(command, data, model, subject.subset, folder)
     how = subject.subwords, subject.tokenizer, subject.target, "empty" if skip_long else "error"
-    return read_generated(made, count, *how)[0], command
+    return read_generated(made, [references], *how)[0], command
 
 
 def check_same_text(subjects: Sequence[Subject], loaded: Sequence[Loaded]) -> None:

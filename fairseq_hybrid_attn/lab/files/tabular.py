@@ -61,7 +61,7 @@ class Grid:
 def csv_of(rows: Iterable[Sequence[object]]) -> str:
     """Rows as CSV; None is an empty cell.
 
-    A text that a spreadsheet would take for a formula, such as a system's name, gets a quote before.
+    A text that a spreadsheet would take for a formula, like a name may be, gets a quote before.
     """
     text = io.StringIO()
     quoted = ([f"'{cell}" if _is_formula(cell) else cell for cell in row] for row in rows)

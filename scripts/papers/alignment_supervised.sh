@@ -53,5 +53,5 @@ fi
     --head last --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align" --json "$SAVE/alignment.json" \
     --max-tokens "$((CPU ? 4000 : 12000))"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.zh" \
-    --target-lang zh --subwords subword-nmt --tokenizer jieba --scores bleu,word_bleu \
+    --target-lang zh --subwords subword-nmt --tokenizer jieba --scores bleu,word_bleu,chrf \
     --test-sets "$CORPUS/raw/tests.json" --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

@@ -53,5 +53,5 @@ fi
     --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.en" \
-    --target-lang en --subwords subword-nmt --tokenizer moses --scores bleu,tokenised_bleu,nist_bleu,wat_bleu \
+    --target-lang en --subwords subword-nmt --tokenizer moses --scores bleu,tokenised_bleu,nist_bleu,wat_bleu,chrf,ter \
     --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

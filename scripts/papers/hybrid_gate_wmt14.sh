@@ -55,5 +55,5 @@ fi
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.de" \
     --target-lang de --subwords subword-nmt --tokenizer moses \
-    --scores bleu,tokenised_bleu,compound_split_bleu,nist_bleu --json "$SAVE/score.json" \
+    --scores bleu,tokenised_bleu,compound_split_bleu,nist_bleu,chrf,ter --json "$SAVE/score.json" \
     --hypotheses-out "$SAVE/hypotheses.txt"

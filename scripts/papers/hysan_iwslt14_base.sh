@@ -50,5 +50,5 @@ fi
     --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.en" \
-    --target-lang en --subwords sentencepiece --tokenizer moses-2018 --scores bleu,tokenised_bleu \
+    --target-lang en --subwords sentencepiece --tokenizer moses-2018 --scores bleu,tokenised_bleu,chrf,ter \
     --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

@@ -50,5 +50,6 @@ fi
     --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.de" \
-    --target-lang de --subwords sentencepiece --tokenizer moses-2018 --scores bleu,tokenised_bleu,compound_split_bleu \
-    --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"
+    --target-lang de --subwords sentencepiece --tokenizer moses-2018 \
+    --scores bleu,tokenised_bleu,compound_split_bleu,chrf,ter --json "$SAVE/score.json" \
+    --hypotheses-out "$SAVE/hypotheses.txt"

@@ -48,5 +48,5 @@ fi
     --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.en" \
-    --target-lang en --subwords subword-nmt --tokenizer moses --scores bleu,tokenised_bleu --lowercase \
+    --target-lang en --subwords subword-nmt --tokenizer moses --scores bleu,tokenised_bleu,chrf,ter --lowercase \
     --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

@@ -50,5 +50,5 @@ fi
     --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.de" \
-    --target-lang de --subwords subword-nmt --tokenizer given --scores bleu,given_bleu \
+    --target-lang de --subwords subword-nmt --tokenizer given --scores bleu,given_bleu,chrf,ter \
     --test-sets "$CORPUS/raw/tests.json" --lowercase --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

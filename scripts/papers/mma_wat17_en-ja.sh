@@ -48,5 +48,5 @@ fi
     --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.ja" \
-    --target-lang ja --subwords sentencepiece --tokenizer none --scores bleu,wat_bleu --json "$SAVE/score.json" \
+    --target-lang ja --subwords sentencepiece --tokenizer none --scores bleu,wat_bleu,chrf --json "$SAVE/score.json" \
     --hypotheses-out "$SAVE/hypotheses.txt"

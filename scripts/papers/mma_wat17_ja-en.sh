@@ -48,5 +48,5 @@ fi
     --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.en" \
-    --target-lang en --subwords sentencepiece --tokenizer none --scores bleu,tokenised_bleu,wat_bleu \
+    --target-lang en --subwords sentencepiece --tokenizer none --scores bleu,tokenised_bleu,wat_bleu,chrf,ter \
     --json "$SAVE/score.json" --hypotheses-out "$SAVE/hypotheses.txt"

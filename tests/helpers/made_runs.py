@@ -78,7 +78,7 @@ class MadeWorkspace:
         return self.workspace.run(cells[row, column], seed)
 
     def finish(
-        self, run: Run, translations: list[str], scores=(), parts=None, **facts: object
+        self, run: Run, translations: list[str], scores=(), parts=None, metrics=("bleu",), **facts
     ) -> None:
         """Give a run a result and counts, and its corpus a manifest."""
         digest = run.recipe.digest
@@ -87,11 +87,17 @@ class MadeWorkspace:
         write_lines(run.prepared_corpus.source_words, SOURCES)
         Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
-        counts = build_metric("bleu", "en").counts(translations, REFERENCES)
-        bleu = {"value": counts.value, "signature": counts.signature}
+        counts = {
+            name: build_metric(name, "en").counts(translations, REFERENCES) for name in metrics
+        }
+        measured = {
+            name: {"value": found.value, "signature": found.signature}
+            for name, found in counts.items()
+        }
         parts = {"": [0, len(REFERENCES)]} if parts is None else parts
-        kept = {"scores": {"bleu": bleu, **dict(scores)}, "sentences": len(REFERENCES)}
-        kept |= {"counts": {"bleu": counts.as_dict()}, "parts": parts}
+        kept = {"scores": {**measured, **dict(scores)}, "sentences": len(REFERENCES)}
+        kept["counts"] = {name: found.as_dict() for name, found in counts.items()}
+        kept["parts"] = parts
         run.folder.score.write_text(json.dumps(kept))
         paper, table, row, column = run.cell.split("/")
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,17 @@ class Grid:
 
 
 def csv_of(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV; None is an empty cell."""
+    """Rows as CSV; None is an empty cell.
+
+    A text that a spreadsheet would take for a formula, like a name may be, gets a quote before.
+    """
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    quoted = ([f"'{cell}" if _is_formula(cell) else cell for cell in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(quoted)
     return text.getvalue()
+
+
+def _is_formula(cell: object) -> bool:
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return False
+    return not re.fullmatch(r"[-+.\d ]*", cell)  # numbers as text, and a dash for none

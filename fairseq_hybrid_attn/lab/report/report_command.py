@@ -112,9 +112,9 @@ def run(args: argparse.Namespace) -> None:
     measured = [model.usable(args.sentences, skip_long=skip_long) for model in loaded]
     texts, notes = translations.read_text(subjects[0], loaded[0].sentences)
     systems, commands = {}, {}
-    for subject, model in zip(subjects, loaded, strict=True):
+    for subject in subjects:
         name = subject.name
-        systems[name], commands[name] = translate(args, subject, model)
+        systems[name], commands[name] = translate(args, subject, texts.references)
     texts = replace(texts, systems=systems)
     tags = gates.tags_of(args, loaded[0].sentences.source, subjects[0].subwords)
     models: list[ModelFindings] = []
@@ -174,12 +174,11 @@ def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
 
 
 def translate(
-    args: argparse.Namespace, subject: Subject, loaded: Loaded
+    args: argparse.Namespace, subject: Subject, references: list[str]
 ) -> tuple[list[str], list[str] | None]:
     """The translations of a model, and the command that makes them, unless its run has some."""
-    count = len(loaded.sentences)
     if subject.hypotheses:
-        return read_finished(subject.hypotheses, subject.reference, count), None
+        return read_finished(subject.hypotheses, subject.reference, len(references)), None
     data, model = subject.data.absolute(), subject.model.absolute()
     folder = RunFolder(args.output.absolute().with_suffix(".translations") / subject.sha256[:16])
     skip_long = args.too_long == "skip"
@@ -192,7 +191,7 @@ def translate(
     )
     made = translated(command, data, model, subject.subset, folder)
     how = subject.subwords, subject.tokenizer, subject.target, "empty" if skip_long else "error"
-    return read_generated(made, count, *how)[0], command
+    return read_generated(made, [references], *how)[0], command
 
 
 def check_same_text(subjects: Sequence[Subject], loaded: Sequence[Loaded]) -> None:

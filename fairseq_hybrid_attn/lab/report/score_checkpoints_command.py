@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
             user_dir=args.user_dir,
         )
         made = translated(command, data, model, args.gen_subset, point)
-        how = len(references), args.subwords, args.tokenizer, target
+        how = [references], args.subwords, args.tokenizer, target
         score = metric.score(read_generated(made, *how)[0], references)
         stored = {"value": score.value, "signature": score.signature}
         curve.append({"updates": at, "scores": {args.score: stored}})

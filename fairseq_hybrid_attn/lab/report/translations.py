@@ -38,26 +38,28 @@ class ReportTranslations:
     systems: dict[str, list[str]] = field(default_factory=dict)  #: by model, in their order
 
     def scores(self) -> list[SetScore]:
-        todo = [
-            (name, suffix, part)
+        names, numbers = default_scores(self.target), range(len(self.references))
+        metrics = [build_metric(name, self.target, self.lowercase) for name in names]
+        counts = {
+            metric: {
+                system: metric.counts(lines, self.references)
+                for system, lines in self.systems.items()
+            }
+            for metric in tqdm(metrics, unit=" scores", file=sys.stderr)
+        }
+        return [
+            SetScore(
+                name=f"{metric.name}{suffix}",
+                label=metric.label,
+                signature=metric.signature(),
+                sentences=len(numbers[part]),
+                systems=compare_systems(
+                    {system: whole.of(numbers[part], suffix) for system, whole in of_all.items()}
+                ),
+            )
             for suffix, part in self.sets.items()
-            for name in default_scores(self.target)
+            for metric, of_all in counts.items()
         ]
-        return [self._score(*what) for what in tqdm(todo, unit=" scores", file=sys.stderr)]
-
-    def _score(self, name: str, suffix: str, part: slice) -> SetScore:
-        references = self.references[part]
-        systems = {system: lines[part] for system, lines in self.systems.items()}
-        metric = build_metric(name, self.target, self.lowercase)
-        return SetScore(
-            name=f"{name}{suffix}",
-            label=metric.label,
-            signature=metric.score(next(iter(systems.values())), references).signature,
-            sentences=len(references),
-            systems=compare_systems(
-                {system: metric.counts(lines, references) for system, lines in systems.items()}
-            ),
-        )
 
     def by_length(self) -> ScoresByLength:
         of_sentences = self.systems, self.references, self.words

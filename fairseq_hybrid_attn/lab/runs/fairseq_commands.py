@@ -150,14 +150,17 @@ class RunCommands:
             user_dir=self.user_dir,
         )
 
-    def score(self, subset: str = "test") -> list[str]:
-        """fairseq-hybrid score of the translation against the untouched reference."""
+    def score(self, subset: str = "test", scores: Sequence[str] = ()) -> list[str]:
+        """fairseq-hybrid score of the translation against the untouched reference.
+
+        ``scores``: by default, those of the corpus.
+        """
         corpus, folder = self.corpus, self.folder
         return [
             *("fairseq-hybrid", "score"),
             *flags(generated=folder.generated(subset), reference=corpus.reference(subset)),
             *flags(target_lang=corpus.target, subwords=corpus.subwords),
-            *flags(tokenizer=corpus.tokenizer, scores=",".join(corpus.scores)),
+            *flags(tokenizer=corpus.tokenizer, scores=",".join(scores or corpus.scores)),
             *flags(test_sets=corpus.test_sets if subset == "test" else None),
             *flags(lowercase=corpus.lowercase),
             *flags(json=folder.score, hypotheses_out=folder.hypotheses),

@@ -1,6 +1,6 @@
 """The scores of a run, under the names by which tables ask for them.
 
-bleu, bleu.NAME ...      of translations, as `score` names them; NAME is a test set
+bleu, chrf, bleu.NAME …  of translations, as `score` names them; NAME is a test set
 aer                      alignment error rate, of the layer and head of the settings
 aer.headN                of head N of that layer, counted from 1
 aer.average              of the mean over the heads of that layer

@@ -117,10 +117,13 @@ class RunInProgress:
         translated = self.stage(
             "translate", [folder.translation], translate, *needs, in_place=False
         )
-        makes, command = [folder.score, folder.hypotheses], commands.score(subset)
+        # At checkpoints of a curve, the recipe's alone: of bad translations, TER takes minutes.
+        at_end = folder == self.folder
+        scores = self.run.prepared_corpus.scores if at_end else self.run.recipe.scores
+        makes, command = [folder.score, folder.hypotheses], commands.score(subset, scores)
         score = self.command("score", makes, command, translated, folder=folder)
         # A recipe may get more scores later: they are not of the corpus, so not in its digest.
-        stages = [translated, replace(score, key=digest(self.run.recipe.scores))]
+        stages = [translated, replace(score, key=digest(scores))]
         if self.run.measures_alignment:
             makes = [folder.alignment_score, folder.alignment]
             stages.append(self.command("align", makes, commands.align(), *needs, folder=folder))

@@ -145,7 +145,7 @@ def own_run(args: argparse.Namespace) -> Run:
     train = flags_of(args.others)
     if args.data is None or "arch" not in train:
         raise UserError("name a row of a table, or text and model: --data DIR -- --arch NAME")
-    name = args.name or str(train["arch"])
+    name = str(train["arch"]) if args.name is None else args.name
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"{name!r}: {fault}")
     given: dict = {"train": train, "batch": {}, "checkpoints": {}}

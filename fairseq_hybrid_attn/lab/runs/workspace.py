@@ -12,6 +12,7 @@ from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus
 from ..files.checksums import digest, sha256
+from ..scores.metrics import standard_scores
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
@@ -147,7 +148,7 @@ class Run:
             subwords=recipe.subwords.family,
             tokenizer=recipe.tokenizer[recipe.target],
             lowercase=recipe.lowercase,
-            scores=tuple(recipe.scores),
+            scores=tuple(dict.fromkeys((*recipe.scores, *standard_scores(recipe.target)))),
             gold=recipe.gold is not None,
             named_tests=recipe.has_named_tests,
         )

@@ -1,11 +1,12 @@
 """What scores are computed from: counts of each sentence, added up; and resampling of sentences.
 
-A score is a function of sums over sentences: BLEU, of the n-grams that match and the lengths; an
-alignment error rate, of the sizes of link sets; a loss, of bits and tokens.  With the counts of
-each sentence, a score needs no text any more, nor does its interval.  This is the bootstrap (Koehn
-2004): as many sentences as there are, drawn with replacement, the same ones for all systems, give a
-score for each draw.  Means over seeds, differences of systems, sums of scores and rank correlations
-are computed from the scores of each draw; the quantiles of the results are the ends of an interval.
+A score is a function of sums over sentences: BLEU, of the n-grams that match and the lengths; TER,
+of edits and words; an alignment error rate, of the sizes of link sets; a loss, of bits and tokens.
+With the counts of each sentence, a score needs no text any more, nor does its interval.  This is
+the bootstrap (Koehn 2004): as many sentences as there are, drawn with replacement, the same ones
+for all systems, give a score for each draw.  Means over seeds, differences of systems, sums of
+scores and rank correlations are computed from the scores of each draw; the quantiles of the results
+are the ends of an interval.
 
 It covers the choice of the test sentences, not the choice of the training's seed.
 """
@@ -17,7 +18,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.base import Metric
 
 SAMPLES = 1000
 SEED = 12345  # sacrebleu's default, with which it draws the same sentences
@@ -27,12 +29,11 @@ QUANTILES = (0.025, 0.975)  # the ends of a 95 % interval, as shares of the draw
 Formula = Callable[[np.ndarray], np.ndarray]
 
 
-def _bleu(smoothing: str) -> Formula:
-    """Of sacrebleu's columns: words of translation and reference, n-grams that match, n-grams."""
+def _sacrebleus(metric: Metric) -> Formula:
+    """The score of sacrebleu's own statistics."""
 
     def score(sums: np.ndarray) -> float:
-        ours, theirs, *grams = map(int, sums)
-        return BLEU.compute_bleu(grams[:4], grams[4:], ours, theirs, smoothing).score
+        return metric._compute_score_from_stats(sums.tolist()).score
 
     return lambda sums: np.apply_along_axis(score, -1, sums)
 
@@ -44,14 +45,18 @@ def _share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
 
 #: By the kind of counts.
 FORMULAS: dict[str, Formula] = {
-    "bleu": _bleu("exp"),
-    "bleu_unsmoothed": _bleu("none"),
+    # Columns: words of translation and reference, n-grams that match, n-grams.
+    "bleu": _sacrebleus(BLEU()),
+    "bleu_unsmoothed": _sacrebleus(BLEU(smooth_method="none")),
+    "chrf": _sacrebleus(CHRF()),  # for each length, n-grams of both and those that match
+    "ter": _sacrebleus(TER()),  # edits, words of the reference
     "length_ratio": lambda sums: _share(sums[..., 0], sums[..., 1]),  # of BLEU's columns
     # Columns: links, sure, possible, sure found, possible found; in per cent.
     "aer": lambda sums: (
         100 - _share(100 * (sums[..., 3] + sums[..., 4]), sums[..., 0] + sums[..., 1])
     ),
     "loss": lambda sums: _share(sums[..., 0], sums[..., 1]),  # bits, tokens
+    "comet": lambda sums: _share(sums[..., 0], sums[..., 1]),  # scores, sentences
 }
 
 

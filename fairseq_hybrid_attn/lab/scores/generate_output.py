@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq.data.data_utils import post_process
+from sacrebleu.metrics import CHRF
 
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
@@ -14,8 +16,13 @@ from ..files.text import read_lines
 
 _SHOWN = 5  # sentence ids that an error message names
 
+#: Targets compared with the reference; and the chrF of two texts of one sentence, whatever their
+#: case, quotes and unknown words.  That of different sentences is about 20.
+_COMPARED, _ALIKE = 200, 40
+
 # Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
 _HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
+_TARGET = re.compile(r"T-(\d{1,9})\t(.*)", re.DOTALL)
 _SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
 
 
@@ -29,19 +36,35 @@ def read_finished(path: Path, reference: Path, count: int) -> list[str]:
 
 
 def read_generated(
-    path: Path, count: int, subwords: str, tokenizer: str, target_lang: str, missing: str = "error"
+    path: Path,
+    references: Sequence[list[str]],
+    subwords: str,
+    tokenizer: str,
+    target_lang: str,
+    missing: str = "error",
 ) -> tuple[list[str], int]:
     """Read the output of fairseq-generate as detokenised text.
 
     ``subwords`` (one of ``words.SUBWORDS``) and ``tokenizer`` (one of ``tokenisers.KINDS``) say how
     its words were split and tokenised.  ``missing`` is ``error``, or ``empty`` to count a missing
-    translation as an empty one.  Return ``count`` translations, as many as the reference has
-    sentences, in the order of the corpus, and how many of them were missing.
+    translation as an empty one.  Return as many translations as a reference has sentences, in the
+    order of the corpus, and how many of them were missing.
     """
-    tokens, absent = _in_corpus_order(_read_hypotheses(path), count, missing)
+    hypotheses, targets = _read_output(path)
+    tokens, absent = _in_corpus_order(hypotheses, len(references[0]), missing)
     _warn_of_wrong_flags(tokens, subwords, tokenizer)
-    words = [join_subwords(line, subwords) for line in tokens]
-    return list(map(detokeniser(tokenizer, target_lang), words)), absent
+    detokenise = detokeniser(tokenizer, target_lang)
+
+    def as_text(line: str) -> str:
+        return detokenise(join_subwords(line, subwords))
+
+    _check_targets(path, targets, references, as_text)
+    if all(targets.get(sentence) == line for sentence, line in hypotheses.items()):
+        warn(
+            f"all hypotheses of {path} are the same as its targets: were they forced, by "
+            "--score-reference or --prefix-size?"
+        )
+    return list(map(as_text, tokens)), absent
 
 
 def join_subwords(tokens: str, kind: str) -> str:
@@ -49,14 +72,17 @@ def join_subwords(tokens: str, kind: str) -> str:
     return post_process(tokens, kind.replace("-", "_"))
 
 
-def _read_hypotheses(path: Path) -> dict[int, str]:
-    """Return the tokens of each best hypothesis (line ``H-``), by its sentence (from 0)."""
+def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:
+    """Tokens of each best hypothesis (line ``H-``) and target (``T-``), by sentence (from 0)."""
     hypotheses: dict[int, str] = {}
+    targets: dict[int, str] = {}
     current = None
     for number, line in enumerate(read_lines(path), start=1):
         if source := _SOURCE.fullmatch(line):
             current = None
             _check_new(int(source[1]), hypotheses, path, number)
+        elif target := _TARGET.fullmatch(line):
+            targets[int(target[1])] = target[2].replace("<<unk>>", "<unk>")  # as in hypotheses
         elif line.startswith("H-"):
             hypothesis = _HYPOTHESIS.fullmatch(line)
             if not hypothesis:
@@ -71,7 +97,27 @@ def _read_hypotheses(path: Path) -> dict[int, str]:
         raise UserError(
             f"{path} has no H- lines: was fairseq-generate killed, or run with --quiet?"
         )
-    return hypotheses
+    return hypotheses, targets
+
+
+def _check_targets(
+    path: Path,
+    targets: dict[int, str],
+    references: Sequence[list[str]],
+    as_text: Callable[[str], str],
+) -> None:
+    """Refuse the references of another set of as many sentences."""
+    numbers = [n for n, line in targets.items() if line.strip() and n < len(references[0])]
+    numbers = numbers[:: len(numbers) // _COMPARED + 1]
+    chrf = CHRF(lowercase=True)
+    theirs = {n: [lines[n] for lines in references] for n in numbers}
+    scores = {n: chrf.sentence_score(as_text(targets[n]), theirs[n]).score for n in numbers}
+    other = [n for n in numbers if scores[n] < _ALIKE]
+    if len(other) > len(numbers) / 2:
+        raise UserError(
+            f"{path}: the reference is of another set: sentence {other[0]} (counted from 0) is "
+            f"{as_text(targets[other[0]])!r} in a T- line, and {theirs[other[0]][0]!r} there"
+        )
 
 
 def _check_new(sentence: int, hypotheses: dict[int, str], path: Path, number: int) -> None:

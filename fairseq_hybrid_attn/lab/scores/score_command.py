@@ -1,9 +1,11 @@
-"""Compute BLEU of a translation against the untouched reference, with reproducible signatures.
+"""Compute BLEU, chrF and TER of a translation against the untouched reference, with signatures.
 
 The translation is the output of fairseq-generate (--generated) or finished text (--hypotheses).
 In the former, subwords are joined and words are detokenised here.
 
   bleu                 sacrebleu's default for the language, the number to report
+  chrf                 sacrebleu's chrF2: n-grams of characters
+  ter                  sacrebleu's TER, in per cent; the lower the better; ignores case
   tokenised_bleu       multi-bleu.perl over Moses words, as in older papers
   compound_split_bleu  the same, words split at hyphens (get_ende_bleu.sh; WMT14 En-De)
   nist_bleu            mteval-v13a -c, the case-sensitive "NIST BLEU"
@@ -11,9 +13,15 @@ In the former, subwords are joined and words are detokenised here.
   word_bleu            multi-bleu.perl over jieba's words, for zh
   given_bleu           fairseq-generate's own, for text that comes tokenised (--tokenizer given)
 
-The default is the first two.  For Chinese, Japanese and Korean it is the first alone, since
-Moses does not split them into words.  Every score but the last tokenises translation and
+The default is the first four.  For Chinese, Japanese and Korean it is the first two: the others
+count words between spaces.  Every score but the last tokenises translation and
 reference itself, so the tokenisation of the training data does not matter.
+
+--comet MODEL adds COMET by the package unbabel-comet (the extra `comet`); MODEL is a checkpoint or
+a name such as Unbabel/wmt22-comet-da.
+
+± is half the 95 % interval by resampling the sentences.  For the difference between two systems,
+with its p, see `lengths`, whose last line is of the whole set.
 
 --test-sets FILE is a JSON file, such as {"test": 878, "news": 1000}: the text consists of these
 sets in this order, and each is scored.  The scores of the set "test" have plain names; without
@@ -30,8 +38,9 @@ from ..corpora.test_sets import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files.json_files import write_json
-from ..files.text import read_lines
+from ..files.text import read_lines, require_equal
 from ..files.writing import atomic_write, check_outputs
+from .comet import Comet
 from .generate_output import read_finished, read_generated, warn_if_not_text
 from .metrics import Metric, Score, build_metric, check_tokenizer, default_scores, language
 
@@ -42,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "detokenised translations, one per line"
     add("--hypotheses", type=Path, metavar="FILE", help=text)
     text = "untouched text, one per line"
-    add("--reference", required=True, type=Path, metavar="REF", help=text)
+    more = {"type": Path, "nargs": "+", "metavar": "REF"}
+    add("--reference", required=True, help=f"{text}; or several such files", **more)
     add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     add("--scores", metavar="NAME,…", help="which to compute (default: see above)")
     text = "kind of subwords in OUT; none if fairseq-generate joined them (--post-process)"
@@ -54,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lowercase", action="store_true", help=text + "untouched reference")
     text = "wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)"
     add("--kytea-model", type=Path, metavar="MODEL", help=text)
+    add("--comet", metavar="MODEL", help="COMET by this model as well; needs --source")
+    add("--source", type=Path, metavar="FILE", help="the untouched source text, for --comet")
     add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
     text = "write the scores to FILE, and the counts of each sentence that they are computed from"
     add("--json", type=Path, metavar="FILE", help=text)
@@ -63,22 +75,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     check_arguments(args)
     args.target_lang = language(args.target_lang)
-    metrics = choose_metrics(args)
-    references = read_lines(args.reference)
+    metrics: list[Metric | Comet] = [*choose_metrics(args)]
+    if args.comet:
+        metrics.append(Comet(args.comet, read_lines(args.source)))
+    references = [read_lines(path) for path in args.reference]
+    count = len(references[0])
+    require_equal(
+        {str(path): len(lines) for path, lines in zip(args.reference, references, strict=True)}
+    )
     if args.hypotheses:
-        translations = read_finished(args.hypotheses, args.reference, len(references))
+        translations = read_finished(args.hypotheses, args.reference[0], count)
         missing = 0
     else:
         kinds = (args.subwords, args.tokenizer, args.target_lang, args.missing or "error")
-        translations, missing = read_generated(args.generated, len(references), *kinds)
+        translations, missing = read_generated(args.generated, references, *kinds)
     if args.tokenizer != "given" and all(one.name != "given_bleu" for one in metrics):
-        warn_if_not_text(references, args.reference)
+        for path, lines in zip(args.reference, references, strict=True):
+            warn_if_not_text(lines, path)
         if args.hypotheses:
             warn_if_not_text(translations, args.hypotheses)
-    sets = read_test_sets(args.test_sets, len(references)) if args.test_sets else {}
-    parts = slices(sets, len(references))
+    sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
+    parts = slices(sets, count)
+    counts = {metric.name: metric.counts(translations, *references) for metric in metrics}
     scores = {
-        f"{metric.name}{suffix}": metric.score(translations[part], references[part])
+        f"{metric.name}{suffix}": metric.score_of(
+            counts[metric.name].of(range(count)[part], suffix)
+        )
         for suffix, part in parts.items()
         for metric in metrics
     }
@@ -87,12 +109,11 @@ def run(args: argparse.Namespace) -> None:
         with atomic_write(args.hypotheses_out) as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
-        found = as_dict(args, metrics, scores, len(references), missing)
-        counts = {metric.name: metric.counts(translations, references) for metric in metrics}
+        found = as_dict(args, metrics, scores, count, missing)
         found["counts"] = {name: of_all.as_dict() for name, of_all in counts.items()}
         found["parts"] = {suffix: [part.start, part.stop] for suffix, part in parts.items()}
         write_json(args.json, found)
-    print_scores(scores, len(references), missing)
+    print_scores(scores, count, missing)
     if args.scores is None and "tokenised_bleu" not in scores:
         print("no tokenised BLEU: sacrebleu segments this language by itself")
 
@@ -130,7 +151,17 @@ def check_arguments(args: argparse.Namespace) -> None:
         for flag, value in {**flags, "--missing": args.missing}.items():
             if value not in (None, "none", "error"):
                 raise UserError(f"{flag} {value} needs --generated; --hypotheses is text as is")
-    inputs = [args.generated or args.hypotheses, args.reference, args.kytea_model, args.test_sets]
+    if bool(args.comet) != bool(args.source):
+        raise UserError("--comet and --source: give both or neither")
+    if args.comet and len(args.reference) > 1:
+        raise UserError("--comet takes one --reference")
+    inputs = [
+        args.generated or args.hypotheses,
+        args.source,
+        *args.reference,
+        args.kytea_model,
+        args.test_sets,
+    ]
     check_outputs({"--json": args.json, "--hypotheses-out": args.hypotheses_out}, inputs)
 
 
@@ -139,17 +170,19 @@ def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None
     for name, score in scores.items():
         _, _, test_set = name.partition(".")
         print(f"{test_set}: {score.line}" if test_set else score.line)
+        if score.interval is not None:
+            print(f"  ± {score.interval:.3g}")
         print(f"  {score.signature}")
 
 
 def as_dict(
     args: argparse.Namespace,
-    metrics: list[Metric],
+    metrics: list[Metric | Comet],
     scores: dict[str, Score],
     sentences: int,
     missing: int,
 ) -> dict:
-    """Return the scores for JSON; BLEU is from 0 to 100."""
+    """Return the scores for JSON; all but COMET are from 0 to 100."""
     return {
         "scores": {
             name: {"value": score.value, "signature": score.signature}
@@ -160,5 +193,5 @@ def as_dict(
         "target_lang": args.target_lang,
         "versions": {key: found for one in metrics for key, found in one.versions().items()},
         "translations": str(args.generated or args.hypotheses),
-        "reference": str(args.reference),
+        "reference": list(map(str, args.reference)),
     }

@@ -66,7 +66,8 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
         cell = Cell(table, table.row(found[2]), table.column(found[3]))
         if cell.column.curve or cell.score.partition(".")[0] not in {*METRICS, AER}:
             raise UserError(
-                f"{table.name}: claims: {found[2]}/{found[3]} is not BLEU or AER after training"
+                f"{table.name}: claims: {found[2]}/{found[3]} is not a score of translations or "
+                "AER after training"
             )
         terms.append((-1 if found[1] == "-" else 1, cell))
         text = text[found.end() :]

@@ -15,7 +15,6 @@ from ..runs.run_counts import RunCounts, read_counts
 from ..runs.workspace import Run
 from ..scores.counts import SentenceCounts
 from ..scores.lengths_measure import Group
-from ..scores.metrics import METRICS
 
 #: Scores of a result and of its counts that differ by more are of different translations.
 VISIBLE = 0.005
@@ -77,10 +76,11 @@ class StoredRuns:
     def score(self, cell: Cell, has: dict[str, dict]) -> str:
         """The score that a cell shows of a run that ``has`` these.
 
-        That of the paper may not exist for the language of the user's text; BLEU stands for it.
+        A BLEU of the paper may not exist for the language of the user's text; sacrebleu's stands
+        for it.
         """
         metric, dot, test_set = cell.score.partition(".")
-        if self.plan.workspace.own is None or metric not in METRICS or cell.score in has:
+        if self.plan.workspace.own is None or cell.score in has or not metric.endswith("bleu"):
             return cell.score
         return f"bleu{dot}{test_set}"
 

@@ -21,6 +21,9 @@ def test_a_table_in_all_formats():
     assert [line.rstrip() for line in grid.terminal().splitlines()] == TERMINAL.splitlines()
     assert grid.markdown() == MARKDOWN.lstrip()
     assert grid.csv() == "N,what,mean\n1,x|y,\n20,all,0.123456\n"
+    cells = ["=1+1", "+a", "-a", "@a", "-1.25", "-", "-1.5 +2", "a=b", "'a", -1.5]
+    quoted = "'=1+1,'+a,'-a,'@a,-1.25,-,-1.5 +2,a=b,'a,-1.5\n"
+    assert Grid(cells, [cells]).csv() == quoted * 2
     texts = Grid(["a", "b"], [["1", "2"]], left=1)
     assert texts.terminal().splitlines() == ["a      b", "---  ---", "1      2"]
     assert Grid(["a"], []).terminal().splitlines() == ["a", "---"]

@@ -191,7 +191,9 @@ def maps_data(path):
 
 def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     found, page = whole
-    assert [score["name"] for score in found["scores"]] == ["bleu", "tokenised_bleu"]
+    assert [score["name"] for score in found["scores"]] == [
+        *("bleu", "chrf", "ter", "tokenised_bleu")
+    ]
     for name, path in theirs.items():
         command(f"score --generated {path} {SCORED} --json score.json --hypotheses-out {name}.en")
         lines = (in_data / f"{name}.en").read_text().splitlines()

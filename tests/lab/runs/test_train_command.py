@@ -221,6 +221,8 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
         ],
         "train",
     )
+    with pytest.raises(UserError, match="use a name"):
+        main(["train", "--data", "text", "--name", "", "--", "--arch", "transformer_mma"])
     fp16 = "train --data text --output no --device cpu --precision fp16 -- --arch transformer_mma"
     with pytest.raises(UserError, match="fp32 or bf16 only"):
         main(fp16.split())

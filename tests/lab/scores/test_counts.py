@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.scores.counts import (
@@ -54,13 +54,16 @@ def test_scores_of_counts_are_sacrebleus_to_the_last_digit():
         bleu(OURS[1:])
 
 
-def test_intervals_are_sacrebleus(monkeypatch):
+def test_scores_and_intervals_are_sacrebleus(monkeypatch):
     """It takes the nearest draw where ours are interpolated."""
     monkeypatch.setenv("SACREBLEU_SEED", str(SEED))
-    theirs = BLEU().corpus_score(OURS, [REFERENCES], n_bootstrap=SAMPLES)
-    drawn = bleu(OURS).drawn
-    assert drawn.mean() == pytest.approx(theirs._mean)  # of the same draws
-    assert half_width(drawn) == pytest.approx(theirs._ci, rel=0.02)
+    for name, sacrebleu in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
+        for references in ([REFERENCES], [REFERENCES, THEIRS]):
+            counts = build_metric(name, "en").counts(OURS, *references)
+            theirs = sacrebleu.corpus_score(OURS, references, n_bootstrap=SAMPLES)
+            assert counts.value == theirs.score
+            assert counts.drawn.mean() == pytest.approx(theirs._mean)  # of the same draws
+            assert half_width(counts.drawn) == pytest.approx(theirs._ci, rel=0.02)
 
 
 def test_scores_of_draws_are_those_of_the_drawn_sentences():

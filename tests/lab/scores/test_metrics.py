@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.lab.scores.metrics import METRICS, build_metric, split_
 from fairseq_hybrid_attn.lab.scores.wat import english, japanese, normalise_japanese
 
 MULTI_BLEU = ("tokenised_bleu", "compound_split_bleu", "wat_bleu", "given_bleu")
-INTO_ENGLISH = [name for name in METRICS if name != "word_bleu"]
+INTO_ENGLISH = [name for name in METRICS if name not in ("chrf", "ter", "word_bleu")]
 
 
 def value(name, translation, reference, lang="en"):

@@ -2,14 +2,17 @@
 
 import json
 import random
+import sys
 from importlib.metadata import version
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import sacrebleu
 from refusals import check_command_refusals, check_refusals
 from sacrebleu_command import sacrebleu_command
 
+from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
 from fairseq_hybrid_attn.lab.corpora.tokenisers import KINDS
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric, language
@@ -42,7 +45,7 @@ def write(name, lines):
 def write_generated(lines, order=None):
     """``out.txt``: what fairseq-generate prints for these hypotheses."""
     output = [
-        f"S-{n}\tsource H-0\nT-{n}\ttarget\nH-{n}\t-0.5\t{lines[n]}\nD-{n}\t-0.5\tx\nP-{n}\t-1"
+        f"S-{n}\tsource H-0\nH-{n}\t-0.5\t{lines[n]}\nD-{n}\t-0.5\tx\nP-{n}\t-1"
         for n in order or range(len(lines))
     ]
     write("out.txt", [*output, "Generate test with beam=5: BLEU4 = 1.23"])
@@ -77,30 +80,38 @@ OUT = ["--hypotheses-out", "out.hyp"]
 
 def test_text_scores_as_by_sacrebleus_command(capsys):
     """And as the metrics, whose tests have numbers worked out by hand."""
-    for flags, theirs, case in (([], [], "mixed"), (["--lowercase"], ["-lc"], "lc")):
-        report = sacrebleu_command("ref.txt", "-i", "hyp.txt", *theirs)
-        expected, signature = pytest.approx(report["score"], abs=1e-8), report["signature"]
-        tokenised = build_metric("tokenised_bleu", "en", bool(flags)).score(HYPOTHESES, REFERENCE)
-        found = score(*TEXT, *flags)
-        counts = {name: of_all["kind"] for name, of_all in found.pop("counts").items()}
-        assert counts == {"bleu": "bleu", "tokenised_bleu": "bleu_unsmoothed"}
-        assert found == {
-            "scores": {
-                "bleu": {"value": expected, "signature": signature},
-                "tokenised_bleu": {"value": tokenised.value, "signature": tokenised.signature},
-            },
-            "sentences": 4,
-            "parts": {"": [0, 4]},
-            "missing": 0,
-            "target_lang": "en",
-            "versions": {"sacrebleu": sacrebleu.__version__, "sacremoses": version("sacremoses")},
-            "translations": "hyp.txt",
-            "reference": "ref.txt",
-        }
-        assert f"case:{case}|" in signature
-        count, bleu_line, *others = capsys.readouterr().out.splitlines()
-        assert count == "sentences: 4" and bleu_line.startswith(f"BLEU = {report['score']:.2f} ")
-        assert others == [f"  {signature}", tokenised.line, f"  {tokenised.signature}"]
+    write("more.txt", ["It is a small cat, no?", "Hm.", *HYPOTHESES[2:]])
+    for references in (["ref.txt"], ["ref.txt", "more.txt"]):
+        texts = [Path(path).read_text().split("\n")[:-1] for path in references]
+        for flags, theirs in (([], []), (["--lowercase"], ["-lc", "--chrf-lowercase"])):
+            names = ["-m", "bleu", "chrf", "ter"]
+            reports = sacrebleu_command(*references, "-i", "hyp.txt", *names, *theirs)
+            found = score(*TEXT, *flags, "--reference", *references)
+            words = build_metric("tokenised_bleu", "en", bool(flags)).score(HYPOTHESES, *texts)
+            assert found["scores"].pop("tokenised_bleu")["value"] == words.value
+            printed = iter(capsys.readouterr().out.splitlines())
+            assert next(printed) == "sentences: 4"
+            assert [of["kind"] for of in found.pop("counts").values()] == [
+                *("bleu", "chrf", "ter", "bleu_unsmoothed")
+            ]
+            for (name, ours), report in zip(found.pop("scores").items(), reports, strict=True):
+                assert ours["value"] == pytest.approx(report["score"], abs=1e-8), name
+                assert ours["signature"] == report["signature"]
+                assert next(printed).startswith(f"{report['name']} = {report['score']:.2f}")
+                assert next(printed).startswith("  ± ")
+                assert next(printed) == f"  {report['signature']}"
+            assert found == {
+                "sentences": 4,
+                "parts": {"": [0, 4]},
+                "missing": 0,
+                "target_lang": "en",
+                "versions": {
+                    "sacrebleu": sacrebleu.__version__,
+                    "sacremoses": version("sacremoses"),
+                },
+                "translations": "hyp.txt",
+                "reference": references,
+            }
 
 
 def test_scores_are_those_asked_for_in_that_order(capsys):
@@ -109,8 +120,8 @@ def test_scores_are_those_asked_for_in_that_order(capsys):
     expected = [build_metric(name, "en").score(HYPOTHESES, REFERENCE) for name in names]
     assert list(result) == names and len({one.value for one in expected}) == 3
     assert [one["value"] for one in result.values()] == [one.value for one in expected]
-    lines = [line for one in expected for line in (one.line, f"  {one.signature}")]
-    assert capsys.readouterr().out.splitlines() == ["sentences: 4", *lines]
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if " = " in line] == [one.line for one in expected]
 
 
 def test_wat_bleu_with_a_kytea_model(monkeypatch, capsys):
@@ -180,7 +191,7 @@ def test_missing_translations_can_count_as_empty(capsys):
     assert result["scores"] == score("--hypotheses", "gaps.txt")["scores"]
     write_generated([""] * 4)  # nothing translated
     result = score(*generated("sentencepiece", "moses"))
-    assert [found["value"] for found in result["scores"].values()] == [0, 0]
+    assert [found["value"] for found in result["scores"].values()] == [0, 0, 100, 0]
 
 
 def test_flags_that_tokens_contradict(capsys):
@@ -210,6 +221,62 @@ def test_flags_that_tokens_contradict(capsys):
         assert not capsys.readouterr().err
 
 
+def test_the_targets_of_the_output_are_those_of_the_reference(capsys):
+    """In any case and with any quotes, and with unknown words."""
+    told = "He said: \u201cThe well-known book costs $5 & more.\u201d"
+    write("typed.txt", [REFERENCE[0].upper(), "", told, REFERENCE[3]])
+    targets = [*MOSES[:3], "<<unk>> <<unk>> lives in Berlin since 1999 ."]
+    pairs = list(zip(targets, MOSES, strict=True))
+    lines = [f"T-{n}\t{theirs}\nH-{n}\t-1\t{ours}" for n, (theirs, ours) in enumerate(pairs)]
+    write("out.txt", lines)
+    for reference in ("ref.txt", "typed.txt"):
+        score(*generated(tokenizer="moses"), reference=reference)
+    others = [
+        "Stocks fell sharply.",
+        "",
+        "Parliament voted in favour of the new law.",
+        "He resigned",
+    ]
+    write("others.txt", others)
+    score(*generated(tokenizer="moses"), "--reference", "others.txt", "ref.txt")  # one of several
+    assert not capsys.readouterr().err
+    with pytest.raises(UserError, match="of another set: sentence 0 .*small cat.*Stocks fell"):
+        score(*generated(tokenizer="moses"), reference="others.txt")
+
+
+def test_hypotheses_that_were_forced(capsys):
+    lines = [f"T-{n}\t{line}\nH-{n}\t-1\t{line}" for n, line in enumerate(REFERENCE)]
+    write("out.txt", lines)
+    assert bleu(*generated()) == pytest.approx(100)
+    assert "--score-reference or --prefix-size" in capsys.readouterr().err
+    write("out.txt", [*lines[:3], f"T-3\t{REFERENCE[3]}\nH-3\t-1\tMr. Smith"])
+    assert bleu(*generated()) < 100 and not capsys.readouterr().err
+
+
+def test_comet_is_the_mean_of_its_sentences(monkeypatch, capsys):
+    """The package is not installed here: a model that counts characters stands for one."""
+    write("src.txt", ["q", "qq", "q", "q"])
+    flags = [*TEXT, "--scores", "bleu", "--source", "src.txt", "--comet"]
+    with pytest.raises(UserError, match=r"fairseq-hybrid-attn\[comet\]"):
+        score(*flags, "model.ckpt")
+
+    def predict(samples, gpus):
+        assert samples[0] == {"src": "q", "mt": HYPOTHESES[0], "ref": REFERENCE[0]}
+        return SimpleNamespace(scores=[len(sample["src"]) / 2 for sample in samples])
+
+    package = ModuleType("comet")
+    package.download_model = {"there": "there.ckpt"}.__getitem__
+    package.load_from_checkpoint = lambda path: SimpleNamespace(predict=predict)
+    monkeypatch.setitem(sys.modules, "comet", package)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.scores.comet.version", lambda package: "2")
+    with pytest.raises(UserError, match="--comet nowhere cannot be loaded: KeyError"):
+        score(*flags, "nowhere")
+    found = score(*flags, "there")
+    assert found["scores"]["comet"] == {"value": 5 / 8, "signature": "model:there|version:2"}
+    assert "COMET = 0.6250\n  ± 0.188\n" in capsys.readouterr().out
+    assert found["counts"]["comet"]["rows"] == [[0.5, 1], [1, 1], [0.5, 1], [0.5, 1]]
+
+
 def test_lines_end_at_newlines_only():
     """Python's splitlines would find more lines than sacrebleu does."""
     odd = ["one\u2028two three four", "five\x0bsix seven\x85 eight", "nine\x1cten\x0celeven"]
@@ -237,8 +304,9 @@ def test_languages_without_spaces_are_segmented_by_sacrebleu(capsys):
         report = sacrebleu_command("one.txt", "-i", "hyp.txt", "-l", f"en-{lang}")
         assert f"tok:{'ja-mecab' if lang == 'ja' else 'zh'}" in report["signature"]
         value = pytest.approx(report["score"], abs=1e-8)
-        found = {"value": value, "signature": report["signature"]}
-        assert score(*TEXT, lang=lang, reference="one.txt")["scores"] == {"bleu": found}
+        found = score(*TEXT, lang=lang, reference="one.txt")["scores"]
+        assert found["bleu"] == {"value": value, "signature": report["signature"]}
+        assert list(found) == ["bleu", "chrf"]  # of words, not: there are no spaces
         assert "no tokenised BLEU" in capsys.readouterr().out
 
 
@@ -268,15 +336,18 @@ def test_refusals():
             ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
             (f"{text} --tokenizer moses", "--tokenizer moses needs --generated"),
             (f"{text} --missing empty", "--missing empty needs --generated"),
-            (f"{text} --scores blue", "there is no score 'blue'; choose from bleu, tok"),
+            (f"{text} --scores blue", "there is no score 'blue'; choose from bleu, chrf"),
             (f"{text} --scores bleu,", "there is no score ''"),
             (f"{text} --scores bleu,bleu", "--scores: bleu twice"),
             *(
                 (f"{text} --target-lang {lang} --scores {name}", f"not for {lang}; choose bleu")
-                for name in ("tokenised_bleu", "compound_split_bleu", "nist_bleu")
+                for name in ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu")
                 for lang in ("zh", "ja", "ko")
             ),
             (f"{text} --target-lang de --scores wat_bleu", "into ja and en, not into de"),
+            (f"{text} --comet model", "--comet and --source: give both"),
+            (f"{text} --comet m --source ref.txt --reference ref.txt ref.txt", "takes one --ref"),
+            (f"{text} --reference ref.txt three.txt", "ref.txt has 4 lines, but three.txt has 3"),
             (f"{text} --kytea-model x", "--kytea-model needs --scores wat_bleu"),
             (f"{text} --scores wat_bleu --kytea-model x", "is for wat_bleu into ja, not for wat"),
             (

@@ -123,7 +123,11 @@ def test_claims_are_read_as_sums_of_cells():
         (POSITIONS, "transformer/bleu", "no column bleu"),
         (POSITIONS, "", "names no numbers"),
         (TWO_LANGUAGES, "transformer_nopos/de-en - transformer_nopos/ja-en", "different scores"),
-        (EVERY_TABLE["evidence/curves"], "transformer/bleu_positions", "not BLEU or AER"),
+        (
+            EVERY_TABLE["evidence/curves"],
+            "transformer/bleu_positions",
+            "not a score of translations",
+        ),
     ]:
         with pytest.raises(UserError, match=message):
             terms_of(table, Claim("x", text))

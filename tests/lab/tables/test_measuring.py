@@ -67,6 +67,29 @@ def test_three_seeds_have_both_intervals(made):
     )
 
 
+def test_columns_of_chrf_and_ter(made):
+    """As those of BLEU; runs of before have neither."""
+    table = yaml.safe_load((made.configs / "toy/ratios.yaml").read_text())
+    columns = {n: {**table["columns"]["ratio"], "score": n} for n in ("chrf", "ter")}
+    claims = [{"says": "TER falls", "above-zero": "plain/ter - ours/ter"}]
+    table |= {"columns": columns, "claims": claims}
+    write_yaml(made.configs / "toy/modern.yaml", table)
+    texts = {row: read_lines(made.run(row).folder.hypotheses) for row in ("plain", "ours")}
+    made.finish(made.run("plain"), texts["plain"], metrics=("bleu", "chrf", "ter"))
+    assert made.cells("toy/modern")["ours", "chrf"]["state"].endswith("has no chrf")
+    made.finish(made.run("ours"), texts["ours"], metrics=("bleu", "chrf", "ter"))
+    cells = made.cells("toy/modern")
+    for name in columns:
+        plain, ours = (build_metric(name, "en").counts(text, REFERENCES) for text in texts.values())
+        cell = cells["ours", name]
+        assert float(cell["ours"]) == near(ours.value)
+        assert float(cell["our_difference"]) == near(ours.value - plain.value)
+        assert float(cell["over_sentences"]) == near(half_width(ours.drawn))
+        assert float(cell["p_values"]) == near(p_value(ours, plain))
+    numbers = json.loads(made.hybrid("table", "toy/modern", "--format", "json"))
+    assert numbers["verdicts"][0]["by_seed"]["1"] == near(plain.value - ours.value)
+
+
 def test_interval_over_seeds_is_students():
     # t(0.975) is 4.30265 with two degrees of freedom, and 12.7 with one, which says nothing.
     assert over_seeds([30.0]) is over_seeds([30.0, 31.0]) is None

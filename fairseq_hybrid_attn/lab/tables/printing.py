@@ -18,7 +18,7 @@ def as_terminal(numbers: TableNumbers) -> str:
 
 
 def as_markdown(numbers: TableNumbers) -> str:
-    return _page(numbers, f"### {numbers.title} (`{numbers.table}`)", Grid.markdown)
+    return _page(numbers, f"# {numbers.title} (`{numbers.table}`)", Grid.markdown)
 
 
 def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:

@@ -1,9 +1,9 @@
-"""Keep results with the code: copy finished runs into a folder, and write one document of tables.
+"""Keep results with the code: copy finished runs into a folder, and write a page for each table.
 
 The folder has the layout of a workspace: results and counts of runs, from which tables are printed
 without any text, and their translations.  Checkpoints and local paths are left out.  Its tables.txt
-lists the published tables, a line each as `table` takes it; the document is what `table` prints of
-them, with their figures.  Without a table, the document alone is written again.
+lists the published tables, a line each as `table` takes it.  pages/ has what `table` prints of each,
+with its figure, and runs.md: what the runs were made with.  Without a table, only these are written.
 
   fairseq-hybrid publish evidence/positions evidence/curves --seeds 3
   fairseq-hybrid table evidence/positions --seeds 3 --output results
@@ -12,13 +12,11 @@ them, with their figures.  Without a table, the document alone is written again.
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 from pathlib import Path
 
 from ...errors import UserError
 from ..files.text import read_lines
-from ..files.writing import check_outputs
 from ..look import style
 from ..look.outputs import make_folder, write_text
 from ..runs.fairseq_commands import flags
@@ -28,24 +26,24 @@ from ..runs.workspace_flags import add_workspace
 from . import table_command
 from .drawing import draw
 from .measuring import measure
-from .publishing import LIST, add_to_list, copy_run, document, figure_name
+from .publishing import LIST, add_to_list, copy_run, figure_name, pages, runs_page
 from .stored_runs import StoredRuns
 from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_cells(parser, nargs="*")
-    for flag, default, text in (
-        ("--results", "results", "folder of published results"),
-        ("--document", "RESULTS.md", "document to write"),
-    ):
-        text = f"{text} (default: {default})"
-        parser.add_argument(flag, type=Path, default=Path(default), metavar="PATH", help=text)
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="PATH",
+        help="folder of published results (default: results)",
+    )
     add_workspace(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    check_outputs({"--document": args.document}, inputs=[])
     if args.results.exists() and not args.results.is_dir():
         raise UserError(f"--results {args.results} is a file; name a folder")
     chosen = [(plan, finished_runs(plan)) for plan in plans(args)] if args.names else []
@@ -60,9 +58,11 @@ def run(args: argparse.Namespace) -> None:
         if name := figure_name(plan, numbers):
             make_folder("--results", (args.results / name).parent)
             style.save(draw(plan, numbers.sections), args.results / name)
-    folder = Path(os.path.relpath(args.results, args.document.parent)).as_posix()
-    write_text(args.document, document(tables, folder))
-    print(f"{args.document} is written")
+    folder = args.results / "pages"
+    make_folder("--results", folder)
+    for name, text in {**pages(tables), "runs.md": runs_page(args.results)}.items():
+        write_text(folder / name, text)
+    print(f"{folder} is written")
 
 
 def line_of(args: argparse.Namespace) -> str:

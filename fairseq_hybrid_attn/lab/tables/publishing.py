@@ -1,8 +1,10 @@
-"""A folder of published results, laid out as a workspace, and the document of its tables.
+"""A folder of published results, laid out as a workspace, and the pages of its tables.
 
 FOLDER/runs/LABEL/PAPER/TABLE/ROW/COLUMN/seedN/   result.json, counts.json.gz, hypotheses.txt.gz
 FOLDER/figures/PAPER.TABLE.LABEL.png              the figure of a table that can be drawn
 FOLDER/tables.txt                                 the published tables, as arguments of `table`
+FOLDER/pages/PAPER.TABLE.md                       what `table` prints of each
+FOLDER/pages/runs.md                              what its runs were made with
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from ..files.deleting import delete
 from ..files.json_files import write_json
+from ..files.tabular import Grid
 from ..files.text import read_lines
 from ..files.writing import atomic_write
 from ..look.outputs import make_folder
@@ -22,19 +25,17 @@ from ..runs.fairseq_commands import USER_DIR, RunFolder
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.workspace import Run, Workspace
-from .claims import HOW_JUDGED
 from .drawing import is_drawable
 from .numbers import TableNumbers
 from .printing import as_markdown
 
 LIST = "tables.txt"
 
-HEAD = """\
-# Results
+RUNS_HEAD = """\
+# What the runs were made with
 
-`fairseq-hybrid publish` makes this file from [`{folder}/`]({folder}) and the papers' numbers in
-`configs/`; do not edit it. BLEU on another text, or of models of another size, cannot be compared
-with a paper's. Differences can, with care.
+Runs of one table with the same code, versions and hardware are one line. Hours are those of
+training, all runs together. `result.json` in a run's folder has its commands and settings.
 """
 
 
@@ -96,16 +97,39 @@ def figure_name(plan: Plan, numbers: TableNumbers) -> str | None:
     return f"figures/{plan.table.name.replace('/', '.')}.{plan.workspace.label}.png"
 
 
-def document(tables: Sequence[tuple[str, Plan, TableNumbers]], folder: str) -> str:
-    """The document of published tables: each with its line of the list, and its numbers.
-
-    ``folder`` is that of the results as seen from the document.
-    """
-    blocks = [HEAD.format(folder=folder)]
+def pages(tables: Sequence[tuple[str, Plan, TableNumbers]]) -> dict[str, str]:
+    """The pages of published tables by file name; ``tables``: each with its line of the list."""
+    by_name: dict[str, list[str]] = {}
     for line, plan, numbers in tables:
+        blocks = by_name.setdefault(f"{numbers.table.replace('/', '.')}.md", [])
         blocks.append(as_markdown(numbers))
         if name := figure_name(plan, numbers):
-            blocks.append(f"![{numbers.title}]({folder}/{name})\n")
-        blocks.append(f"`fairseq-hybrid table {line} --output {folder}`\n")
-    before, judged, after = "\n".join(blocks).partition(f"{HOW_JUDGED}\n")
-    return before + judged + after.replace(judged or "\0", "")  # it is said once
+            blocks.append(f"![{numbers.title}](../{name})\n")
+        blocks.append(
+            f"Its runs are made by `fairseq-hybrid reproduce {line}`, and this page is what "
+            f"`fairseq-hybrid table {line} --output results` prints. "
+            "[What they were made with](runs.md)\n"
+        )
+    return {name: "\n".join(blocks) for name, blocks in by_name.items()}
+
+
+def runs_page(results: Path) -> str:
+    """What the published runs were made with, and how long they trained, by table."""
+    hours: dict[tuple[str, ...], list[float]] = {}
+    for path in sorted((results / "runs").rglob("result.json")):
+        run = read_result(path)
+        code, machine = run["code"], run["hardware"]
+        made_with = (
+            f"{run['paper']}/{run['table']}",
+            (code["commit"] or "unknown")[:10] + " (modified)" * bool(code["modified"]),
+            f"{machine['processor']}, {machine['cores']} cores",
+            run["devices"],
+            ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
+        )
+        hours.setdefault(made_with, []).append(run["training_seconds"] / 3600)
+    headings = ["table", "runs", "hours", "commit", "machine", "trained on", "versions"]
+    rows = [
+        [table, len(each), f"{sum(each):.1f}", *others]
+        for (table, *others), each in hours.items()
+    ]
+    return f"{RUNS_HEAD}\n{Grid(headings, rows, left=1).markdown()}\n"

@@ -106,9 +106,8 @@ def pages(tables: Sequence[tuple[str, Plan, TableNumbers]]) -> dict[str, str]:
         if name := figure_name(plan, numbers):
             blocks.append(f"![{numbers.title}](../{name})\n")
         blocks.append(
-            f"Its runs are made by `fairseq-hybrid reproduce {line}`, and this page is what "
-            f"`fairseq-hybrid table {line} --output results` prints. "
-            "[What they were made with](runs.md)\n"
+            f"This is what `fairseq-hybrid table {line} --output results` prints; "
+            "[what its runs were made with](runs.md).\n"
         )
     return {name: "\n".join(blocks) for name, blocks in by_name.items()}
 

@@ -121,7 +121,7 @@ def runs_page(results: Path) -> str:
         made_with = (
             f"{run['paper']}/{run['table']}",
             (code["commit"] or "unknown")[:10] + " (modified)" * bool(code["modified"]),
-            f"{machine['processor']}, {machine['cores']} cores",
+            ", ".join([machine["processor"], *machine["gpus"]]),
             run["devices"],
             ", ".join(f"{name} {version}" for name, version in run["versions"].items()),
         )

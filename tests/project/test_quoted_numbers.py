@@ -1,9 +1,9 @@
 """The numbers of README, RESULTS.md and docs/ are those of the results, rounded.
 
-A number is looked up in the tables and files of results that its paragraph, list item or row names,
-or else in ``MAIN``.  Decimals that are no results are in ``NOT_RESULTS``.  On RESULTS.md, claims are
-looked up with their intervals and symbols.  Numbers of docs/performance.md are in the benchmarks'
-files that its section names or prints, or else in any.
+A decimal is looked up in the tables and files of results that its paragraph, list item or row
+names, or else in those that its page is ``ABOUT``.  Those that are no results are in
+``NOT_RESULTS``.  On RESULTS.md, claims are looked up with their intervals and symbols.  Numbers of
+docs/performance.md are in the benchmarks' files that its section names or prints, or else in any.
 """
 
 import json
@@ -185,7 +185,10 @@ def test_the_index_has_all_tables_with_their_runs_and_hours():
     for path in (RESULTS / "runs").rglob("result.json"):
         run = read_json(path)
         hours.setdefault(run["table"], []).append(run["training_seconds"] / 3600)
-    found = {re.search(r"\[(\w+)\]", row[0])[1]: row[2:] for row in rows("| table | seeds | runs | hours |")}
+    found = {
+        re.search(r"\[(\w+)\]", row[0])[1]: row[2:]
+        for row in rows("| table | seeds | runs | hours |")
+    }
     assert {f"evidence.{name}" for name in found} == {
         path.stem for path in (RESULTS / "pages").glob("evidence.*.md")
     }

@@ -6,8 +6,7 @@ from published import RESULTS, ROOT, published_tables
 
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.runs.run_counts import read_counts
-from fairseq_hybrid_attn.lab.tables.publish_command import listed
-from fairseq_hybrid_attn.lab.tables.publishing import pages, runs_page
+from fairseq_hybrid_attn.lab.tables.publish_command import listed, pages, runs_page
 
 
 def test_the_pages_are_made_from_the_results():

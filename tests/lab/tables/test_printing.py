@@ -95,18 +95,6 @@ def test_markdown_has_the_same_cells_and_notes_once():
     assert "30.00 ± 0.50 ± 0.88" in as_markdown(of_lines(resampled))
 
 
-def test_the_order_of_rows_is_a_note():
-    section = replace(
-        SECTION, ranks={"large rows": numbers.RankAgreement(0.875, 0.5, 0.9, 19, (1, 2))}
-    )
-    note = (
-        "- Order of large rows, BLEU: Spearman's rank correlation of the paper's numbers and ours "
-        "is 0.88, 95 % interval 0.50 to 0.90 over sentences (bootstrap); 19 rows, seeds 1 2.\n"
-    )
-    assert note in as_markdown(replace(TABLE, sections=(section,)))
-    assert note[2:] in as_terminal(replace(TABLE, sections=(section,)))
-
-
 def test_other_scales_and_texts_are_labelled():
     for profile, own, said in [
         ("small", None, "Profile small on its corpus:"),

@@ -39,16 +39,8 @@ HOW_JUDGED = f"""\
 - Over seeds: Student's t, for three or more. With fewer, no interval covers how much trainings
   differ.
 - Held: every seed is above zero, and so is each interval. Did not hold: all of these are below
-  zero."""
-
-HOW_LATE = """\
+  zero.
 - *: written after the first results of these runs, or of the same systems in another table."""
-
-
-def how_judged(verdicts: tuple[Verdict, ...]) -> str:
-    """What claims and their intervals mean."""
-    late = any(verdict.after_results for verdict in verdicts)
-    return f"{HOW_JUDGED}\n{HOW_LATE}" if late else HOW_JUDGED
 
 
 def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:

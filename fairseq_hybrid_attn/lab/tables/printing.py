@@ -8,9 +8,20 @@ from dataclasses import asdict
 
 from ..files.tabular import Grid
 from ..scores.counts import SAMPLES
-from .claims import how_judged, in_words
+from .claims import HOW_JUDGED, in_words
 from .grids import curves_grid, rows_grid, transposed_grid
 from .numbers import STALE, Line, RankAgreement, Section, TableNumbers
+
+HALF = (
+    "± is half the 95 % interval: over seeds (Student's t) where there are three or more; a second "
+    "±, or one of fewer seeds: over sentences (bootstrap), which does not cover how much other "
+    "trainings differ."
+)
+P_VALUES = (
+    f"p, for each seed: two-sided paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} "
+    "at least) against the baseline's run of the same seed; -: that is not there, or of another "
+    "text. Differences are taken before rounding."
+)
 
 
 def as_terminal(numbers: TableNumbers) -> str:
@@ -18,7 +29,7 @@ def as_terminal(numbers: TableNumbers) -> str:
 
 
 def as_markdown(numbers: TableNumbers) -> str:
-    return _page(numbers, f"### {numbers.title} (`{numbers.table}`)", Grid.markdown)
+    return _page(numbers, f"# {numbers.title} (`{numbers.table}`)", Grid.markdown)
 
 
 def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> str:
@@ -32,7 +43,7 @@ def _page(numbers: TableNumbers, title: str, shown: Callable[[Grid], str]) -> st
     blocks.append("\n".join(f"- {note}" for note in _footnotes(numbers.sections)))
     if numbers.verdicts:
         claims = "\n".join(map(in_words, numbers.verdicts))
-        blocks += ["Claims:", claims, how_judged(numbers.verdicts)]
+        blocks += ["Claims:", claims, HOW_JUDGED]
     if numbers.made_by:
         blocks.append(f"Its runs differ in {numbers.made_by}.")
     if numbers.not_used:
@@ -117,22 +128,10 @@ def _footnotes(sections: tuple[Section, ...]) -> list[str]:
         names = list(scores)
         told = ", ".join(names) if len(names) < 4 else f"{names[0]} to {names[-1]}"
         notes.append(f"{told}: {signature}")
-    over_sentences = "by resampling the sentences (bootstrap); it does not cover how much other "
-    over_sentences += "trainings would differ"
-    both = any(None not in (ours.over_seeds, ours.over_sentences) for ours in measured)
-    if both or any(ours.over_seeds is not None for ours in measured):
-        told = (
-            "over seeds (Student's t)" + "; a second ±, or one of fewer than three seeds: " * both
-        )
-        notes.append(f"± is half the 95 % interval, {told}{over_sentences * both}.")
-    elif any(ours.over_sentences is not None for ours in measured):
-        notes.append(f"± is half the 95 % interval, {over_sentences}.")
+    if any(ours.interval is not None for ours in measured):
+        notes.append(HALF)
     if any(ours.p_values for ours in measured):
-        how = f"two-sided paired bootstrap ({SAMPLES:,} draws, so {1 / (SAMPLES + 1):.3f} at least)"
-        told = "against the baseline's run of the same seed"
-        gone = any(None in ours.p_values for ours in measured)
-        told += "; -: it is not there, or is of another text" if gone else ""
-        notes.append(f"p, for each seed: {how} {told}.")
+        notes.append(P_VALUES)
     notes += [_rank(one, among) for one in sections for among in one.ranks]
     notes += _whose_seeds(sections)
     lines += [s.baseline for s in sections if s.baseline and s.baseline not in lines]

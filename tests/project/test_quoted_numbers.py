@@ -31,19 +31,18 @@ MAIN = {"evidence.positions", "evidence.tiny", "evidence.europarl", "demo.archit
 ABOUT = {
     "README.md": MAIN,
     "RESULTS.md": MAIN,
-    "docs/demo.md": {"demo.architectures"},
+    "docs/questions.md": MAIN,
     "docs/reproducing.md": {"evidence.positions", "example.evidence.positions.json"},
 }
 #: Settings, sizes, versions, numbers of papers, examples.
 NOT_RESULTS = {
-    "README.md": "3.12",
+    "README.md": "3.12 1811.00253",
     "docs/alignment.md": "2.0",
     "docs/analysis.md": "0.00001 0.6",
     "docs/attention_module.md": "0.01 0.1",
     "docs/corpora.md": "1.4 1.5 4.5 5.36 9.02 25.1 41.02",
     "docs/extending.md": "0.001 4.3",
     "docs/install.md": "2.13 2.15 2.6 3.11 3.12",
-    "docs/lengths_and_curves.md": "0.6",
     "docs/models.md": "+0.0 0.1 +0.3 0.3 +0.4 0.5 +0.8 +1.57 +6.29 +25.1",
     "docs/papers/alignment.md": "0.1 0.3 0.5 0.9 0.25 0.998 4.5 8.5 22.50 25.50",
     "docs/papers/hybrid_gate.md": "0.1 +0.3 +0.4 0.6 +0.8 0.9 0.98 4.5 44.1 88.0 93.3",
@@ -51,6 +50,7 @@ NOT_RESULTS = {
     "docs/papers/mma.md": "0.1 0.3 0.5 0.9 0.98 2.0 3.3 4.3 68.7",
     "docs/performance.md": "0.32 0.34 0.40 1.06 1.17 1.19",
     "docs/probing.md": "0.001 0.1 0.2",
+    "docs/questions.md": "3.11 1811.00253",
     "docs/training.md": "0.1 0.3 0.6 0.9 0.98 1.00",
 }
 

@@ -49,13 +49,13 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=CONFIGS,
         metavar="DIR",
-        help="folder of configurations (default: that of the checkout)",
+        help="folder of configurations (default: those of the package)",
     )
 
 
 def workspace(args: argparse.Namespace) -> Workspace:
     if not args.configs.is_dir():
-        raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
+        raise UserError(f"--configs {args.configs}: no such folder")
     own = None
     if args.data is not None:
         # Runs on a text can be printed without it.

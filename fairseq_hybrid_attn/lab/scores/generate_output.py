@@ -6,8 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-from fairseq.data.data_utils import post_process
-
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines
@@ -46,6 +44,8 @@ def read_generated(
 
 def join_subwords(tokens: str, kind: str) -> str:
     """Join subwords (one of ``words.SUBWORDS``) into words as fairseq's ``--post-process`` does."""
+    from fairseq.data.data_utils import post_process
+
     return post_process(tokens, kind.replace("-", "_"))
 
 

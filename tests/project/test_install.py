@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def test_a_wheel_needs_no_checkout(tmp_path):
 
     def run(*words):
         command = [sys.executable, "-m", "fairseq_hybrid_attn", *words]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "PYTHONWARNINGS": "ignore"}
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
         done = subprocess.run(
             command, cwd=tmp_path / "work", env=environment, capture_output=True, text=True
         )
@@ -45,7 +46,7 @@ def test_a_wheel_needs_no_checkout(tmp_path):
         return done.stdout
 
     assert "reproduce" in run("--help")
-    assert "--arch transformer" in run("show", "hysan/table1/base")
+    assert "--arch transformer" in run("show", "hysan/table1/base", "--column", "bleu")
     assert str(tmp_path / "site/fairseq_hybrid_attn/configs") in run("prepare", "--help")
     assert "base" in run("reproduce", "hysan/table1", "base", "--dry-run", "--device", "cpu")
 

@@ -114,7 +114,7 @@ class _PrintCompletion(argparse.Action):
         whole = argparse.ArgumentParser(prog="fairseq-hybrid")
         commands = whole.add_subparsers()
         for name in COMMANDS:
-            command = commands.add_parser(name)
+            command = commands.add_parser(name, help=name)  # shtab leaves out those without
             _add_arguments(command, name)
             for action in command._actions:
                 if action.type is Path:

@@ -47,7 +47,6 @@ def test_a_wheel_needs_no_checkout(tmp_path):
 
     assert "reproduce" in run("--help")
     assert "--arch transformer" in run("show", "hysan/table1/base", "--column", "bleu")
-    assert str(tmp_path / "site/fairseq_hybrid_attn/configs") in run("prepare", "--help")
     assert "base" in run("reproduce", "hysan/table1", "base", "--dry-run", "--device", "cpu")
 
 

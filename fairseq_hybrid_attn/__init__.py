@@ -21,12 +21,16 @@ To read the plugin, start at the top:
 ``lab/`` is the laboratory, the command ``fairseq-hybrid``.  The plugin imports nothing from it.
 """
 
+import importlib
 import sys
+from typing import TYPE_CHECKING, Any
 
-from .attention import PatternedAttention, record_attention
-from .attention.fusion import register_fusion
 from .errors import UserError
-from .patterns import register_pattern
+
+if TYPE_CHECKING:
+    from .attention import PatternedAttention, record_attention
+    from .attention.fusion import register_fusion
+    from .patterns import register_pattern
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,6 +40,21 @@ __all__ = [
     "register_fusion",
     "register_pattern",
 ]
+
+#: Where names are that need torch, which takes seconds to import: not for a command's help.
+_MODULES = {
+    "PatternedAttention": "attention",
+    "record_attention": "attention",
+    "register_fusion": "attention.fusion",
+    "register_pattern": "patterns",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+
 
 if sys.modules.get("fairseq"):
     from . import models  # noqa: F401

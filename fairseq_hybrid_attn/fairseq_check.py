@@ -27,6 +27,9 @@ def check_fairseq() -> None:
     """
     # On import, fairseq recommends a speech package to everyone.
     logging.getLogger("fairseq.tasks.text_to_speech").setLevel(logging.WARNING)
+    # It also makes the root logger show everything that any library logs.
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
     try:
         with warnings.catch_warnings():
             # From 2.15 on, torch says at each import that fairseq uses an outdated decorator.
@@ -34,6 +37,8 @@ def check_fairseq() -> None:
             from fairseq.modules.transformer_layer import TransformerEncoderLayerBase
     except Exception as error:  # whatever an unsuitable fairseq raises on import
         raise UserError(_message(f"cannot be imported ({type(error).__name__}: {error})")) from None
+    root.setLevel(level)
+    root.handlers[:] = handlers
     if bypasses_custom_attention(TransformerEncoderLayerBase):
         raise UserError(_message("bypasses custom attention at inference"))
 

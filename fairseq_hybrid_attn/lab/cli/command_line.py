@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib
 import io
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+from ... import __version__
+from ..files.provenance import installed
 from .user_dir import add_user_dir, import_user_dir
 
 #: The commands in groups: a command's name, its module in the laboratory and what it does.
@@ -63,16 +68,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal may know ASCII alone
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
-    name = _parser().parse_args(words[:1]).command
-    module = importlib.import_module(f"..{COMMANDS[name]}", __package__)
-    parser = argparse.ArgumentParser(
-        prog=f"fairseq-hybrid {name}",
-        description=module.__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
-    add_user_dir(parser)
+    everything = _parser()
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        advice = f"did you mean {near[0]}?" if near else "--help lists the commands"
+        everything.error(f"there is no command {words[0]!r}; {advice}")
+    name = everything.parse_args(words[: 1 + (words[:1] == ["--print-completion"])]).command
+    if not {"-h", "--help"} & set(words):  # a command's help needs no fairseq, which takes seconds
+        from ... import models  # noqa: F401  (fairseq gets to know them)
+    parser = argparse.ArgumentParser(prog=f"fairseq-hybrid {name}", allow_abbrev=False)
+    _add_arguments(parser, name)
     ours, others = words[1:], []
     if "--" in ours and parser.get_default("others") is not None:  # another program's flags follow
         at = ours.index("--")
@@ -82,11 +87,46 @@ def main(argv: Sequence[str] | None = None) -> None:
     args.command_line = ["fairseq-hybrid", *words]
     try:
         args.user_dir = import_user_dir(args.user_dir)
-        module.run(args)
+        _module(name).run(args)
     except KeyboardInterrupt:
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:  # the reader of our output, such as head, has ended
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"..{COMMANDS[name]}", __package__)
+
+
+def _add_arguments(parser: argparse.ArgumentParser, name: str) -> None:
+    parser.description = _module(name).__doc__
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _module(name).add_arguments(parser)
+    add_user_dir(parser)
+
+
+class _PrintCompletion(argparse.Action):
+    """Print a script by which a shell completes the commands, their flags and files."""
+
+    def __call__(self, parser, namespace, shell, option_string=None):
+        import shtab
+
+        whole = argparse.ArgumentParser(prog="fairseq-hybrid")
+        commands = whole.add_subparsers()
+        for name in COMMANDS:
+            command = commands.add_parser(name, help=name)  # shtab leaves out those without
+            _add_arguments(command, name)
+            for action in command._actions:
+                if action.type is Path:
+                    action.complete = shtab.FILE  # type: ignore[attr-defined]
+        print(shtab.complete(whole, shell))
+        parser.exit()
+
+
+def _version() -> str:
+    packages = installed("ve-fairseq", "fairseq-fixed", "fairseq", "torch")
+    others = ", ".join(f"{name} {version}" for name, version in packages.items())
+    return f"fairseq-hybrid {__version__} ({others})"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,5 +143,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog="\n".join([*lines[1:], "", "fairseq-hybrid COMMAND --help explains a command."]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=_version())
+    text = "print the completion script of a shell (bash, zsh)"
+    parser.add_argument("--print-completion", action=_PrintCompletion, metavar="SHELL", help=text)
     parser.add_argument("command", choices=COMMANDS, metavar="COMMAND", help=argparse.SUPPRESS)
     return parser

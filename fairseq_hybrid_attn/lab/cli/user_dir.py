@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-from fairseq.utils import import_user_module
-
 from ...errors import UserError
 
 
@@ -40,5 +38,9 @@ def import_user_dir(folder: Path | None) -> Path | None:
         raise UserError(
             f"--user-dir {folder}: Python has already imported another {folder.name}; rename it"
         )
+    from fairseq.utils import import_user_module
+
+    from ... import models  # noqa: F401  (ours first: the user's may extend them)
+
     import_user_module(SimpleNamespace(user_dir=str(folder)))
     return folder

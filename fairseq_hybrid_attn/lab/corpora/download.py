@@ -1,14 +1,12 @@
 """Find the archives of a corpus in a folder, or download them to it, and verify their checksums.
 
 A download goes to ``<file>.partial`` until it is complete, and is resumed there; in a later run
-only if the recipe has its checksum.  A checksum that the recipe does not have is recorded in
-``<file>.sha256`` at the first download, and verified from then on.  What is not of the kind that
-the file's name says, such as a page that asks to log in, is refused, not recorded.
+only if the recipe has its checksum.  What is not of the kind that the file's name says, such as a
+page that asks to log in, is refused.
 """
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import os
 import re
@@ -17,7 +15,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from ... import __version__
@@ -25,11 +23,10 @@ from ...errors import UserError
 from ..files.checksums import sha256
 from ..files.deleting import delete
 from ..files.lock import locked
-from ..files.writing import atomic_write
 from .definition import Archive
 
 ATTEMPTS = 4  # at one URL, while only the connection fails
-PAUSE = 2.0  # seconds before the second attempt; doubled for each further one
+PAUSE = 2.0  # seconds before the second attempt, twice that before the third, and so on
 TIMEOUT = 60  # seconds without a byte
 _BLOCK = 1 << 18
 
@@ -39,18 +36,10 @@ _HTML = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-#: Statuses worth retrying at the same URL; 416 once the partial file is discarded.
-_TEMPORARY = (408, 416, 425, 429, 500, 502, 503, 504)
+#: Statuses worth another attempt at the same URL; 416 once the partial file is discarded.
+_TEMPORARY = (408, 416, 429, 500, 502, 503, 504)
 
 Say = Callable[[str], None]
-
-
-class BrokenOffError(Exception):
-    """The connection ended before the file did; what has arrived is kept."""
-
-
-class UnavailableError(Exception):
-    """This URL does not have the file, or not the right one."""
 
 
 def place(archive: Archive, folder: Path) -> Path:
@@ -65,10 +54,8 @@ def identify(archive: Archive, folder: Path) -> str | None:
     if not path.is_file():
         return None
     checksum = sha256(path)
-    fault = _fault(archive, checksum, path, path)
-    if fault:
+    if fault := _fault(archive, checksum, path):
         raise UserError(f"{path} is {fault}. Delete the file itself to get it again")
-    _record(archive, path, checksum)
     return checksum
 
 
@@ -83,62 +70,61 @@ def fetch(archive: Archive, folder: Path, say: Say) -> str:
         raise UserError(f"{path.parent} cannot be made: {error.strerror}") from error
     # Two corpora may want the same archive at the same time.
     with locked(path.parent / ".downloads.lock", say):
-        return identify(archive, folder) or _from_any_place(archive, path, say)
+        return identify(archive, folder) or _download(archive, path, say)
 
 
-def _from_any_place(archive: Archive, path: Path, say: Say) -> str:
+def _download(archive: Archive, path: Path, say: Say) -> str:
+    """Download from the first URL that has the file; return its checksum."""
+    partial = path.with_name(f"{path.name}.partial")
     failures = []
     for url in archive.urls:
         say(f"downloading {url}")
-        try:
-            return _from_place(archive, url, path, say)
-        except UnavailableError as error:
-            say(f"failed: {error}")
-            failures.append(f"{url}: {error}")
+        if not archive.sha256:  # nothing would tell whether an earlier part is of the same file
+            delete(partial, path.parent)
+        fault = _transfer_patiently(url, partial, say)
+        if not fault:
+            checksum = sha256(partial)
+            fault = _fault(archive, checksum, partial)
+            if not fault:
+                os.replace(partial, path)
+                return checksum
+            delete(partial, path.parent)
+        say(f"failed: {fault}")
+        failures.append(f"{url}: {fault}")
     advice = f"If you get the file elsewhere, put it at {path}"
     raise UserError("\n  ".join([f"{archive.file} could not be downloaded:", *failures, advice]))
 
 
-def _from_place(archive: Archive, url: str, path: Path, say: Say) -> str:
-    partial = _beside(path, "partial")
-    if not archive.sha256:  # nothing would tell whether an earlier part is of the same file
-        delete(partial, path.parent)
-    for attempt in range(1, ATTEMPTS + 1):
+def _transfer_patiently(url: str, partial: Path, say: Say) -> str | None:
+    """Download to ``partial``, in several attempts if need be; return why it failed, if it did."""
+    fault = ""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            say(f"{fault}; trying again")
+            time.sleep(PAUSE * 2 ** (attempt - 1))
         try:
             _transfer(url, partial, say)
-            break
-        except BrokenOffError as error:
-            if attempt == ATTEMPTS:
-                raise UnavailableError(f"{error}, {ATTEMPTS} times") from error
-            say(f"{error}; trying again")
-            time.sleep(PAUSE * 2 ** (attempt - 1))
-        except OSError as error:  # of the disk: _network() converts those of the network
-            raise UserError(f"{partial} cannot be written: {error.strerror}") from error
-    checksum = sha256(partial)
-    fault = _fault(archive, checksum, partial, path)
-    if fault:
-        delete(partial, path.parent)
-        raise UnavailableError(fault)
-    _record(archive, path, checksum)
-    os.replace(partial, path)
-    return checksum
+            return None
+        except urllib.error.HTTPError as error:
+            error.close()
+            fault = str(error)
+            if error.code not in _TEMPORARY:
+                return fault
+            if error.code == 416:  # our part is not of the server's file
+                delete(partial, partial.parent)
+        except (OSError, http.client.HTTPException) as error:  # what has arrived is kept
+            fault = str(error) or type(error).__name__
+    return f"{fault}, {ATTEMPTS} times"
 
 
 def _transfer(url: str, partial: Path, say: Say) -> None:
-    """Download to ``partial``, from where it ends; an OSError comes from the disk."""
+    """Download to ``partial``, from where it ends."""
     start = partial.stat().st_size if partial.exists() else 0
     headers = {"User-Agent": f"fairseq-hybrid-attn/{__version__}"}
     if start:
         headers["Range"] = f"bytes={start}-"
-    try:
-        with _network():
-            request = urllib.request.Request(url, headers=headers)
-            response = urllib.request.urlopen(request, timeout=TIMEOUT)
-    except BrokenOffError as error:
-        if getattr(error.__cause__, "code", None) == 416:  # our part is not of the server's file
-            delete(partial, partial.parent)
-        raise
-    with response:
+    request = urllib.request.Request(url, headers=headers)
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
         if start and response.status == 206:
             say(f"resuming at byte {start:,}")
         else:  # the server sends all of it
@@ -146,36 +132,14 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else None
         with open(partial, "ab" if start else "wb") as file:
-            arrived = start
-            while block := _next_block(response):
+            while block := response.read(_BLOCK):
                 file.write(block)
-                arrived += len(block)
-                _show(arrived, total)
+                _show(file.tell(), total)
             file.flush()
             os.fsync(file.fileno())
+            arrived = file.tell()
     if total not in (None, arrived):
-        raise BrokenOffError(f"broken off after {arrived:,} of {total:,} bytes")
-
-
-def _next_block(response: http.client.HTTPResponse) -> bytes:
-    with _network():
-        return response.read(_BLOCK)
-
-
-@contextlib.contextmanager
-def _network() -> Iterator[None]:
-    """Distinguish failures of the network from those of the disk; both are OSErrors."""
-    try:
-        yield
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in _TEMPORARY:
-            raise BrokenOffError(f"the server answers {error.code} {error.reason}") from error
-        raise UnavailableError(f"{error.code} {error.reason}") from error
-    except urllib.error.URLError as error:
-        raise BrokenOffError(f"no connection ({error.reason})") from error
-    except (http.client.HTTPException, OSError) as error:
-        raise BrokenOffError(f"connection lost ({error or type(error).__name__})") from error
+        raise ConnectionError(f"broken off after {arrived:,} of {total:,} bytes")
 
 
 def _show(done: int, total: int | None) -> None:
@@ -188,22 +152,16 @@ def _show(done: int, total: int | None) -> None:
     print(f"\r{shown:{width}}\r", end="", file=sys.stderr, flush=True)
 
 
-def _fault(archive: Archive, checksum: str, content: Path, path: Path) -> str | None:
-    """What is wrong with the content of an archive, if anything; ``path`` is its final place."""
+def _fault(archive: Archive, checksum: str, content: Path) -> str | None:
+    """What is wrong with the content of an archive, if anything."""
     if checksum in archive.sha256:
         return None
-    kind = _other_kind(content, path.name)
-    if archive.sha256:
-        wanted = " or ".join(archive.sha256)
-        kind = kind or "damaged or a different file"
-        return f"{kind}: its sha256 is {checksum}, it should be {wanted}"
-    recorded = _recorded(path)
-    if kind or recorded in (None, checksum):
+    kind = _other_kind(content, archive.file)
+    if not archive.sha256:
         return kind
-    return (
-        f"a different file: its sha256 is {checksum}, but {_beside(path, 'sha256')}, written when "
-        f"it was first seen, has {recorded}; to accept the new file, delete that record"
-    )
+    wanted = " or ".join(archive.sha256)
+    kind = kind or "damaged or a different file"
+    return f"{kind}: its sha256 is {checksum}, it should be {wanted}"
 
 
 def _other_kind(content: Path, name: str) -> str | None:
@@ -219,25 +177,3 @@ def _other_kind(content: Path, name: str) -> str | None:
         known = gzipped or start.startswith(b"PK") or start[257:262] == b"ustar"
         return None if known else "no archive, to judge by its first bytes"
     return "not compressed by gzip" if name.endswith(".gz") and not gzipped else None
-
-
-def _beside(path: Path, ending: str) -> Path:
-    return path.with_name(f"{path.name}.{ending}")
-
-
-def _recorded(path: Path) -> str | None:
-    """The recorded checksum of an archive, if there is a record; a damaged one is refused."""
-    record = _beside(path, "sha256")
-    if not record.exists():
-        return None
-    words = record.read_text(errors="replace").split()
-    if not words or not re.fullmatch("[0-9a-f]{64}", words[0]):
-        raise UserError(f"{record} does not begin with a sha256; delete it to record another")
-    return words[0]
-
-
-def _record(archive: Archive, path: Path, checksum: str) -> None:
-    """Record a checksum that the recipe lacks, in the format of sha256sum, if that can be done."""
-    if not archive.sha256 and not _recorded(path):
-        with contextlib.suppress(UserError), atomic_write(_beside(path, "sha256")) as file:
-            file.write(f"{checksum}  {path.name}\n".encode())

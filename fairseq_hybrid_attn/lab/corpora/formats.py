@@ -62,8 +62,7 @@ def _telling_damage(archive: Path) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         raise UserError(
-            f"{archive} is damaged or cut off ({error}); delete it and {archive.name}.sha256, if "
-            "there is one, and run this again"
+            f"{archive} is damaged or cut off ({error}); delete it, and run this again"
         ) from error
     except OSError as error:
         raise UserError(f"{archive} cannot be read: {error.strerror or error}") from error

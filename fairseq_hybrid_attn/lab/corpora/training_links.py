@@ -17,8 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq.tokenizer import tokenize_line
-
 from ...errors import UserError
 from ..files.text import read_lines, require_equal
 from .link_files import Links, read_pharaoh
@@ -50,7 +48,7 @@ class Sentence:
 
     @classmethod
     def of(cls, line: str, subwords: str) -> Sentence:
-        pieces = tokenize_line(line)  # fairseq-preprocess counts these
+        pieces = line.split()  # as fairseq-preprocess counts them
         groups = words_of(pieces, subwords)
         return cls(len(pieces), groups, [text_of(word, pieces, subwords) for word in groups])
 
@@ -76,7 +74,7 @@ def read_bitext(source: Path, target: Path, subwords: str) -> Bitext:
     sides = []
     for path in (source, target):
         lines = read_lines(path)
-        check_kind(map(tokenize_line, lines), subwords)
+        check_kind(map(str.split, lines), subwords)
         sides.append([Sentence.of(line, subwords) for line in lines])
     require_equal({str(source): len(sides[0]), str(target): len(sides[1])})
     return Bitext(*sides)

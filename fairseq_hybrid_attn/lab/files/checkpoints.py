@@ -6,15 +6,15 @@ import operator
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from ...checkpoints import check_archive, check_contents, explained
 from ...errors import UserError
 
 
 def read_checkpoint(path: Path) -> dict:
     """Load a fairseq checkpoint to the CPU; its weights are in ``["model"]``."""
+    import torch
+
+    from ...checkpoints import check_archive, check_contents, explained
+
     try:
         with explained(path), open(path, "rb") as file:
             check_archive(path)
@@ -22,7 +22,10 @@ def read_checkpoint(path: Path) -> dict:
             weights = state.get("model") if isinstance(state, dict) else None
             if not isinstance(weights, dict) or not weights:
                 raise UserError(f"{path} is not a fairseq checkpoint: it holds no model")
-            if not all(map(_is_named_tensor, weights.items())):
+            if not all(
+                isinstance(name, str) and isinstance(weight, torch.Tensor)
+                for name, weight in weights.items()
+            ):
                 told = "not all its weights are tensors with names"
                 raise UserError(f"{path} is not a fairseq checkpoint: {told}")
             check_contents(path, state)
@@ -32,10 +35,6 @@ def read_checkpoint(path: Path) -> dict:
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     return state
-
-
-def _is_named_tensor(item: tuple[object, object]) -> bool:
-    return isinstance(item[0], str) and isinstance(item[1], Tensor)
 
 
 def architecture(state: dict) -> str | None:

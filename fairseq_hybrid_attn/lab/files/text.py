@@ -27,6 +27,7 @@ def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
 
     ``place`` is the location of the lines, for messages.
     """
+    number, text = 0, ""
     for number, line in enumerate(stream, 1):
         try:
             text = line.decode("utf-8")
@@ -37,7 +38,13 @@ def decoded(stream: Iterable[bytes], place: object) -> Iterator[str]:
             ) from error
         if number == 1:
             text = text.removeprefix("\ufeff")
-        yield text.removesuffix("\n").removesuffix("\r")
+        text = text.removesuffix("\n").removesuffix("\r")
+        yield text
+    if number == 1 and "\r" in text:
+        raise UserError(
+            f"{place}: its lines end in carriage returns alone, so all of it is one line; convert "
+            r"it, for example with tr '\r' '\n'"
+        )
 
 
 def lines(path: Path) -> Iterator[str]:

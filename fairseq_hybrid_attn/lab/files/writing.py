@@ -33,6 +33,12 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | No
         taken[identity] = f"{flag} writes there too"
 
 
+def check_folder(path: Path) -> None:
+    """Refuse a folder whose files fairseq would not find."""
+    if ":" in str(path.absolute()):
+        raise UserError(f"{path.absolute()}: fairseq splits paths at colons; name another folder")
+
+
 def file_identity(path: Path) -> tuple:
     """Return the same key for all names of a file, links included; the file need not exist."""
     try:

@@ -11,12 +11,12 @@ import yaml
 
 from ...errors import UserError
 
-#: The configurations of the checkout that this package is installed from (``pip install -e``).
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
+#: Our configurations: a part of the package; in a checkout, a link to its ``configs/``.
+CONFIGS = (Path(__file__).parents[2] / "configs").resolve()
 
 
 def config_file(name: str, configs: Path) -> Path:
-    """A file of configurations, such as settings/hysan.yaml; the checkout's if yours lack it."""
+    """A file of configurations, such as settings/hysan.yaml; ours if yours lack it."""
     ours = CONFIGS / name
     return ours if ours.is_file() and not (configs / name).is_file() else configs / name
 

@@ -8,6 +8,7 @@ from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from torch import nn
 
+from ... import models  # noqa: F401  (fairseq gets to know them)
 from ...errors import UserError
 from ..files.checkpoints import architecture, read_checkpoint, setting
 

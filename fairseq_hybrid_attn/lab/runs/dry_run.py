@@ -202,6 +202,8 @@ def parameter_count(words: tuple[str, ...], source: int, target: int, shared: bo
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
     from fairseq.models import build_model
 
+    from ... import models  # noqa: F401  (fairseq gets to know them)
+
     logging.getLogger("hydra").setLevel(logging.WARNING)
     with warnings.catch_warnings():  # hydra's, about how fairseq calls it
         warnings.simplefilter("ignore")

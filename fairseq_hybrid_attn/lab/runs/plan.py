@@ -136,6 +136,8 @@ def _refusal(program: str, *words: str) -> str | None:
     """What a program of fairseq says of its flags, if it does not take them."""
     from fairseq import options
 
+    from ... import models  # noqa: F401  (fairseq gets to know them)
+
     logging.getLogger("fairseq.utils").setLevel(logging.WARNING)
     training = program == "fairseq-train"
     parser = options.get_training_parser() if training else options.get_generation_parser()

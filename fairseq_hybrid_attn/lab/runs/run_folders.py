@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ...cross_entropy import has_bfloat16
 from ...errors import UserError
 from ..corpora.manifest import read_manifest
 from ..files.json_files import read_json
@@ -73,6 +72,8 @@ def devices_of(run: Run, devices: Devices) -> Devices:
 
     On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
     """
+    from ...cross_entropy import has_bfloat16
+
     precision, begun = devices.precision, read_begun(run.folder.begun)
     train = run.settings.train
     if devices.kind != "cpu":

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...attention.fusion import LOCAL_SHARE
 from ...errors import UserError
 from ..alignment.error_rate import Counts
 from ..files.json_files import read_json
@@ -32,7 +31,7 @@ from .training_log import read_log
 
 AER = "aer"
 GATE = "gate"
-SHARE = LOCAL_SHARE.name
+SHARE = "share"  # the name of attention.fusion.LOCAL_SHARE
 VALID_LOSS = "valid_loss"
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from zipfile import is_zipfile
 
 from ...errors import UserError
-from ...tasks.resumable import numbered_checkpoints
 from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint
@@ -179,6 +178,8 @@ class RunInProgress:
 
     def average(self, _) -> None:
         """Average the last checkpoints, or fewer if the training may have ended before them."""
+        from ...tasks.resumable import numbered_checkpoints
+
         checkpoints, settings = self.folder.checkpoints, self.run.settings
         early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
         saved = len(numbered_checkpoints(checkpoints)) if early else None
@@ -186,6 +187,8 @@ class RunInProgress:
 
     def evaluate_curve(self, _) -> None:
         """Measure the checkpoints of the curve like the run's own model."""
+        from ...tasks.resumable import numbered_checkpoints
+
         interval = self.run.settings.curve_interval
         subset = self.run.settings.checkpoints.curve_on
         losses = valid_losses(self.folder.log("train"))

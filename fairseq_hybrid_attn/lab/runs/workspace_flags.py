@@ -8,6 +8,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import positive
 from ..config.settings import load_profile
+from ..files.writing import check_folder
 from ..files.yaml_files import CONFIGS
 from .workspace import OwnText, Workspace
 
@@ -48,13 +49,13 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=CONFIGS,
         metavar="DIR",
-        help="folder of configurations (default: that of the checkout)",
+        help="folder of configurations (default: those of the package)",
     )
 
 
 def workspace(args: argparse.Namespace) -> Workspace:
     if not args.configs.is_dir():
-        raise UserError(f"--configs {args.configs}: no such folder; name configs/ of a checkout")
+        raise UserError(f"--configs {args.configs}: no such folder")
     own = None
     if args.data is not None:
         # Runs on a text can be printed without it.
@@ -64,13 +65,15 @@ def workspace(args: argparse.Namespace) -> Workspace:
         own = OwnText(args.data, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         raise UserError("--source-lang and --target-lang are for --data only")
-    return Workspace(
+    place = Workspace(
         root=args.output.absolute(),
         configs=args.configs.absolute(),
         profile=load_profile(args.profile, args.configs),
         own=own,
         user_dir=args.user_dir,
     )
+    check_folder(place.runs / place.label)
+    return place
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fairseq.data.data_utils import post_process
 from sacrebleu.metrics import CHRF
 
 from ...errors import UserError
@@ -69,6 +68,8 @@ def read_generated(
 
 def join_subwords(tokens: str, kind: str) -> str:
     """Join subwords (one of ``words.SUBWORDS``) into words as fairseq's ``--post-process`` does."""
+    from fairseq.data.data_utils import post_process
+
     return post_process(tokens, kind.replace("-", "_"))
 
 

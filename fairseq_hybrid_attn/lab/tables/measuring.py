@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Column
@@ -241,4 +240,6 @@ def _rank_agreement(
 
 
 def _spearman(papers: Sequence[float], ours: Sequence[float]) -> float:
+    from scipy.stats import spearmanr
+
     return 0.0 if np.ptp(ours) == 0 else float(spearmanr(papers, ours).statistic)

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
-from scipy.stats import t as student
-
 from ..runs.run_scores import AER
 from ..scores.lengths_measure import LENGTH_RATIO
 
@@ -23,6 +21,8 @@ def over_seeds(values: Sequence[float]) -> float | None:
     """
     if len(values) < 3:
         return None
+    from scipy.stats import t as student
+
     quantile = float(student.ppf(0.975, len(values) - 1))
     return quantile * stdev(values) / math.sqrt(len(values))
 

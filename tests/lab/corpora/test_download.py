@@ -75,25 +75,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
 
 
-def test_checksum_is_recorded_and_verified(server, tmp_path):
-    assert fetch(tmp_path, server.url())[0] == SHA256
-    assert (tmp_path / "a.tgz").read_bytes() == CONTENT
-    assert names(tmp_path) == ["a.tgz", "a.tgz.sha256"]
-    # In the format of sha256sum.
-    assert (tmp_path / "a.tgz.sha256").read_text() == f"{SHA256}  a.tgz\n"
-    (tmp_path / "a.tgz").write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match="a different file.*a.tgz.sha256"):
-        fetch(tmp_path, server.url())
-    # The archive is deleted, and the server has a different file under its name:
-    (tmp_path / "a.tgz").unlink()
-    server.files["/a.tgz"] = CONTENT[:-1]
-    with pytest.raises(UserError, match="a different file"):
-        fetch(tmp_path, server.url())
-    # Deleting the record accepts it.
-    (tmp_path / "a.tgz.sha256").unlink()
-    assert fetch(tmp_path, server.url())[0] == hashlib.sha256(CONTENT[:-1]).hexdigest()
-
-
 def test_existing_file_needs_no_network(server, tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a.tgz").write_bytes(CONTENT)
@@ -129,7 +110,7 @@ def test_starts_over_if_it_cannot_resume(server, tmp_path):
         folder.mkdir()
         (folder / "a.tgz.partial").write_bytes(b"something else")
         assert fetch(folder, server.url(), sha256=sha256)[0] == SHA256
-        assert names(folder) == (["a.tgz"] if sha256 else ["a.tgz", "a.tgz.sha256"])
+        assert names(folder) == ["a.tgz"]
     # A part of another file shows in the checksum, and the next address begins anew.
     (tmp_path / "a.tgz.partial").write_bytes(b"something else")
     checksum, said = fetch(tmp_path, server.url(), server.url(), sha256=SHA256)
@@ -140,7 +121,7 @@ def test_next_url_if_one_does_not_have_the_file(server, tmp_path):
     server.files["/wrong.tgz"] = b"<html>please log in</html>"
     gone, wrong = server.url("/gone.tgz"), server.url("/wrong.tgz")
     refused = "http://127.0.0.1:1/a.tgz"
-    for first, said in ((gone, "404"), (refused, "no connection"), (wrong, "an HTML page")):
+    for first, said in ((gone, "404"), (refused, "Connection refused"), (wrong, "an HTML page")):
         found, log = fetch(tmp_path / said, first, server.url(), sha256=SHA256)
         assert found == SHA256 and any(said in line for line in log)
     with pytest.raises(UserError) as caught:
@@ -158,10 +139,9 @@ def test_retries_where_that_may_help(server, tmp_path, monkeypatch):
     def full(*details):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(download, "_show", full)
-    with pytest.raises(UserError, match="a.tgz.partial cannot be written: No space left"):
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match=f"No space left on device, {download.ATTEMPTS} times"):
         fetch(tmp_path, server.url())
-    assert len(server.requests) == 4
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot be made"):
         fetch(tmp_path / "file", server.url())
@@ -170,7 +150,7 @@ def test_retries_where_that_may_help(server, tmp_path, monkeypatch):
 PAGE = b"<!-- 200 OK -->\n<!DOCTYPE html>\n<html><body>Please log in</body></html>"
 
 
-def test_what_is_no_archive_is_not_recorded_as_one(server, tmp_path):
+def test_what_is_no_archive_is_refused(server, tmp_path):
     """Without a published checksum, its first bytes tell a page."""
     tar = b"x" * 257 + b"ustar" + b"x" * 250
     plain = b"Sorry, this file has moved."
@@ -201,18 +181,6 @@ def test_what_is_no_archive_is_not_recorded_as_one(server, tmp_path):
         (folder / file).unlink()
         server.files["/a"] = CONTENT
         assert fetch(folder, server.url("/a"), file=file)[0] == SHA256
-
-
-def test_a_damaged_record_is_named(server, tmp_path):
-    record = tmp_path / "a.tgz.sha256"
-    for written in ("cut o", "\udcff", ""):
-        record.write_text(written, errors="surrogateescape")
-        with pytest.raises(UserError, match=f"{record}.* delete it"):
-            fetch(tmp_path, server.url())
-        record.unlink()
-        assert fetch(tmp_path, server.url())[0] == SHA256
-        (tmp_path / "a.tgz").unlink()
-        record.unlink()
 
 
 def test_a_checksum_in_a_recipe_is_one():

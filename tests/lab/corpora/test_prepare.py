@@ -185,6 +185,7 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         ({"test.en.gz": gzip.compress(ten)[:-9], "test.en": None}, "test.en.gz is damaged or cut"),
         ({"valid.de": b"\n", "valid.en": b"\n"}, "no usable pairs for valid.*empty side"),
         ({"valid.de": b"", "valid.en": b""}, "valid has 0 de and 0 en sentences"),
+        ({"train.de": ten.replace(b"\n", b"\r")}, "train.de: its lines end in carriage returns"),
     ):
         folder = parts(tmp_path / said[:9])
         for name, content in files.items():
@@ -192,6 +193,9 @@ def test_text_that_cannot_be_used_is_refused(no_preprocess, tmp_path):
         with pytest.raises(UserError, match=said):
             made(folder, tmp_path / "out")
         assert read_manifest(tmp_path / "out") is None
+    with pytest.raises(UserError, match="fairseq splits paths at colons"):
+        made(parts(tmp_path / "whole"), tmp_path / "a:b/out")
+    assert not (tmp_path / "a:b").exists()
     made(parts(tmp_path / "whole"), tmp_path / "made")
     before = (tmp_path / "made/raw/train.de").read_bytes()
     with pytest.raises(UserError, match="which is overwritten"):

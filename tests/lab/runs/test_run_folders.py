@@ -10,6 +10,7 @@ import torch
 from refusals import files
 from rows import CONFIGS, FULL, TABLES
 
+from fairseq_hybrid_attn import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.console import Console
@@ -173,13 +174,13 @@ def test_fewer_checkpoints_are_averaged_if_a_flag_can_end_the_training(flag, run
 
 
 def test_a_training_in_bfloat16_does_not_go_on_in_another_precision(run, monkeypatch):
-    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: True)
     auto = Devices("cpu", precision="auto")
     begin(run, devices_of(run, auto))
     run.folder.checkpoints.mkdir()
     (run.folder.checkpoints / "checkpoint_last.pt").touch()
     check_begun(run, devices_of(run, auto))
-    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: False)  # another machine
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: False)  # another machine
     with pytest.raises(UserError, match="begun in bf16 and would go on in fp32"):
         check_begun(run, devices_of(run, auto))
 
@@ -187,9 +188,9 @@ def test_a_training_in_bfloat16_does_not_go_on_in_another_precision(run, monkeyp
 def test_precision_on_a_cpu(run, monkeypatch):
     """bf16 where the CPU has it, for our criteria; a run keeps what it was begun with."""
     auto = Devices("cpu", precision="auto")
-    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: False)
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: False)
     assert devices_of(run, auto).precision == "fp32"
-    monkeypatch.setattr(run_folders, "has_bfloat16", lambda: True)
+    monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda: True)
     assert devices_of(run, auto).precision == "bf16"
     assert "--cpu-bf16" in run.commands(devices_of(run, auto)).train(1)
     assert devices_of(run, replace(auto, precision="fp32")).precision == "fp32"
@@ -200,7 +201,7 @@ def test_precision_on_a_cpu(run, monkeypatch):
         ("bf16", False, "fp32"),  # resumed on another machine
         ("fp16", True, "fp32"),  # begun on a GPU
     ]:
-        monkeypatch.setattr(run_folders, "has_bfloat16", lambda able=able: able)
+        monkeypatch.setattr(cross_entropy, "has_bfloat16", lambda able=able: able)
         begin(run, Devices("cpu", precision=begun))
         assert devices_of(run, auto).precision == expected
         assert devices_of(run, replace(auto, precision="bf16")).precision == "bf16"

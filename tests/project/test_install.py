@@ -1,0 +1,86 @@
+"""A wheel works without a checkout; the command starts fast and tells what is installed."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
+
+ROOT = Path(__file__).parents[2]
+
+
+def pip(*words, **variables):
+    command = [sys.executable, "-m", "pip", *words, "--no-index", "--no-deps", "-q"]
+    subprocess.run(command, check=True, env={**os.environ, **variables})
+
+
+@pytest.mark.slow
+def test_a_wheel_needs_no_checkout(tmp_path):
+    source = tmp_path / "source"  # setuptools leaves files beside what it builds
+    ours = ("fairseq_hybrid_attn", "configs", "pyproject.toml", "setup.py", "README.md", "LICENSE")
+    source.mkdir()
+    subprocess.run(["cp", "-r", *(ROOT / name for name in ours), source], check=True)
+    pip("wheel", "--no-build-isolation", "-w", str(tmp_path), str(source), GITHUB_REPOSITORY="a/b")
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        about = archive.read(name).decode()
+    assert "](https://github.com/a/b/blob/HEAD/docs/install.md)" in about
+    assert '="https://github.com/a/b/raw/HEAD/docs/pictures/patterns-light.svg"' in about
+    assert "](docs/" not in about and '="docs/' not in about
+    pip("install", "--target", str(tmp_path / "site"), str(wheel))
+    (tmp_path / "work").mkdir()
+
+    def run(*words):
+        command = [sys.executable, "-m", "fairseq_hybrid_attn", *words]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+        done = subprocess.run(
+            command, cwd=tmp_path / "work", env=environment, capture_output=True, text=True
+        )
+        assert not done.returncode, done.stderr
+        return done.stdout
+
+    assert "reproduce" in run("--help")
+    assert "--arch transformer" in run("show", "hysan/table1/base", "--column", "bleu")
+    assert "base" in run("reproduce", "hysan/table1", "base", "--dry-run", "--device", "cpu")
+
+
+def test_help_of_the_program_and_of_commands_for_data_and_experiments_is_fast():
+    """torch and fairseq take seconds to import."""
+    commands = list(COMMANDS)[: list(COMMANDS).index("losses")] + ["lengths", "curves", "aer"]
+    program = (
+        "import sys\nfrom fairseq_hybrid_attn.lab.cli.command_line import main\n"
+        f"for words in [], *([name] for name in {commands}):\n"
+        "    try: main([*words, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "print('loaded', {'torch', 'fairseq', 'scipy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.endswith("loaded set()\n"), done.stdout[-200:] + done.stderr
+
+
+def test_version_suggestion_and_completion(capsys):
+    for words in ("--version", "--print-completion bash"):
+        with pytest.raises(SystemExit) as end:
+            main(words.split())
+        assert not end.value.code
+    printed = capsys.readouterr().out
+    assert f"torch {version('torch')}" in printed.split("\n")[0]
+    subprocess.run(["bash", "-n"], input=printed.partition("\n")[2], text=True, check=True)
+    assert "--subword-size" in printed
+    for word, said in (("reprodcue", "did you mean reproduce?"), ("xyz", "--help lists")):
+        with pytest.raises(SystemExit) as end:
+            main([word])
+        assert end.value.code == 2 and said in capsys.readouterr().err
+
+
+def test_importing_the_package_leaves_logging_alone():
+    program = "import logging, fairseq_hybrid_attn.models\nroot = logging.getLogger()\n"
+    program += "print(root.level, root.handlers)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.split("\n")[-2] == "30 []", done.stdout + done.stderr

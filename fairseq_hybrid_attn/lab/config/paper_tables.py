@@ -17,6 +17,8 @@ from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
 
 #: Folders of ``configs/`` that hold something other than tables.
 NOT_TABLES = ("corpora", "profiles", "settings")
+#: The paper, in names, of tables that no file has (``own_tables.py``).
+OWN_PAPER = "own"
 
 
 def fault_of_group(bounds: object) -> str | None:
@@ -108,6 +110,11 @@ class Table:
     # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
     # their names, or None for all.
     rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of your own systems, and in no file."""
+        return self.name.partition("/")[0] == OWN_PAPER
 
     def row(self, name: str) -> Row:
         return self._named("row", self.rows, name)
@@ -213,12 +220,19 @@ class Cell:
         raw = owner.table.raw.merged
         for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
             raw = merge(raw, layer)
-        path = table_file(owner.table.name, owner.table.configs)
-        return resolve(raw, f"{path}: rows: {owner.row.name} (column {owner.column.name})")
+        where = row_place(owner.table.name, owner.row.name, owner.table.configs)
+        return resolve(raw, f"{where} (column {owner.column.name})")
 
 
 def table_file(name: str, configs: Path) -> Path:
     return config_file(f"{name}.yaml", configs)
+
+
+def row_place(table: str, row: str, configs: Path) -> str:
+    """Where a user finds a row, for messages."""
+    if table.partition("/")[0] == OWN_PAPER:
+        return row
+    return f"{table_file(table, configs)}: rows: {row}"
 
 
 def table_names(configs: Path) -> list[str]:

@@ -15,9 +15,6 @@ from ..files.checksums import digest, sha256
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
-#: The paper, in names of runs, of trainings that no table names.
-OWN_PAPER = "own"
-
 
 @dataclass(frozen=True)
 class OwnText:

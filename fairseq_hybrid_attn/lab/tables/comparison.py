@@ -117,16 +117,16 @@ class Comparison:
         return f"{head}\n\n{shown(self._grid())}\n\n{notes}\n"
 
     def _grid(self) -> Grid:
-        first = self.systems[0].system
+        first, *others = self.systems
         headings = ["system"]
         for title in self.titles.values():
-            headings += [title, f"{title} - {first}", "p"]
+            headings += [title, f"{title} - {first.system}", "p"] if others else [title]
         headings += ["seeds", "parameters", "training"]
         rows = []
         for system in self.systems:
             cells = [system.system]
             for score in self.titles:
-                cells += _shown(system, score)
+                cells += _shown(system, score) if others else _shown(system, score)[:1]
             stale = STALE if system.seeds and system.state != "done" else ""
             time = system.training_seconds
             cells += [

@@ -25,12 +25,12 @@ from pathlib import Path
 from ...attention.fusion import LOCAL_SHARE
 from ...errors import UserError
 from ..alignment.error_rate import Counts
+from ..config.paper_tables import AER
 from ..files.json_files import read_json
 from ..files.typed import read
 from .fairseq_commands import RunFolder
 from .training_log import read_log
 
-AER = "aer"
 GATE = "gate"
 SHARE = LOCAL_SHARE.name
 VALID_LOSS = "valid_loss"

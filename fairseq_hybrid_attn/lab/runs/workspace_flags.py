@@ -7,7 +7,6 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..config.own_tables import profile_of_text
 from ..config.settings import FULL, load_profile
 from ..corpora.own import texts_of
 from ..files.text import lines
@@ -69,6 +68,8 @@ def workspace(args: argparse.Namespace, own_sizes: bool = False) -> Workspace:
     elif args.source_lang or args.target_lang:
         raise UserError("--source-lang and --target-lang are for --data only")
     if args.profile is None and own and own_sizes:
+        from ..config.own_tables import profile_of_text  # here: papers' tables need it not
+
         profile = profile_of_text(training_pairs(own), args.configs)
     else:
         profile = load_profile(args.profile or FULL.name, args.configs)

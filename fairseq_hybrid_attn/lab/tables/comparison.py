@@ -74,7 +74,7 @@ def estimate(by_seed: Mapping[int, float], drawn: np.ndarray | None, sentences: 
 
 
 @dataclass(frozen=True)
-class System:
+class SystemNumbers:
     """A system's numbers, by score (``bleu``); without any, ``state`` says why."""
 
     system: str
@@ -95,7 +95,7 @@ class Comparison:
     text: str
     profile: str
     titles: Mapping[str, str]  # of the scores
-    systems: tuple[System, ...]
+    systems: tuple[SystemNumbers, ...]
     made_by: str
 
     def terminal(self) -> str:
@@ -137,7 +137,7 @@ class Comparison:
             rows.append(cells)
         return Grid(headings, rows, left=1)
 
-    def _record(self, system: System) -> dict[str, object]:
+    def _record(self, system: SystemNumbers) -> dict[str, object]:
         record: dict[str, object] = {"system": system.system, "text": self.text}
         record |= {"profile": self.profile, "seeds": " ".join(map(str, system.seeds))}
         for score in self.titles:
@@ -185,7 +185,7 @@ class Comparison:
         return notes
 
 
-def _shown(system: System, score: str) -> list[str]:
+def _shown(system: SystemNumbers, score: str) -> list[str]:
     if score not in system.scores:
         return [system.state, "", ""]
     level = system.scores[score]
@@ -234,11 +234,11 @@ def _counts(stored: StoredRuns, cells: Sequence[Cell]) -> Counts:
 
 def _measured(
     stored: StoredRuns, cells: Sequence[Cell], counts: Counts, first: Counts | None
-) -> System:
+) -> SystemNumbers:
     """A system's numbers, and their differences from those of the ``first``, if it is another."""
     name, done = cells[0].row.system, stored.of_cell(cells[0])
     if not done:
-        return System(name, state_of(stored.runs(cells[0])))
+        return SystemNumbers(name, state_of(stored.runs(cells[0])))
     levels, differences, signatures = {}, {}, {}
     for score, of_seeds in counts.items():
         if not of_seeds:
@@ -260,7 +260,7 @@ def _measured(
         differences[score] = estimate(values, drawn, sentences)
     changed = "; ".join(sorted({stored.changed(run) for run, _ in done} - {""}))
     results = [result for _, result in done]
-    return System(
+    return SystemNumbers(
         name,
         changed or "done",
         tuple(run.seed for run, _ in done),

@@ -9,9 +9,8 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Column
+from ..config.paper_tables import AER, Cell, Column
 from ..runs.plan import Plan
-from ..runs.run_scores import AER
 from ..runs.status import State, status
 from ..runs.workspace import Run
 from ..scores.counts import ends, half_width, mean_drawn, p_value

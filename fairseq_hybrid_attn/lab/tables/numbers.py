@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 from scipy.stats import t as student
 
-from ..runs.run_scores import AER
+from ..config.paper_tables import AER
 from ..scores.lengths_measure import LENGTH_RATIO
 
 #: Marks numbers of runs whose configuration or data have changed since.

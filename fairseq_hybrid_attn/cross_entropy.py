@@ -99,7 +99,8 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Return the loss and the negative log-likelihood; ``reduce=False``: ``[tokens, 1]``."""
-        if torch.is_grad_enabled() and getattr(model.decoder, "adaptive_softmax", None) is not None:
+        decoder = getattr(model, "decoder", None)
+        if torch.is_grad_enabled() and getattr(decoder, "adaptive_softmax", None) is not None:
             raise UserError(
                 "an adaptive softmax has a loss of its own: use --criterion adaptive_loss"
             )

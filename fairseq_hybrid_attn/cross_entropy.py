@@ -99,6 +99,11 @@ class FusedLabelSmoothedCrossEntropy(LabelSmoothedCrossEntropyCriterion):
 
     def compute_loss(self, model, net_output, sample, reduce=True):
         """Return the loss and the negative log-likelihood; ``reduce=False``: ``[tokens, 1]``."""
+        decoder = getattr(model, "decoder", None)
+        if torch.is_grad_enabled() and getattr(decoder, "adaptive_softmax", None) is not None:
+            raise UserError(
+                "an adaptive softmax has a loss of its own: use --criterion adaptive_loss"
+            )
         if not (torch.is_grad_enabled() and ends_in_softmax(model)):
             return super().compute_loss(model, net_output, sample, reduce)
         logits, target = net_output[0], model.get_targets(sample, net_output)

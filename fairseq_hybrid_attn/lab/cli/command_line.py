@@ -27,7 +27,8 @@ GROUPS = {
         ("table", "tables.table_command", "print a paper's table with our numbers beside it"),
         ("runs", "runs.runs_command", "list runs, and which are stale"),
         ("show", "runs.show_command", "print a run's exact command lines"),
-        ("train", "runs.train_command", "train and score one run: on your text, or a row"),
+        ("train", "tables.train_command", "train and score one system: on your text, or a row"),
+        ("compare", "tables.compare_command", "train systems on your text and compare them"),
         ("publish", "tables.publish_command", "store results of tables with the code"),
     ],
     "models": [
@@ -82,7 +83,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     if "--" in ours and parser.get_default("others") is not None:  # another program's flags follow
         at = ours.index("--")
         ours, others = ours[:at], ours[at + 1 :]
-    args = parser.parse_intermixed_args(ours)  # rows may follow options
+    args, unknown = parser.parse_known_intermixed_args(ours)  # rows may follow options
+    if unknown:
+        hint = "; flags of fairseq-train follow after --" * (parser.get_default("others") == [])
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
     try:

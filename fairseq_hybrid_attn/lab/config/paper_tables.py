@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,12 @@ from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
 
 #: Folders of ``configs/`` that hold something other than tables.
 NOT_TABLES = ("corpora", "profiles", "settings")
+#: The paper, in names, of tables that no file has (``own_tables.py``).
+OWN_PAPER = "own"
+#: The score of word alignments, the alignment error rate.
+AER = "aer"
+#: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
+_TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 
 def fault_of_group(bounds: object) -> str | None:
@@ -73,7 +81,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Claim:
-    """A paper's claim about a table's numbers: in words, and as a sum (see ``claims.py``).
+    """A paper's claim about a table's numbers: in words, and as a sum (see :func:`terms_of`).
 
     ``after_results``: it was written when the table's first results were known.  ``paper``: what
     its paper's numbers add up to, if the columns do not have them, or have those of several papers.
@@ -108,6 +116,11 @@ class Table:
     # Rows whose order in the paper is correlated with ours, in each column: what to call them, and
     # their names, or None for all.
     rank: dict[str, tuple[str, ...] | None] = field(default_factory=dict)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is of your own systems, and in no file."""
+        return self.name.partition("/")[0] == OWN_PAPER
 
     def row(self, name: str) -> Row:
         return self._named("row", self.rows, name)
@@ -213,12 +226,52 @@ class Cell:
         raw = owner.table.raw.merged
         for layer in (row.shared, column.shared, profile.settings, row.own, column.own):
             raw = merge(raw, layer)
-        path = table_file(owner.table.name, owner.table.configs)
-        return resolve(raw, f"{path}: rows: {owner.row.name} (column {owner.column.name})")
+        where = row_place(owner.table.name, owner.row.name, owner.table.configs)
+        return resolve(raw, f"{where} (column {owner.column.name})")
+
+
+def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
+    """Sign and cell of each number of a claim, all of which can be resampled together.
+
+    Groups of sentences by length are resampled each by itself, as they do not overlap.
+    """
+    terms: list[tuple[int, Cell]] = []
+    text = claim.above_zero
+    while text.strip():
+        found = _TERM.match(text)
+        if not found or (terms and not found[1]):
+            raise UserError(
+                f"{table.name}: claims: {claim.above_zero!r}: use ROW/COLUMN, with + or - between"
+            )
+        cell = Cell(table, table.row(found[2]), table.column(found[3]))
+        if cell.column.curve or cell.score.partition(".")[0] not in {*METRICS, AER}:
+            raise UserError(
+                f"{table.name}: claims: {found[2]}/{found[3]} is not a score of translations or "
+                "AER after training"
+            )
+        terms.append((-1 if found[1] == "-" else 1, cell))
+        text = text[found.end() :]
+    if not terms:
+        raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
+    if len({cell.score for _, cell in terms}) > 1:
+        raise UserError(f"{table.name}: claims: {claim.above_zero!r} adds up different scores")
+    groups = {cell.column.group for _, cell in terms}
+    if any(not a or not b or a.overlaps(b) for a, b in combinations(groups, 2)):
+        raise UserError(
+            f"{table.name}: claims: {claim.above_zero!r} adds up scores of sentences that overlap"
+        )
+    return terms
 
 
 def table_file(name: str, configs: Path) -> Path:
     return config_file(f"{name}.yaml", configs)
+
+
+def row_place(table: str, row: str, configs: Path) -> str:
+    """Where a user finds a row, for messages."""
+    if table.partition("/")[0] == OWN_PAPER:
+        return row
+    return f"{table_file(table, configs)}: rows: {row}"
 
 
 def table_names(configs: Path) -> list[str]:

@@ -15,8 +15,8 @@ from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 
 #: Flags of training that follow from other settings or the command line; no file may give them.
 DERIVED = {
-    "max-tokens": "batch: {tokens: ...}",
-    "update-freq": "batch: {tokens: ...}",
+    "max-tokens": "batch: {tokens: ...}, or --tokens",
+    "update-freq": "batch: {tokens: ...}, or --tokens",
     "seed": "--seeds",
     "save-dir": "the name of the run",
     "source-lang": "the corpus",
@@ -24,12 +24,12 @@ DERIVED = {
     "distributed-world-size": "the devices",
     "cpu": "--device",
     "task": "this package",
-    "save-interval": "checkpoints: {every: ...}",
-    "save-interval-updates": "checkpoints: {every: ...}",
-    "validate-interval": "checkpoints: {every: ...}",
-    "keep-interval-updates": "checkpoints: {average: ...}",
+    "save-interval": "checkpoints: {every: ...}, or --save-every",
+    "save-interval-updates": "checkpoints: {every: ...}, or --save-every",
+    "validate-interval": "checkpoints: {every: ...}, or --save-every",
+    "keep-interval-updates": "checkpoints: {average: ...}, or --average",
     "keep-interval-updates-pattern": "checkpoints: {curve: ...}",
-    "keep-last-epochs": "checkpoints: {average: ...}",
+    "keep-last-epochs": "checkpoints: {average: ...}, or --average",
     "keep-best-checkpoints": "checkpoints: {unit: best}",
     "no-epoch-checkpoints": "checkpoints: {unit: ...}",
     # With it, fairseq would begin there again each time that the run is resumed.
@@ -255,7 +255,7 @@ def resolve(raw: dict, where: str) -> Settings:
     if last is not None and last < every * average:
         raise UserError(
             f"{where}: {average} checkpoints {every} {unit}s apart are more than there will be by "
-            f"{last}"
+            f"{last}; set checkpoints: {{every: ..., average: ...}}, or --save-every and --average"
         )
     if settings.updates is settings.epochs is None:
         raise UserError(f"{where}: train: give max-update or max-epoch")

@@ -144,6 +144,7 @@ def run_program(
     while_running()
     log.parent.mkdir(parents=True, exist_ok=True)
     ends_with_us = lock is None
+    started = os.environ if environment is None else environment
     with open(log, "ab") as output:
         start = output.tell()
         process = None
@@ -151,7 +152,8 @@ def run_program(
             with _no_signals() if ends_with_us else contextlib.nullcontext():
                 process = subprocess.Popen(
                     [sys.executable, "-m", MODULES[command[0]], *command[1:]],
-                    env=environment,
+                    # Without assertions, fairseq does not write its checkpoints.
+                    env={k: v for k, v in started.items() if k != "PYTHONOPTIMIZE"},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,

@@ -111,7 +111,7 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
             times.append(_guess_seconds(run, parameters, slots[0]))
             sizes.append(_disk(run, parameters))
             line += f"; {_work(run, slots[0])}"
-            line += "" if math.isnan(times[-1]) else f"; about {_hours(times[-1])}"
+            line += "" if math.isnan(times[-1]) else f"; about {hours(times[-1])}"
         lines.append(line)
     if not redo and any(state.state is State.STALE for _, state in able):
         lines.append(f"   {REDO}")
@@ -122,7 +122,7 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
         lines.append("   the time can be estimated when the corpora are prepared")
     else:
         lines.append(
-            f"   about {_hours(sum(times) / at_once)} in all, {at_once} side by side: a rough "
+            f"   about {hours(sum(times) / at_once)} in all, {at_once} side by side: a rough "
             "guess from the number of operations, not measured"
         )
     return [*lines, f"   disk while a run trains: at most about {largest / 1e9:.1f} GB"]
@@ -168,7 +168,7 @@ def _disk(run: Run, parameters: float) -> float:
     return (checkpoints.average + checkpoints.curve + 3) * 12.0 * parameters
 
 
-def _hours(seconds: float) -> str:
+def hours(seconds: float) -> str:
     if seconds >= 36000:
         return f"{seconds / 3600:.0f} h"
     if seconds >= 5400:

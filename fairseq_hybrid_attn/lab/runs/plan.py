@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Table, load_table, table_file
+from ..config.paper_tables import Cell, Table, load_table, row_place
 from .devices import Devices
 from .status import State, Status, status
 from .workspace import Run, Workspace
@@ -84,8 +84,8 @@ class Plan:
                 able.append((run, state))
             else:
                 *table, row, _ = run.cell.split("/")
-                path = table_file("/".join(table), run.workspace.configs)
-                faults[f"{path}: rows: {row}: {fault}"] = None
+                where = row_place("/".join(table), row, run.workspace.configs)
+                faults[f"{where}: {fault}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 
 

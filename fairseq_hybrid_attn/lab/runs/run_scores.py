@@ -24,12 +24,12 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..alignment.error_rate import Counts
+from ..config.paper_tables import AER
 from ..files.json_files import read_json
 from ..files.typed import read
 from .fairseq_commands import RunFolder
 from .training_log import read_log
 
-AER = "aer"
 GATE = "gate"
 SHARE = "share"  # the name of attention.fusion.LOCAL_SHARE
 VALID_LOSS = "valid_loss"

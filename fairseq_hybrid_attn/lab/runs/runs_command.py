@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, load_table
+from ..config.paper_tables import OWN_PAPER, Cell, load_table
 from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
 from .results import read_result
 from .run_folders import read_begun
 from .status import State, status
-from .workspace import OWN_PAPER, Run, Workspace
+from .workspace import Run, Workspace
 from .workspace_flags import add_workspace, workspace
 
 
@@ -70,7 +70,7 @@ def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
         unnamed = place.configs == CONFIGS and record and Path(record["configs"]).is_dir()
         if record and (label != place.label or unnamed):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
-        if paper == OWN_PAPER:  # no table names its settings: they are those it was begun with
+        if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
             settings = Settings.of_dict(begun["settings"])
             asked = Run(place, "/".join(cell), number, settings)
         else:

@@ -21,8 +21,7 @@ from .plan import run_of_row
 from .results import command_texts
 from .run_folders import devices_of
 from .script import script
-from .train_command import add_row
-from .workspace_flags import add_devices, add_workspace, workspace
+from .workspace_flags import add_devices, add_row, add_workspace, workspace
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

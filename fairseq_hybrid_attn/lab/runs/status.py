@@ -63,8 +63,10 @@ def status(run: Run) -> Status:
     changed = " and ".join(changes(run, made_with["identity"]))
     if result is not None:
         return Status(State.STALE, f"{changed} changed") if changed else Status(State.DONE)
-    if changed:
+    if changed and made:
         return Status(State.STALE, f"unfinished, and {changed} changed")
+    if changed:  # no checkpoint: its next attempt records what it begins with
+        return Status(State.NOT_BEGUN)
     record = last_record(folder.log("train"))
     far = f"at update {record['num_updates']}" if record else "before its first update"
     if folder.trained.exists():

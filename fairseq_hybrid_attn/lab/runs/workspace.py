@@ -16,9 +16,6 @@ from ..scores.metrics import standard_scores
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
-#: The paper, in names of runs, of trainings that no table names.
-OWN_PAPER = "own"
-
 
 @dataclass(frozen=True)
 class OwnText:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..config.settings import load_profile
+from ..config.settings import FULL, load_profile
+from ..corpora.own import texts_of
+from ..files.text import lines
 from ..files.writing import check_folder
 from ..files.yaml_files import CONFIGS
 from .workspace import OwnText, Workspace
@@ -27,9 +29,9 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--profile",
-        default="full",
         metavar="NAME",
-        help="full (the papers' scale, default) or small; or a .yaml file",
+        help="scale: full (the papers'), small, few, tiny, iwslt, or a .yaml file (default: full; "
+        "in train and compare on your text, what suits its size)",
     )
     group.add_argument(
         "--data",
@@ -53,7 +55,8 @@ def add_workspace(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def workspace(args: argparse.Namespace) -> Workspace:
+def workspace(args: argparse.Namespace, own_sizes: bool = False) -> Workspace:
+    """The workspace of the flags; with ``own_sizes``, at a scale that suits the user's text."""
     if not args.configs.is_dir():
         raise UserError(f"--configs {args.configs}: no such folder")
     own = None
@@ -65,15 +68,33 @@ def workspace(args: argparse.Namespace) -> Workspace:
         own = OwnText(args.data, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         raise UserError("--source-lang and --target-lang are for --data only")
+    if args.profile is None and own and own_sizes:
+        from ..config.own_tables import profile_of_text  # here: papers' tables need it not
+
+        profile = profile_of_text(training_pairs(own), args.configs)
+    else:
+        profile = load_profile(args.profile or FULL.name, args.configs)
     place = Workspace(
         root=args.output.absolute(),
         configs=args.configs.absolute(),
-        profile=load_profile(args.profile, args.configs),
+        profile=profile,
         own=own,
         user_dir=args.user_dir,
     )
     check_folder(place.runs / place.label)
     return place
+
+
+def training_pairs(own: OwnText) -> int:
+    texts = texts_of(own.folder)
+    files = texts["train"] if "train" in texts else next(iter(texts.values()))
+    return sum(1 for _ in lines(next(iter(files.values()))))
+
+
+def add_row(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("row", metavar="PAPER/TABLE/ROW")
+    parser.add_argument("--column", metavar="NAME", help="needed if the table has several")
+    parser.add_argument("--seed", type=seed, default=1, metavar="N")
 
 
 def add_devices(parser: argparse.ArgumentParser) -> None:

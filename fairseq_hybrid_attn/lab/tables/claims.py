@@ -9,22 +9,15 @@ A claim is a sum that is said to be above zero, such as the loss of one system m
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from itertools import combinations
 
 import numpy as np
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Claim, Table
-from ..runs.run_scores import AER
+from ..config.paper_tables import AER, Cell, Claim, terms_of
 from ..scores.counts import SAMPLES, ends
-from ..scores.metrics import METRICS
 from .numbers import STALE, Verdict
 from .stored_runs import StoredRuns
-
-#: Sign, row and column; a hyphen belongs to the column's name unless another ROW/COLUMN follows.
-_TERM = re.compile(r"\s*([+-]?)\s*(\w+)/(\w+(?:-\w+(?![\w/]))*)")
 
 HELD, FAILED, OPEN = "held", "did not hold", "not decided"
 NOT_RUN = "not run"
@@ -41,38 +34,6 @@ HOW_JUDGED = f"""\
 - Held: every seed is above zero, and so is each interval. Did not hold: all of these are below
   zero.
 - *: written after the first results of these runs, or of the same systems in another table."""
-
-
-def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
-    """Sign and cell of each number of a claim, all of which can be resampled together.
-
-    Groups of sentences by length are resampled each by itself, as they do not overlap.
-    """
-    terms, text = [], claim.above_zero
-    while text.strip():
-        found = _TERM.match(text)
-        if not found or (terms and not found[1]):
-            raise UserError(
-                f"{table.name}: claims: {claim.above_zero!r}: use ROW/COLUMN, with + or - between"
-            )
-        cell = Cell(table, table.row(found[2]), table.column(found[3]))
-        if cell.column.curve or cell.score.partition(".")[0] not in {*METRICS, AER}:
-            raise UserError(
-                f"{table.name}: claims: {found[2]}/{found[3]} is not a score of translations or "
-                "AER after training"
-            )
-        terms.append((-1 if found[1] == "-" else 1, cell))
-        text = text[found.end() :]
-    if not terms:
-        raise UserError(f"{table.name}: claims: {claim.says!r} names no numbers")
-    if len({cell.score for _, cell in terms}) > 1:
-        raise UserError(f"{table.name}: claims: {claim.above_zero!r} adds up different scores")
-    groups = {cell.column.group for _, cell in terms}
-    if any(None in pair or pair[0].overlaps(pair[1]) for pair in combinations(groups, 2)):
-        raise UserError(
-            f"{table.name}: claims: {claim.above_zero!r} adds up scores of sentences that overlap"
-        )
-    return terms
 
 
 def judge(stored: StoredRuns) -> list[Verdict]:

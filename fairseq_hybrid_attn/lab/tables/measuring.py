@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Column
+from ..config.paper_tables import AER, Cell, Column
 from ..runs.plan import Plan
-from ..runs.run_scores import AER
 from ..runs.status import State, status
 from ..runs.workspace import Run
 from ..scores.counts import ends, half_width, mean_drawn, p_value
@@ -138,7 +137,7 @@ def _values(stored: StoredRuns, cell: Cell) -> tuple[str, list[dict]]:
     """
     done, column = stored.of_cell(cell), cell.column
     if not done:
-        raise UserError(_state(stored.runs(cell)))
+        raise UserError(state_of(stored.runs(cell)))
     scores = [_scores(result, column) for _, result in done]
     score = stored.score(cell, scores[0])
     metric, _, test_set = score.partition(".")
@@ -158,7 +157,7 @@ def _values(stored: StoredRuns, cell: Cell) -> tuple[str, list[dict]]:
     return score, [has[score] for has in scores]
 
 
-def _state(runs: list[Run]) -> str:
+def state_of(runs: list[Run]) -> str:
     """How far the runs of a cell are of which none has a result."""
     for run in runs:
         if run.folder.path.exists() and (state := status(run)).state is not State.NOT_BEGUN:

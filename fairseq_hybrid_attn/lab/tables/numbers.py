@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
-from ..runs.run_scores import AER
+from ..config.paper_tables import AER
 from ..scores.lengths_measure import LENGTH_RATIO
 
 #: Marks numbers of runs whose configuration or data have changed since.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ...errors import UserError
-from ..config.paper_tables import Table, load_table
+from ..config.paper_tables import Table, load_table, terms_of
 from ..runs.plan import Plan, make_plan
 from ..runs.workspace_flags import add_seeds, workspace
-from .claims import terms_of
 
 
 def add_cells(parser: argparse.ArgumentParser, nargs: str = "+") -> None:

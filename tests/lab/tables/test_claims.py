@@ -12,7 +12,7 @@ from workspaces import write_yaml
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
-from fairseq_hybrid_attn.lab.config.paper_tables import Claim, load_table
+from fairseq_hybrid_attn.lab.config.paper_tables import Claim, load_table, terms_of
 from fairseq_hybrid_attn.lab.scores.counts import SEED
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.claims import (
@@ -21,7 +21,6 @@ from fairseq_hybrid_attn.lab.tables.claims import (
     OPEN,
     decided,
     judge,
-    terms_of,
 )
 from fairseq_hybrid_attn.lab.tables.measuring import measure
 from fairseq_hybrid_attn.lab.tables.numbers import Verdict

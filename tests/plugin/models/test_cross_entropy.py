@@ -89,9 +89,11 @@ def test_evaluation_and_other_probabilities_are_left_to_fairseq():
     adaptive = build_stock(adaptive_softmax_cutoff=[8, 12], share_decoder_input_output_embed=False)
     own = build_stock()
     own.get_normalized_probs = lambda net_output, log_probs: -net_output[0].exp()
-    for model in (adaptive, own):
-        assert not ends_in_softmax(model)
-        assert ours(model, batch())[0].equal(stock(model, batch())[0])
+    assert not ends_in_softmax(own)
+    assert ours(own, batch())[0].equal(stock(own, batch())[0])
+    # Its probabilities have no gradient.
+    with pytest.raises(UserError, match="--criterion adaptive_loss"):
+        ours(adaptive, batch())
 
 
 def test_nothing_of_the_size_of_the_logits_is_kept():

@@ -20,16 +20,18 @@ from workspaces import SETTINGS, TABLE, with_rows, write_configs, write_text
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.config.settings import load_profile
+from fairseq_hybrid_attn.lab.config.own_tables import flags_of, own_table, profile_of_text
+from fairseq_hybrid_attn.lab.config.settings import Settings
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-from fairseq_hybrid_attn.lab.runs import train_command
+from fairseq_hybrid_attn.lab.runs import scheduler
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run
 from fairseq_hybrid_attn.lab.runs.workspace_flags import seeds
+from fairseq_hybrid_attn.lab.tables import reproduce_command, train_command
 
 #: Without dropout, whose masks depend on the process.
 DRY = {
@@ -102,10 +104,10 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     seen = []
     monkeypatch.setattr(RunInProgress, "complete", lambda work: seen.append(work))
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
-    monkeypatch.setattr(train_command, "prepare_corpora", lambda *given: (None, []))
+    monkeypatch.setattr(reproduce_command, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (runs, []))
     monkeypatch.setattr(Run, "current_manifest", True)
-    monkeypatch.setattr(train_command, "read_result", lambda path: {"scores": {}})
-    gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
+    gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seeds", "7,")
     main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
     (work,) = seen
     for name in os.environ.keys() - work.training_environment.keys():
@@ -178,55 +180,78 @@ def test_your_own_text_and_flags(place):
     """No row: the settings are the flags, and what was begun with others is not resumed."""
     folder, _ = place
     where = ("--data", "text", "--output", "mine", "--device", "cpu", "--keep-checkpoints")
-    sizes = ("--tokens", 300, "--save-every", 5, "--average", 2, "--name", "tiny")
-    flags = "--arch transformer_hysan --max-update 20 --encoder-layers 1 --decoder-layers 1 "
-    flags += "--encoder-embed-dim=32 --lr 5e-4 --share-all-embeddings --dropout"
-    words = ("fairseq-hybrid", "train", *where, *sizes, "--", *flags.split())
-    done = run(*words, 0.3, cwd=folder)
-    made = folder / "mine/runs/full@text/own/tiny/tiny/bleu/seed1"
+    sizes = ("--tokens", 300, "--save-every", 5, "--average", 2)
+    flags = "--max-update 20 --encoder-layers 1 --decoder-layers 1 --encoder-embed-dim=32"
+    flags += " --decoder-embed-dim 32 --lr 5e-4 --dropout"
+    words = (*where, *sizes, "transformer_hysan")
+    train = ("fairseq-hybrid", "train", *words, "--", *flags.split())
+    run(*train, 0.3, cwd=folder, PYTHONOPTIMIZE="1")
+    made = folder / "mine/runs/few@text/own/systems/transformer_hysan/bleu/seed1"
     saved = read_checkpoint(made / "checkpoints/checkpoint_last.pt")
     assert updates(saved) == 20
-    wanted = {"encoder_embed_dim": 32, "dropout": 0.3}
+    wanted = {"encoder_embed_dim": 32, "dropout": 0.3, "share_all_embeddings": True}
     model, optimization = saved["cfg"]["model"], saved["cfg"]["optimization"]
     assert {k: model[k] for k in wanted} == wanted
     assert optimization["lr"] == [5e-4] and saved["cfg"]["task"]["_name"].endswith("able")
     bleu = read_json(made / "result.json")["scores"]["bleu"]["value"]
-    assert f"bleu: {bleu:.2f} " in done.stdout
-    assert "done in" not in run(*words, 0.3, cwd=folder).stdout
-    refused = run(*words, 0.2, cwd=folder, expect=1).stderr
-    assert "stale (configuration changed); give another --name" in refused
+    done = run(*train, 0.3, cwd=folder).stdout
+    assert "done in" not in done and re.search(f"transformer_hysan +{bleu:.2f} ", done)
+    refused = run(*train, 0.2, cwd=folder, expect=1).stderr
+    assert "stale (configuration changed)" in refused
     shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
-    assert re.search(f"own/tiny/tiny/bleu/seed1 .*{bleu:.2f} .* done", shown)
+    assert re.search(f"own/systems/transformer_hysan/bleu/seed1 .*{bleu:.2f} .* done", shown)
+    # The comparison takes what was trained, and adds a system and a seed.
+    more = ("transformer --dropout 0.1", "--write", "table.json", "--seeds", 2)
+    compare = ("fairseq-hybrid", "compare", *words, *more, "--", *flags.split(), 0.3)
+    done = run(*compare, cwd=folder).stdout
+    assert done.count("train: done in") == 3 and "BLEU below 5" in done
+    first, second = read_json(folder / "table.json")["systems"]
+    assert first["scores"]["bleu"]["by_seed"]["1"] == pytest.approx(bleu, abs=0.005)
+    difference = second["differences"]["bleu"]
+    assert set(difference["by_seed"]) == {"1", "2"} and 0 < difference["p"] <= 1
+    assert "own/systems/transformer+dropout=0.1/bleu/seed2" in done
 
 
 def test_a_row_or_text_and_flags(place, monkeypatch):
     folder, where = place
     monkeypatch.chdir(folder)
+    mine = "--data text --output no --device cpu"
     check_command_refusals(
         [
-            ("", "text and model: --data DIR -- --arch NAME"),
-            ("--data text", "text and model: --data DIR -- --arch NAME"),
+            ("", "text and a system: --data DIR transformer"),
+            ("--data text", "text and a system: --data DIR transformer"),
             ("--data text -- --arch transformer_mma lr 3", "lr: use --FLAG VALUE"),
-            ("--data text -- --arch transformer_mma --max-updat 3", "unrecognized arguments"),
+            (f"{mine} -- --arch transformer_mma --max-updat 3", "unrecognized arguments"),
             (f"toy/table1/plain {' '.join(where)} -- --lr 3", "has its own flags"),
             (f"toy/table1/plain {' '.join(where)} --tokens 5", "leave out --tokens"),
-            (
-                "--data text --output no --name ../../it -- --arch transformer_mma",
-                "without slashes",
-            ),
-            (
-                "--data text --output no -- --arch transformer_mma --lr=",
-                "--lr=: the value is missing",
-            ),
+            (f"{mine} --name ../../it transformer_mma", "without slashes"),
+            (f"{mine} transformer_mma -- --lr=", "--lr=: the value is missing"),
+            (f"{mine} transformer_mma -- --encoder-layers three", "invalid int value: 'three'"),
+            (f"{mine} transformer_mma -- --max-update 20", "or --save-every and --average"),
+            (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),
+            (f"{mine} --write table.txt transformer_mma", "ends in .md, .csv, .json"),
+            (f"{mine} --precision fp16 transformer_mma", "fp32 or bf16 only"),
         ],
         "train",
     )
+    check_command_refusals(
+        [
+            ("transformer", "name your text: --data DIR"),
+            (f"{mine} transformer transformer", "there twice"),
+            (f"{mine} transformer --seeds 2 -- --arch transformer", "name the systems themselves"),
+            (f"{mine} transformer transformer_mam", "invalid choice: 'transformer_mam'"),
+        ],
+        "compare",
+    )
     with pytest.raises(UserError, match="use a name"):
-        main(["train", "--data", "text", "--name", "", "--", "--arch", "transformer_mma"])
-    fp16 = "train --data text --output no --device cpu --precision fp16 -- --arch transformer_mma"
-    with pytest.raises(UserError, match="fp32 or bf16 only"):
-        main(fp16.split())
+        main(["train", "--data", "text", "--name", "", "transformer_mma"])
     assert not Path("no/corpora").exists()  # before the text is prepared
+
+
+def test_flags_of_fairseq_follow_after_dashes(capsys):
+    with pytest.raises(SystemExit):
+        main("compare --data text transformer --max-update 20".split())
+    assert "--max-update 20; flags of fairseq-train follow after --" in capsys.readouterr().err
 
 
 def test_seeds_are_counted_or_named(capsys):
@@ -235,27 +260,59 @@ def test_seeds_are_counted_or_named(capsys):
         with pytest.raises(argparse.ArgumentTypeError):
             seeds(text)
     with pytest.raises(SystemExit):
-        main(["train", "toy/table1/plain", "--seed", "4294967296"])
+        main(["train", "toy/table1/plain", "--seeds", "4294967296,"])
     assert "fairseq's seeds are below 2^32" in capsys.readouterr().err
 
 
 def test_values_are_numbers_as_fairseq_reads_them():
-    flags = train_command.flags_of(
-        "--a 010 --b 1:30 --c 1e-9 --d=-2 --e 0.30 --f --g 1,000".split()
-    )
-    wanted = {"a": "010", "b": "1:30", "c": "1e-9", "d": -2, "e": 0.3, "f": True, "g": "1,000"}
+    flags = flags_of("--a 010 --b 1:30 --c 1e-9 --d=-2 --e 0.30 --f --g 1,000 --h=false".split())
+    wanted = {
+        "a": "010",
+        "b": "1:30",
+        "c": "1e-9",
+        "d": -2,
+        "e": 0.3,
+        "f": True,
+        "g": "1,000",
+        "h": False,
+    }
     assert flags == wanted
 
 
+def settings_of(system: str, pairs: int, *shared: str, **given: dict) -> Settings:
+    table = own_table("systems", [system], shared, given, CONFIGS)
+    return table.cells()[0].settings(profile_of_text(pairs, CONFIGS))
+
+
 def test_flags_win_over_a_profile_which_wins_over_defaults():
-    small = load_profile("small", CONFIGS)
-    train = {"arch": "transformer_mma", "dropout": 0.3, "encoder-layers": 1}
-    one = train_command.own_settings({"train": train, "batch": {"tokens": 300}}, small)
-    wanted = {"dropout": 0.3, "encoder-layers": 1, "decoder-layers": 2, "max-update": 600}
-    assert {name: one.train[name] for name in wanted} == wanted
-    assert (one.batch.tokens, one.batch.per_device, one.checkpoints.every) == (300, 2048, 60)
-    two = train_command.own_settings({"train": {"arch": "transformer", "max-epoch": 3}}, small)
-    assert two.train["max-epoch"] == 3 and "max-update" not in two.train
+    sizes = {"batch": {"tokens": 300}}
+    few = settings_of("transformer_mma --dropout 0.4", 5000, "--encoder-layers=1", **sizes)
+    wanted = {"dropout": 0.4, "encoder-layers": 1, "decoder-layers": 4, "max-update": 4000}
+    assert {name: few.train[name] for name in wanted} == wanted
+    assert (few.batch.tokens, few.batch.per_device, few.checkpoints.every) == (300, 2048, 100)
+    epochs = settings_of("transformer --max-epoch 3", 10**6, "--share-all-embeddings=false")
+    assert epochs.train["max-epoch"] == 3
+    assert not {"max-update", "share-all-embeddings"} & epochs.train.keys()
+
+
+def test_sizes_follow_the_text_but_not_of_an_architecture_of_one_size():
+    pairs = (9_999, 10_000, 50_000, 500_000)
+    sizes = [settings_of("transformer_mma", number) for number in pairs]
+    widths = [size.train.get("encoder-embed-dim") for size in sizes]
+    assert widths == [128, 128, 512, None]
+    assert [size.batch.tokens for size in sizes] == [2048, 8192, 4096, 25_000]
+    named = settings_of("transformer_iwslt_de_en", 20_000)
+    assert "encoder-embed-dim" not in named.train and named.train["max-update"] == 8000
+
+
+def test_a_system_has_one_name_however_its_flags_are_given():
+    def name(system: str) -> str:
+        return own_table("systems", [system], [], {}, CONFIGS).rows[0].name
+
+    assert name("transformer --dropout 0.30 --lr=1e-3") == "transformer+dropout=0.3+lr=1e-3"
+    assert name("transformer --lr 1e-3 --dropout 0.3") == "transformer+dropout=0.3+lr=1e-3"
+    long = [name(f"transformer_mma --head-patterns {'global,' * 20}{end}") for end in "ab"]
+    assert len(set(long)) == 2 and max(map(len, long)) <= 100
 
 
 def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):

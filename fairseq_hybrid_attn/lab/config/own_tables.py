@@ -1,0 +1,148 @@
+"""Tables of your own: systems by their flags, at a size that suits your text."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ...errors import UserError
+from ..files.checksums import digest
+from ..files.names import fault_of_name
+from .paper_tables import OWN_PAPER, Column, Row, Table
+from .settings import FULL, Profile, RawSettings, load_profile, load_raw
+
+#: What the systems share, but for what a profile and you give: the base model.
+OWN: dict = {
+    "extends": "transformer",  # the flags that the papers share
+    "corpus": "own",
+    "train": {"share-all-embeddings": True, "dropout": 0.1, "max-update": 100_000},
+    "batch": {"tokens": 25_000, "per-device": 8192},
+    "checkpoints": {"unit": "update", "every": 1000, "average": 5},
+    "generate": {"beam": 4, "lenpen": 0.6},
+}
+#: The profiles of smaller texts: below so many training pairs.
+SMALLER = {"few": 10_000, "tiny": 50_000, "iwslt": 500_000}
+#: The columns: scores of a run, with their titles.
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (lower is better)"}
+#: Flags of a model's size.
+_SHAPE = [
+    f"{side}-{part}"
+    for side in ("encoder", "decoder")
+    for part in ("layers", "embed-dim", "ffn-embed-dim", "attention-heads")
+]
+_LONGEST = 100  # characters of a row's name, which names folders
+
+
+def profile_of_text(pairs: int, configs: Path) -> Profile:
+    """The profile that suits a text of so many training pairs."""
+    name = next((name for name, below in SMALLER.items() if pairs < below), None)
+    if name is None:
+        summary = "base of Vaswani et al. 2017, width 512, 6 + 6 layers"
+        profile = replace(FULL, summary=summary)
+    else:
+        profile = load_profile(name, configs)
+    return replace(profile, summary=f"for {pairs:,} training pairs: {profile.summary}")
+
+
+def own_table(
+    name: str, systems: Sequence[str], shared: Sequence[str], given: dict, configs: Path
+) -> Table:
+    """The table ``own/NAME``; the first system is its baseline.
+
+    Args:
+        systems: an architecture each, perhaps with flags: ``transformer_hysan --encoder-branches
+            global,l5``.
+        shared: flags of all systems, which a system's own replace.
+        given: other settings of all systems (``batch``, ``checkpoints``).
+        configs: the folder of configurations.
+    """
+    if fault := fault_of_name(name):  # it names folders
+        raise UserError(f"--name {name!r}: {fault}")
+    for_all = flags_of(shared)
+    if "arch" in for_all:
+        raise UserError("--arch: name the systems themselves, such as transformer transformer_mma")
+    rows: dict[str, Row] = {}
+    for system in systems:
+        arch, flags = _system(system)
+        train = {**for_all, **flags, "arch": arch}
+        if "max-epoch" in train:
+            train.setdefault("max-update", None)
+        if _has_its_size(arch):
+            train = dict.fromkeys(_SHAPE) | train
+        row = _name(arch, flags)
+        if row.casefold() in map(str.casefold, rows):
+            raise UserError(f"{system}: this system is there twice, or its name {row} is")
+        raw = load_raw({**given, "train": train}, configs, system)
+        rows[row] = Row(row, RawSettings({}, raw.own), system=system)
+    columns = tuple(
+        Column(score, title, score, RawSettings({}, {}), run="bleu")
+        for score, title in SCORES.items()
+    )
+    return Table(
+        name=f"{OWN_PAPER}/{name}",
+        title="Systems on your text",
+        columns=columns,
+        rows=tuple(rows.values()),
+        raw=load_raw(OWN, configs, OWN_PAPER),
+        configs=configs,
+        baseline=next(iter(rows)),
+    )
+
+
+def _system(text: str) -> tuple[str, dict[str, object]]:
+    """Architecture and flags of a system."""
+    try:
+        arch, *words = shlex.split(text) or [""]
+    except ValueError as error:
+        raise UserError(f"{text}: {error}") from None
+    if not re.fullmatch(r"\w+", arch):
+        raise UserError(f"{text!r}: a system begins with an architecture, such as transformer_mma")
+    flags = flags_of(words)
+    if "arch" in flags:
+        raise UserError(f"{text}: a system has one architecture, without --arch")
+    return arch, flags
+
+
+def _has_its_size(arch: str) -> bool:
+    """Whether an architecture is a model of one size: transformer_iwslt_de_en, not transformer."""
+    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+
+    from ... import models  # noqa: F401  which registers ours
+
+    return arch in ARCH_MODEL_REGISTRY and arch not in MODEL_REGISTRY
+
+
+def _name(arch: str, flags: dict[str, object]) -> str:
+    """The name of a system's row, and so of its runs, in whatever order its flags are given."""
+    words = [f"+{flag}" + f"={flags[flag]}" * (flags[flag] is not True) for flag in sorted(flags)]
+    name = re.sub(r"[^\w.+=()-]", "-", arch + "".join(words)).rstrip(".-")
+    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 9]}+{digest(flags)[:8]}"
+
+
+def flags_of(words: Sequence[str]) -> dict[str, object]:
+    """The flags of a command line: ``--dropout 0.3 --share-all-embeddings``; false: without it."""
+    flags: dict[str, object] = {}
+    last = ""
+    for word in words:
+        if word.startswith("--"):
+            last, given, value = word[2:].partition("=")
+            if given and not value:
+                raise UserError(f"{word}: the value is missing")
+            flags[last] = _plain(value) if given else True
+        elif not flags or flags[last] is not True:
+            raise UserError(f"{word}: use --FLAG VALUE, with quotes around a value with spaces")
+        else:
+            flags[last] = _plain(word)
+    return flags
+
+
+def _plain(word: str) -> object:
+    """A value as a file of settings would have it: a number, false, or text."""
+    if word == "false":
+        return False
+    if not re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", word):  # 1:30 and 010 are numbers in YAML
+        return word
+    return float(word) if "." in word else int(word)

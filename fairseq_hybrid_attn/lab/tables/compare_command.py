@@ -1,0 +1,94 @@
+"""Train systems on your text, several seeds of each, and compare them with the first in one table.
+
+A system is an architecture, with flags of its own in quotes; fairseq-train's flags after -- are
+those of all.  Size, batch and length follow the number of training pairs (the plan says what is
+chosen); --profile and flags go before.  It first prints the plan, then does what is missing: run
+again, it resumes, and with more seeds or systems it adds them.
+
+  fairseq-hybrid compare --data my-text/ --seeds 3 transformer transformer_mma
+  fairseq-hybrid compare --data my-text/ transformer \\
+      "transformer_hysan --branch-fusion concat" --write table.md -- --dropout 0.2
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...errors import UserError
+from ..cli.flags import positive
+from ..config.own_tables import own_table
+from ..files.writing import check_outputs
+from ..runs.plan import Plan, make_plan
+from ..runs.workspace_flags import add_seeds, workspace
+from .reproduce_command import add_running, run_plans
+
+#: Flags of all systems beside fairseq-train's, and where their values go.
+SIZES = {
+    "tokens": ("batch", "tokens", "of an update, over all devices"),
+    "tokens-per-device": ("batch", "per-device", "at once, at most, as a device's memory allows"),
+    "save-every": ("checkpoints", "every", "updates between checkpoints, and validations"),
+    "average": ("checkpoints", "average", "of the last checkpoints"),
+}
+#: The endings of --write.
+_ENDINGS = (".md", ".csv", ".json")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("systems", nargs="+", metavar="SYSTEM", help='"ARCHITECTURE [FLAGS]"')
+    add_own(parser)
+    add_running(parser)
+
+
+def add_own(parser: argparse.ArgumentParser) -> None:
+    """Flags of systems that are trained on your text."""
+    add_seeds(parser)
+    group = parser.add_argument_group("of your text, besides fairseq-train's flags after --")
+    group.add_argument("--name", metavar="NAME", help="of the comparison (default: systems)")
+    for flag, (_, _, told) in SIZES.items():
+        told = f"{told} (default: the profile's)"
+        group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
+    group.add_argument(
+        "--write",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="write the table to a .md, .csv or .json too; may be repeated",
+    )
+    parser.set_defaults(others=[])  # what follows --
+
+
+def run(args: argparse.Namespace) -> None:
+    if args.data is None:
+        raise UserError("name your text: --data DIR")
+    compare(own_plan(args, args.systems, args.others), args)
+
+
+def own_plan(args: argparse.Namespace, systems: Sequence[str], shared: Sequence[str]) -> Plan:
+    """The plan of the table of these systems on the user's text."""
+    if wrong := [path for path in args.write if path.suffix not in _ENDINGS]:
+        raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(_ENDINGS)}")
+    check_outputs({f"--write {path}": path for path in args.write}, inputs=[])
+    given: dict = {"batch": {}, "checkpoints": {}}
+    for flag, (part, key, _) in SIZES.items():
+        if (size := getattr(args, flag.replace("-", "_"))) is not None:
+            given[part][key] = size
+    place = workspace(args, own_sizes=True)
+    table = own_table(args.name or "systems", systems, shared, given, place.configs)
+    return make_plan(table, place, [], [], args.seeds)
+
+
+def compare(plan: Plan, args: argparse.Namespace) -> None:
+    """Do the runs that are missing; print and write the comparison."""
+
+    def show(plan: Plan) -> str:
+        from .comparison import compared  # here: a plan needs it not
+
+        comparison = compared(plan)
+        for path in args.write:
+            path.write_text(comparison.written(path.suffix), encoding="utf-8")
+        return comparison.terminal()
+
+    run_plans([plan], args, show)

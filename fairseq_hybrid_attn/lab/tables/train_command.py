@@ -1,0 +1,145 @@
+"""Train a model, translate the test set with it and score that: on your text, or a table's row.
+
+On your text (--data), a system is an architecture of fairseq's or this package's.  fairseq-train's
+flags follow after --; size, batch and length follow the number of training pairs (see the plan).
+The batch of an update keeps its size, however many devices share it.  Run again, it resumes where
+it stopped.  "compare" takes several systems, and what this has trained.
+
+  fairseq-hybrid train --data my-text/ --gpus 4 transformer_hysan
+  fairseq-hybrid train --data my-text/ transformer_mma -- --dropout 0.2
+  torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
+  srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import threading
+from collections.abc import Mapping
+
+from ...errors import UserError
+from ..cli.flags import positive
+from ..files.console import Console
+from ..files.processes import stop_at_signals
+from ..runs.devices import Devices, of_environment
+from ..runs.plan import Plan
+from ..runs.running import RunInProgress
+from ..runs.status import State, check_begun
+from .compare_command import SIZES, add_own, compare, own_plan
+from .reproduce_command import add_running, run_plans
+from .table_arguments import plans
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("row", nargs="?", metavar="SYSTEM|PAPER/TABLE/ROW")
+    parser.add_argument("--column", metavar="NAME", help="of a row (default: all columns)")
+    add_own(parser)
+    add_running(parser)
+    parser.add_argument(
+        "--port", type=positive, default=29500, help="port on the first node, under SLURM"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Do the run to its end; run again, go on where it stopped."""
+    if args.row and "/" in args.row:
+        plan = plan_of_row(args)
+    else:
+        systems, shared = own_system(args)
+        plan = own_plan(args, systems, shared)
+    launched = of_environment(os.environ, args.device, args.precision)
+    if launched and not (args.prepare_only or args.dry_run):
+        train_launched(plan, launched, args)
+    elif plan.table.is_own:
+        compare(plan, args)
+        words = ["fairseq-hybrid", "compare", *of_text(args), *systems, "ANOTHER"]
+        words += ["--", *shared] if shared else []
+        print(f"\nCompare it with another system: {shlex.join(words)}")
+    else:
+        run_plans([plan], args)
+
+
+def of_text(args: argparse.Namespace) -> list[str]:
+    """The flags with which compare finds what was trained."""
+    words = args.command_line[2:]
+    words = words[: words.index("--")] if "--" in words else words
+    return [word for word in words if word != args.row]
+
+
+def plan_of_row(args: argparse.Namespace) -> Plan:
+    if args.others:
+        raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
+    for flag in ("name", *SIZES):
+        if getattr(args, flag.replace("-", "_")):
+            raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
+    table, _, row = args.row.rpartition("/")
+    args.names, args.columns = [table, row], [args.column] if args.column else []
+    (plan,) = plans(args)
+    return plan
+
+
+def own_system(args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """The system of your text, which ``--arch`` may name, and the flags after ``--``."""
+    system, shared = args.row, list(args.others)
+    if system is None and "--arch" in shared[:-1]:
+        at = shared.index("--arch")
+        system = shared[at + 1]
+        del shared[at : at + 2]
+    if args.data is None or system is None:
+        raise UserError("name a row of a table, or your text and a system: --data DIR transformer")
+    return [system], shared
+
+
+def train_launched(plan: Plan, devices: Devices, args: argparse.Namespace) -> None:
+    """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
+    # All processes check before any of them starts: if one alone stopped here, the others
+    # would wait for it.
+    able, faults = plan.check()
+    if faults:
+        raise UserError("\n".join(faults))
+    if len(able) != 1:
+        raise UserError(f"{len(able)} runs: under torchrun or srun, name one --column and seed")
+    [(run, state)] = able
+    if run.settings.aligner:
+        raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
+    manifest = run.current_manifest
+    if manifest is None or (run.settings.needs_alignments and manifest.alignments is None):
+        raise UserError(
+            f"its corpus is not prepared in {run.corpus_folder} as it is now; on one node, first "
+            "run the same with --prepare-only"
+        )
+    check_begun(run, devices)
+    stop_at_signals()
+    work = RunInProgress(run, devices, Console(), threading.Event(), args.keep_checkpoints)
+    # By these, the processes of the training find each other.
+    work.training_environment = devices.environment(os.environ)
+    work.launch_flags = launch_flags(devices, os.environ, args.port)
+    done = state.state is State.DONE
+    if rank_of(os.environ) != 0:
+        # If all updates are made, the first process, which asks as well, would not come.
+        if not (done or run.folder.trained.exists() or work.is_trained()):
+            work.train_here(log=f"train-rank{rank_of(os.environ)}")
+        return
+    if not done:
+        work.complete()
+    print(f"{run.name} is done: {run.folder.path}")
+
+
+def rank_of(environment: Mapping[str, str]) -> int:
+    """The rank of this process in its run; the first one reports for all."""
+    return int(environment.get("RANK") or environment.get("SLURM_PROCID") or 0)
+
+
+def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
+    """How processes find each other, if fairseq cannot tell from torchrun or SLURM."""
+    if devices.kind == "cuda":
+        return [] if "RANK" in environment else ["--distributed-port", str(port)]
+    if "RANK" not in environment:
+        raise UserError("several processes on CPU: start them with torchrun")
+    return [
+        *("--distributed-init-method", "env://"),
+        *("--distributed-rank", environment["RANK"]),
+        "--distributed-no-spawn",
+    ]

@@ -1,0 +1,59 @@
+"""The table of systems on one's own text."""
+
+import json
+
+import numpy as np
+import pytest
+from made_runs import REFERENCES, MadeWorkspace, worse
+
+from fairseq_hybrid_attn.lab.tables.comparison import compared, estimate
+
+SEEDS = (1, 2, 3)
+
+
+def test_intervals_cover_seeds_and_sentences_together():
+    """Made scores: their parts by seed and by sentence are known, and so is the true mean, 0."""
+    random = np.random.default_rng(0)
+    covered = significant = 0
+    for _ in range(300):
+        of_sentences = random.normal(0, 1, 200)
+        by_seed = {seed: of_sentences.mean() + random.normal(0, 0.1) for seed in SEEDS}
+        drawn = random.choice(of_sentences, (1000, 200)).mean(axis=1)
+        found = estimate(by_seed, drawn, sentences=200)
+        covered += abs(found.value) <= found.half
+        significant += found.p < 0.05
+    assert 0.93 < covered / 300 < 1 and significant == 300 - covered
+    same = estimate({1: 0.0}, np.zeros(1000), sentences=200)
+    assert (same.half, same.p) == (0, 1)
+
+
+@pytest.fixture
+def made(tmp_path):
+    made = MadeWorkspace(tmp_path)
+    for row, share in (("plain", 0.3), ("mixed", 0.1)):
+        for seed in SEEDS:
+            lines = worse(REFERENCES, share, f"{row}{seed}")
+            made.finish(made.run(row, seed=seed), lines)
+    return made
+
+
+def test_a_comparison_has_each_number_once(made):
+    plan = made.plan(seeds=SEEDS)
+    chosen = tuple(
+        cell
+        for cell in plan.cells
+        if cell.column.name == "bleu" and cell.row.name in ("plain", "mixed", "later")
+    )
+    plan = type(plan)(plan.table, plan.workspace, chosen, (*SEEDS, 4))
+    comparison = compared(plan)
+    first, second, missing = json.loads(comparison.written(".json"))["systems"]
+    ours, theirs = second["scores"]["bleu"], first["scores"]["bleu"]
+    difference = second["differences"]["bleu"]
+    assert first["differences"] == {} and missing["state"] == "not run"
+    assert difference["value"] == pytest.approx(ours["value"] - theirs["value"])
+    assert difference["value"] > difference["half"] > 0 and difference["p"] < 0.05
+    shown = comparison.terminal()
+    assert f"{difference['value']:+.2f} (" in shown and "1 2 3" in shown
+    assert "BLEU below 5" not in shown
+    assert "Transformer" in comparison.written(".md")
+    assert comparison.written(".csv").count("\n") == 4

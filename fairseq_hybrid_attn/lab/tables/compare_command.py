@@ -13,6 +13,7 @@ again, it resumes, and with more seeds or systems it adds them.
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -89,6 +90,11 @@ def compare(plan: Plan, args: argparse.Namespace) -> None:
         comparison = compared(plan)
         for path in args.write:
             path.write_text(comparison.written(path.suffix), encoding="utf-8")
-        return comparison.terminal()
+        done = [
+            run for run in plan.runs if run.seed == plan.runs[0].seed and run.folder.result.exists()
+        ]
+        words = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
+        page = f"\nOn one page: {shlex.join(words)}\n" if done else ""
+        return comparison.terminal() + page
 
     run_plans([plan], args, show)

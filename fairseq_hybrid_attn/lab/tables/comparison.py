@@ -211,7 +211,11 @@ def compared(plan: Plan) -> Comparison:
     return Comparison(
         text=place.own.folder.resolve().name if place.own else "",
         profile=place.profile.name,
-        titles={column.score: column.title for column in plan.table.columns},
+        titles={
+            column.score: column.title
+            for column in plan.table.columns
+            if not any(s.seeds for s in systems) or any(column.score in s.scores for s in systems)
+        },
         systems=tuple(systems),
         made_by=stored.made_by(),
     )
@@ -225,8 +229,9 @@ def _counts(stored: StoredRuns, cells: Sequence[Cell]) -> Counts:
     return {
         cell.score: {
             run.seed: counts
-            for run, _ in stored.of_cell(cell)
-            if (counts := stored.counts(run, cell.score)) is not None
+            for run, result in stored.of_cell(cell)
+            if cell.score in result["scores"]
+            and (counts := stored.counts(run, cell.score)) is not None
         }
         for cell in cells
     }
@@ -242,7 +247,9 @@ def _measured(
     levels, differences, signatures = {}, {}, {}
     for score, of_seeds in counts.items():
         if not of_seeds:
-            raise UserError(f"{name}: the counts of its sentences are gone; --redo makes them")
+            if any(score in result["scores"] for _, result in done):
+                raise UserError(f"{name}: the counts of its sentences are gone; --redo makes them")
+            continue  # TER of Chinese, Japanese and Korean
         drawn, sentences = (
             mean_drawn(list(of_seeds.values())),
             len(next(iter(of_seeds.values())).rows),
@@ -250,7 +257,7 @@ def _measured(
         values = {seed: counts.value for seed, counts in of_seeds.items()}
         levels[score] = estimate(values, drawn, sentences)
         signatures[score] = "; ".join(dict.fromkeys(c.signature for c in of_seeds.values()))
-        theirs = first[score] if first else {}
+        theirs = first.get(score, {}) if first else {}
         both = [seed for seed in of_seeds if seed in theirs]
         if not both or len({c[seed].origin for c in (of_seeds, theirs) for seed in both}) > 1:
             continue

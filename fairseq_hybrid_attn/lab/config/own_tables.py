@@ -26,7 +26,7 @@ OWN: dict = {
 #: The profiles of smaller texts: below so many training pairs.
 SMALLER = {"few": 10_000, "tiny": 50_000, "iwslt": 500_000}
 #: The columns: scores of a run, with their titles.
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER (lower is better)"}
+SCORES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 #: Flags of a model's size.
 _SHAPE = [
     f"{side}-{part}"

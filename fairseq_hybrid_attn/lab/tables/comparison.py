@@ -160,7 +160,7 @@ class Comparison:
         measured = [system for system in self.systems if system.seeds]
         notes = list(
             dict.fromkeys(
-                f"{self.titles[score]}: {signature}"
+                f"{self.titles[score]}: {signature}" + "; lower is better" * (score == "ter")
                 for system in measured
                 for score, signature in system.signatures.items()
             )

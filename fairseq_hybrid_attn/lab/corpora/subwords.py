@@ -111,10 +111,18 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
 
 
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
+    splitter(kind, model)  # before other processes need it: it may be of another kind
+    rewrite(text, output, _split_line, (kind, model, _version(model)), workers)
+
+
+def splitter(kind: str, model: Path) -> Callable[[str], str]:
+    """Load the function that splits a line of words into subwords with spaces between."""
+    return _splitter(kind, model, _version(model))
+
+
+def _version(model: Path) -> tuple[int, int]:
     status = model.stat()
-    version = (status.st_ino, status.st_mtime_ns)
-    _splitter(kind, model, version)  # before other processes need it: it may be of another kind
-    rewrite(text, output, _split_line, (kind, model, version), workers)
+    return status.st_ino, status.st_mtime_ns
 
 
 def _split_line(line: str, kind: str, model: Path, version: tuple[int, int]) -> str:

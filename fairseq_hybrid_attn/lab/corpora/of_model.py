@@ -11,8 +11,8 @@ begun.json         the settings of its run, as in a run's folder
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -21,8 +21,9 @@ from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
 from ..files.json_files import read_json
 from . import manifest
-from .definition import Subwords
+from .definition import Archive, Corpus, Subwords
 from .manifest import Manifest, read_manifest
+from .own import own_corpus
 from .subwords import model_name, splitter
 from .tokenisers import tokeniser
 
@@ -124,4 +125,22 @@ def _prepared(checkpoint: Path, folder: Path, begun: dict) -> Path:
     raise UserError(
         f"{checkpoint}: nothing beside it says how its text is tokenised and split; give "
         "--data DIR, the output of fairseq-hybrid prepare"
+    )
+
+
+def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Path]) -> Corpus:
+    """The recipe for the user's ``text``, prepared as the text of a trained model was.
+
+    Tokenisers, subwords and dictionaries are the model's, and so must be the languages.
+    """
+    about, files = trained.manifest, {*trained.subword_files.values()}
+    files |= {*trained.dictionaries.values()}
+    names = sorted((path.relative_to(trained.prepared).as_posix(), path) for path in files)
+    return replace(
+        own_corpus(recipe, text, *trained.languages),
+        tokenizer=dict(about.tokenizer),
+        lowercase=about.lowercase,
+        subwords=trained.subwords,
+        scores=tuple(about.recipe["scores"]),
+        like=tuple(Archive(name, sha256=(about.files[name],), path=path) for name, path in names),
     )

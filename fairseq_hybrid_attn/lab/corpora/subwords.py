@@ -11,6 +11,7 @@ import io
 import itertools
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +26,7 @@ from .words import has_spaces
 def split_into_subwords(
     corpus: Corpus, tokenised: Path, output: Path, workers: int, warn: Callable[[str], None]
 ) -> dict:
-    """Learn subword models and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
+    """Learn subword models, if they are not given, and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
 
     Return ``sizes`` of the models, as learned, by file name.
     """
@@ -33,20 +34,34 @@ def split_into_subwords(
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
     for languages in sides:
         model = output / model_name(corpus.subwords, languages[0])
-        texts = [tokenised / f"train.{language}" for language in languages]
-        # Share of characters to keep; sentencepiece recommends this for languages with many.
-        coverage = 1.0 if all(map(has_spaces, languages)) else 0.9995
-        size = in_child(learn, texts, model, corpus.subwords, coverage)
-        sizes[model.name] = size
-        if size < corpus.subwords.size:
-            what = "merges" if corpus.subwords.kind == "subword-nmt" else "subwords"
-            text = f"the training text ({' and '.join(languages)})"
-            warn(f"{text} has only {size:,} {what}, not {corpus.subwords.size:,}")
+        if corpus.like:
+            shutil.copyfile(given(corpus, f"subwords/{model.name}"), model)
+        else:
+            sizes[model.name] = _learn(corpus, languages, tokenised, model, warn)
         for language in languages:
             for part in PARTS:
                 name = f"{part}.{language}"
                 split(tokenised / name, output / name, corpus.subwords.kind, model, workers)
     return {"sizes": sizes}
+
+
+def given(corpus: Corpus, name: str) -> Path:
+    """A file of the trained model like whose text this is prepared."""
+    return next(item.path for item in corpus.like if item.file == name)
+
+
+def _learn(
+    corpus: Corpus, languages: tuple[str, ...], tokenised: Path, model: Path, warn: Callable
+) -> int:
+    texts = [tokenised / f"train.{language}" for language in languages]
+    # Share of characters to keep; sentencepiece recommends this for languages with many.
+    coverage = 1.0 if all(map(has_spaces, languages)) else 0.9995
+    size = in_child(learn, texts, model, corpus.subwords, coverage)
+    if size < corpus.subwords.size:
+        what = "merges" if corpus.subwords.kind == "subword-nmt" else "subwords"
+        text = f"the training text ({' and '.join(languages)})"
+        warn(f"{text} has only {size:,} {what}, not {corpus.subwords.size:,}")
+    return size
 
 
 def model_name(subwords: Subwords, language: str) -> str:

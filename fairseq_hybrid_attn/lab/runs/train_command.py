@@ -5,6 +5,7 @@ not given are the papers'.  The batch of an update keeps its size, however many 
 Run again, it resumes where it stopped.
 
   fairseq-hybrid train --data my-text/ --gpus 4 -- --arch transformer_hysan
+  fairseq-hybrid train --data other-text/ --from models/mma -- --lr 1e-3 --max-update 300
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
 """
@@ -16,16 +17,20 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
 from ..cli.flags import positive
 from ..config.settings import Profile, Settings, load_raw, resolve
+from ..corpora.of_model import find_model
 from ..files.console import Console
 from ..files.names import fault_of_name
 from ..files.processes import stop_at_signals
 from ..files.yaml_files import CONFIGS, merge
 from .devices import Devices, of_environment, slots
+from .fine_tuning import WEIGHTS_OF, check_dictionaries, settings_from
 from .plan import fault_of_flags, run_of_row
 from .results import read_result
 from .running import RunInProgress, prepare_corpora
@@ -57,6 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_row(parser, nargs="?")
     group = parser.add_argument_group("without a row, besides fairseq-train's flags after --")
     group.add_argument("--name", metavar="NAME", help="of the run (default: its --arch)")
+    group.add_argument(
+        "--from",
+        type=Path,
+        metavar="RUN|MODEL",
+        help="begin with a trained model: its weights, subwords, dictionaries and settings",
+    )
     for flag, (part, key, told) in SIZES.items():
         told = f"{told} (default: {OWN[part][key]}, or the profile's)"
         group.add_argument(f"--{flag}", type=positive, metavar="N", help=told)
@@ -106,6 +117,10 @@ def run(args: argparse.Namespace) -> None:
             f"its corpus is not prepared in {asked.corpus_folder} as it is now; on one node, first "
             "run the same with --prepare-only"
         )
+    if WEIGHTS_OF in asked.settings.train:
+        corpus = asked.prepared_corpus
+        model, languages = asked.settings.train[WEIGHTS_OF], (corpus.source, corpus.target)
+        check_dictionaries(Path(model), corpus.binary, languages)
     state = status(asked)
     if state.state is State.STALE:
         other = "" if args.row else "give another --name, or "
@@ -134,7 +149,7 @@ def run(args: argparse.Namespace) -> None:
 def run_of_table(args: argparse.Namespace) -> Run:
     if args.others:
         raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
-    for flag in ("name", *SIZES):
+    for flag in ("name", "from", *SIZES):
         if getattr(args, flag.replace("-", "_")):
             raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
     return run_of_row(workspace(args), args.row, args.column, args.seed)
@@ -143,9 +158,12 @@ def run_of_table(args: argparse.Namespace) -> Run:
 def own_run(args: argparse.Namespace) -> Run:
     """Your own training, called ``own/NAME/NAME/bleu``."""
     train = flags_of(args.others)
-    if args.data is None or "arch" not in train:
+    model = getattr(args, "from")
+    shared = settings_from(find_model(model)) if model else OWN
+    arch = train.get("arch") or shared["train"].get("arch")
+    if args.data is None or arch is None:
         raise UserError("name a row of a table, or text and model: --data DIR -- --arch NAME")
-    name = args.name or str(train["arch"])
+    name = args.name or str(arch)
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"{name!r}: {fault}")
     given: dict = {"train": train, "batch": {}, "checkpoints": {}}
@@ -153,16 +171,17 @@ def own_run(args: argparse.Namespace) -> Run:
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
     place = workspace(args)
-    settings = own_settings(given, place.profile)
+    place = replace(place, own=replace(place.own, like=model))
+    settings = own_settings(given, place.profile, shared)
     return Run(place, f"{OWN_PAPER}/{name}/{name}/bleu", args.seed, settings)
 
 
-def own_settings(given: dict, profile: Profile) -> Settings:
-    """:data:`OWN`, with a profile's settings on top, and on these what the user gives."""
+def own_settings(given: dict, profile: Profile, shared: dict = OWN) -> Settings:
+    """Those ``shared``, with a profile's settings on top, and on these what the user gives."""
     if "max-epoch" in given["train"]:
         given["train"].setdefault("max-update", None)
     given = load_raw(given, CONFIGS, "--").merged
-    shared = merge(load_raw(OWN, CONFIGS, "train").merged, profile.settings)
+    shared = merge(load_raw(shared, CONFIGS, "train").merged, profile.settings)
     return resolve(merge(shared, given), "--")
 
 

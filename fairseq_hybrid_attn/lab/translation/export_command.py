@@ -1,0 +1,133 @@
+"""Make a small folder of a run's model, to hand on: what translates text, and a card.
+
+  fairseq-hybrid export reproduction/runs/full/mma/table4/local/bleu/seed1 --output models/local
+  fairseq-hybrid translate models/local < text.de
+
+The weights are in half precision.  The folder also has dictionaries, subwords and settings, and no
+paths of this machine.  The card, README.md, has the scores of these very weights on the run's test
+set, which the command translates and scores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from argparse import Namespace
+from pathlib import Path
+
+
+from ... import __version__
+from ...errors import UserError
+from ..cli.average_command import write_checkpoint
+from ..cli.averaging import tied_weights
+from ..corpora.manifest import NAME as MANIFEST
+from ..corpora.of_model import BEGUN, CHECKPOINT, TrainedModel, find_model
+from ..corpora.test_sets import TEST_SETS, read_test_sets, slices
+from ..files.checkpoints import architecture, read_checkpoint
+from ..files.json_files import write_json
+from ..files.text import read_lines
+from ..scores.metrics import Score, build_metric
+from .translator import Translator, load
+
+#: The seed at the end of a run's name, as in ``seed3``.
+_SEED = "seed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, metavar="RUN", help="the folder of a run that is done")
+    parser.add_argument("--output", required=True, type=Path, metavar="DIR", help="a new folder")
+
+
+def run(args: argparse.Namespace) -> None:
+    trained = find_model(args.run)
+    if not trained.settings:
+        raise UserError(f"{args.run} is not a run: it has no {BEGUN} with settings")
+    if args.output.exists():
+        raise UserError(f"--output {args.output} exists; name a new folder")
+    reference = trained.prepared / "raw" / f"test.{trained.languages[1]}"
+    if not reference.is_file():
+        raise UserError(f"{reference} is gone: it is needed to score the model")
+    for path in (*trained.dictionaries.values(), *trained.subword_files.values()):
+        copy = args.output / path.relative_to(trained.prepared)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    shutil.copyfile(trained.prepared / MANIFEST, args.output / MANIFEST)
+    write_json(args.output / BEGUN, {"settings": trained.settings})
+    state = halved(read_checkpoint(trained.checkpoint))
+    write_checkpoint(state, args.output / CHECKPOINT)
+    translator = load(args.output)
+    scores = scores_of(translator, trained)
+    path = args.run.resolve().parts[-5:]
+    (args.output / "README.md").write_text(card(translator, architecture(state), scores, path))
+    print(f"written to {args.output}")
+
+
+def halved(state: dict) -> dict:
+    """A checkpoint with what loading it needs alone, its weights in half precision."""
+    weights, ties = state["model"], tied_weights(state["model"])
+    halves = {
+        name: weight.half() if weight.is_floating_point() else weight
+        for name, weight in weights.items()
+    }
+    return {
+        "args": None,
+        "cfg": without_folders(state["cfg"]),
+        "model": {name: halves[ties.get(name, name)] for name in halves},
+        "optimizer_history": state["optimizer_history"],
+        "extra_state": {},
+        "last_optimizer_state": None,
+    }
+
+
+def without_folders(value):
+    """Settings with the last part of each absolute path alone."""
+    if isinstance(value, dict):
+        return {key: without_folders(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [without_folders(part) for part in value]
+    if isinstance(value, Namespace):
+        return Namespace(**without_folders(vars(value)))
+    return Path(value).name if isinstance(value, str) and value.startswith("/") else value
+
+
+def scores_of(translator: Translator, trained: TrainedModel) -> dict[str, Score]:
+    """The scores of its translation of the run's test set, as the run has them."""
+    source, target = trained.languages
+    raw, about = trained.prepared / "raw", trained.manifest
+    references = read_lines(raw / f"test.{target}")
+    found = translator.translate(read_lines(raw / f"test.{source}"))
+    translations = [best[0].text if best else "" for best in found]
+    sets = read_test_sets(raw / TEST_SETS, len(references)) if about.tests else {}
+    metrics = [build_metric(name, target, about.lowercase) for name in about.recipe["scores"]]
+    return {
+        f"{metric.name}{suffix}": metric.score(translations[part], references[part])
+        for suffix, part in slices(sets, len(references)).items()
+        for metric in metrics
+    }
+
+
+def card(
+    translator: Translator, arch: str | None, scores: dict[str, Score], run: tuple[str, ...]
+) -> str:
+    about, settings = translator.trained.manifest, translator.settings
+    paper, table, row, column, seed = run
+    parameters = sum(weight.numel() for weight in translator.model.parameters())
+    search = " ".join(f"--{flag} {value}" for flag, value in settings.items())
+    name = translator.trained.checkpoint.parent.name
+    made = [f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed[len(_SEED) :]},"]
+    if paper == "own":
+        made = [f"train --data TEXT --name {row} (its flags are in {BEGUN})"]
+    made.append(f"export {'/'.join(('…', *run))} --output {name}")
+    rows = [f"| {key} | {score.value:.2f} | `{score.signature}` |" for key, score in scores.items()]
+    lines = [
+        *(f"# {name}: {about.source} to {about.target}", ""),
+        f"`{arch}`, {parameters:,} parameters in half precision, trained on {about.counts['train']:,}",
+        f"sentence pairs of {about.corpus}. Flags: `{BEGUN}`. Text: `{MANIFEST}`.",
+        *("", f"    fairseq-hybrid translate {name} < text.{about.source}", ""),
+        f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
+        *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
+        f"Licence of the text: {(about.recipe['licence'] or 'that of its owner').strip()}",
+        *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),
+        *(f"    fairseq-hybrid {command}" for command in made),
+    ]
+    return "\n".join(lines) + "\n"

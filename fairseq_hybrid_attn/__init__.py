@@ -22,6 +22,8 @@ To read the plugin, start at the top:
 """
 
 import sys
+from importlib import import_module
+from typing import Any
 
 from .attention import PatternedAttention, record_attention
 from .attention.fusion import register_fusion
@@ -32,10 +34,20 @@ __version__ = "0.1.0"
 __all__ = [
     "PatternedAttention",
     "UserError",
+    "load",
     "record_attention",
     "register_fusion",
     "register_pattern",
 ]
+
+
+def load(path: Any, **settings: Any) -> Any:
+    """Load a trained model that translates text; see ``lab/translation/translator.py``.
+
+    It is imported when this is called: the plugin needs nothing of the laboratory.
+    """
+    return import_module(".lab.translation.translator", __name__).load(path, **settings)
+
 
 if sys.modules.get("fairseq"):
     from . import models  # noqa: F401

@@ -26,9 +26,10 @@ from .words import has_spaces
 def split_into_subwords(
     corpus: Corpus, tokenised: Path, output: Path, workers: int, warn: Callable[[str], None]
 ) -> dict:
-    """Learn subword models, if they are not given, and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
+    """Learn subword models and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
 
-    Return ``sizes`` of the models, as learned, by file name.
+    The models are copied if the corpus is prepared like that of a trained model.  Return ``sizes``
+    of those that are learned, by file name.
     """
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
@@ -47,7 +48,7 @@ def split_into_subwords(
 
 def given(corpus: Corpus, name: str) -> Path:
     """A file of the trained model like whose text this is prepared."""
-    return next(item.path for item in corpus.like if item.file == name)
+    return next(item.path for item in corpus.like if item.path and item.file == name)
 
 
 def _learn(

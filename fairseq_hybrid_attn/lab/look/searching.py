@@ -74,3 +74,8 @@ def search(
         progress=progress,
     )
     return (hypotheses or [] for hypotheses in found)
+
+
+def pieces_of(hypothesis: dict, task) -> list[str]:
+    """The subwords of a hypothesis, without the end symbol."""
+    return [task.target_dictionary[number] for number in hypothesis["tokens"][:-1].tolist()]

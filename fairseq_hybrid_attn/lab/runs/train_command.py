@@ -119,8 +119,8 @@ def run(args: argparse.Namespace) -> None:
         )
     if WEIGHTS_OF in asked.settings.train:
         corpus = asked.prepared_corpus
-        model, languages = asked.settings.train[WEIGHTS_OF], (corpus.source, corpus.target)
-        check_dictionaries(Path(model), corpus.binary, languages)
+        model = Path(str(asked.settings.train[WEIGHTS_OF]))
+        check_dictionaries(model, corpus.binary, (corpus.source, corpus.target))
     state = status(asked)
     if state.state is State.STALE:
         other = "" if args.row else "give another --name, or "
@@ -171,7 +171,8 @@ def own_run(args: argparse.Namespace) -> Run:
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
     place = workspace(args)
-    place = replace(place, own=replace(place.own, like=model))
+    if model and place.own:
+        place = replace(place, own=replace(place.own, like=model))
     settings = own_settings(given, place.profile, shared)
     return Run(place, f"{OWN_PAPER}/{name}/{name}/bleu", args.seed, settings)
 

@@ -15,7 +15,6 @@ import shutil
 from argparse import Namespace
 from pathlib import Path
 
-
 from ... import __version__
 from ...errors import UserError
 from ..cli.average_command import write_checkpoint
@@ -28,9 +27,6 @@ from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..scores.metrics import Score, build_metric
 from .translator import Translator, load
-
-#: The seed at the end of a run's name, as in ``seed3``.
-_SEED = "seed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,15 +110,18 @@ def card(
     parameters = sum(weight.numel() for weight in translator.model.parameters())
     search = " ".join(f"--{flag} {value}" for flag, value in settings.items())
     name = translator.trained.checkpoint.parent.name
-    made = [f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed[len(_SEED) :]},"]
+    made = [
+        f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed.removeprefix('seed')},"
+    ]
     if paper == "own":
         made = [f"train --data TEXT --name {row} (its flags are in {BEGUN})"]
     made.append(f"export {'/'.join(('…', *run))} --output {name}")
     rows = [f"| {key} | {score.value:.2f} | `{score.signature}` |" for key, score in scores.items()]
     lines = [
         *(f"# {name}: {about.source} to {about.target}", ""),
-        f"`{arch}`, {parameters:,} parameters in half precision, trained on {about.counts['train']:,}",
-        f"sentence pairs of {about.corpus}. Flags: `{BEGUN}`. Text: `{MANIFEST}`.",
+        f"`{arch}`, {parameters:,} parameters in half precision, trained on",
+        f"{about.counts['train']:,} sentence pairs of {about.corpus}.",
+        f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
         *("", f"    fairseq-hybrid translate {name} < text.{about.source}", ""),
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),

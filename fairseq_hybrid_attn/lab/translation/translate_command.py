@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import itertools
 import logging
 import sys
@@ -61,7 +62,8 @@ def run(args: argparse.Namespace) -> None:
     search = {"beam": args.beam, "lenpen": args.lenpen, "gnmt_lenpen": args.gnmt_lenpen}
     interactive = args.file is None and sys.stdin.isatty()
     text = lines(args.file) if args.file else decoded(sys.stdin.buffer, "standard input")
-    sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale says
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale says
     first = 1
     with progress_bar() if sys.stderr.isatty() and not interactive else _nothing() as shown:
         for block in blocks(text, 1 if interactive else MANY):
@@ -73,8 +75,8 @@ def run(args: argparse.Namespace) -> None:
                 place = "" if interactive else f"from line {first:,} on, "
                 raise UserError(f"{place}{error}") from error
             for of_line in translations:
-                for translation in of_line or [None] * args.nbest:
-                    print(row(translation, args) if translation else "")
+                rows = [row(translation, args) for translation in of_line]
+                print(*(rows or [""] * args.nbest), sep="\n")
             sys.stdout.flush()
             first += len(block)
 

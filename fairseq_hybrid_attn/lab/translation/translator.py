@@ -17,7 +17,7 @@ from ..corpora.tokenisers import detokeniser
 from ..corpora.words import split_words, text_of, word_attention, words_of
 from ..look.attentions import CROSS, KINDS, Attentions
 from ..look.loading import load_model
-from ..look.searching import PRECISIONS, place, search
+from ..look.searching import PRECISIONS, pieces_of, place, search
 from ..look.sentences import Sentences, in_batches, some
 from ..scores.generate_output import join_subwords
 
@@ -54,7 +54,7 @@ def load(
         device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
         precision: ``fp32``, ``fp16`` (on a GPU) or ``bf16``.
     """
-    return Translator(find_model(Path(path), data and Path(data)), device, precision)
+    return Translator(find_model(Path(path), Path(data) if data else None), device, precision)
 
 
 class Translator:
@@ -127,7 +127,7 @@ class Translator:
             target = self.pieces(translation, target=True)
         else:
             hypotheses = next(self._search(sentences, {}))
-            target = self._pieces_of(hypotheses[0]) if hypotheses else []
+            target = pieces_of(hypotheses[0], self.task) if hypotheses else []
         source = sentences.source[0]
         if not (source and target):
             raise UserError("a line or its translation is empty: there is no attention to it")
@@ -166,9 +166,11 @@ class Translator:
         penalties = {"lenpen", "gnmt-lenpen"}
         if penalties <= given.keys():
             raise UserError("a hypothesis has one length penalty: lenpen or gnmt-lenpen, not both")
-        own = self.settings if not penalties & given.keys() else {
-            flag: value for flag, value in self.settings.items() if flag not in penalties
-        }
+        own = (
+            self.settings
+            if not penalties & given.keys()
+            else {flag: value for flag, value in self.settings.items() if flag not in penalties}
+        )
         settings = {"beam": 5, **own, **given}
         if not 1 <= settings.get("nbest", 1) <= settings["beam"]:
             raise UserError(
@@ -183,12 +185,8 @@ class Translator:
             progress=progress,
         )
 
-    def _pieces_of(self, hypothesis: dict) -> list[str]:
-        *numbers, _ = hypothesis["tokens"].tolist()  # without the end symbol
-        return [self.task.target_dictionary[number] for number in numbers]
-
     def _translation(self, source: list[str], hypothesis: dict) -> Translation:
-        target = self._pieces_of(hypothesis)
+        target = pieces_of(hypothesis, self.task)
         places = [words_of(pieces, self.subwords) for pieces in (source, target)]
         words = [
             tuple(text_of(word, pieces, self.subwords) for word in of_side)

@@ -15,6 +15,8 @@ from ...errors import UserError
 
 def read_checkpoint(path: Path) -> dict:
     """Load a fairseq checkpoint to the CPU; its weights are in ``["model"]``."""
+    if path.exists() and not (path.is_file() or path.is_dir()):  # as a pipe, which never ends
+        raise UserError(f"{path} is not a regular file")
     try:
         with explained(path), open(path, "rb") as file:
             check_archive(path)

@@ -20,13 +20,17 @@ from ...errors import UserError
 from ..cli.average_command import write_checkpoint
 from ..cli.averaging import tied_weights
 from ..corpora.manifest import NAME as MANIFEST
-from ..corpora.of_model import BEGUN, CHECKPOINT, TrainedModel, find_model
-from ..corpora.test_sets import TEST_SETS, read_test_sets, slices
+from ..corpora.manifest import Manifest
+from ..corpora.of_model import BEGUN, CHECKPOINT, find_model
+from ..corpora.test_sets import TEST_SETS, TestSets, read_test_sets, slices
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..scores.metrics import Score, build_metric
 from .translator import Translator, load
+
+#: Sentences of the test set whose translations the card has, and the head of their table.
+EXAMPLES, EXAMPLES_HEAD = 3, "| text | translation |"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,9 +56,14 @@ def run(args: argparse.Namespace) -> None:
     state = halved(read_checkpoint(trained.checkpoint))
     write_checkpoint(state, args.output / CHECKPOINT)
     translator = load(args.output)
-    scores = scores_of(translator, trained)
-    path = args.run.resolve().parts[-5:]
-    (args.output / "README.md").write_text(card(translator, architecture(state), scores, path))
+    test = trained.prepared / "raw"
+    source, references = (read_lines(test / f"test.{lang}") for lang in trained.languages)
+    translations = [best[0].text if best else "" for best in translator.translate(source)]
+    sets = read_test_sets(test / TEST_SETS, len(references)) if trained.manifest.tests else {}
+    scores = scores_of(trained.manifest, translations, references, sets)
+    examples = dict(zip(source[:EXAMPLES], translations, strict=False))
+    told = card(translator, str(args.output), architecture(state), scores, examples, args.run)
+    (args.output / "README.md").write_text(told)
     print(f"written to {args.output}")
 
 
@@ -86,15 +95,12 @@ def without_folders(value):
     return Path(value).name if isinstance(value, str) and value.startswith("/") else value
 
 
-def scores_of(translator: Translator, trained: TrainedModel) -> dict[str, Score]:
-    """The scores of its translation of the run's test set, as the run has them."""
-    source, target = trained.languages
-    raw, about = trained.prepared / "raw", trained.manifest
-    references = read_lines(raw / f"test.{target}")
-    found = translator.translate(read_lines(raw / f"test.{source}"))
-    translations = [best[0].text if best else "" for best in found]
-    sets = read_test_sets(raw / TEST_SETS, len(references)) if about.tests else {}
-    metrics = [build_metric(name, target, about.lowercase) for name in about.recipe["scores"]]
+def scores_of(
+    about: Manifest, translations: list[str], references: list[str], sets: TestSets
+) -> dict[str, Score]:
+    """The scores that the recipe of a corpus names, of all its test sets."""
+    names = about.recipe["scores"]
+    metrics = [build_metric(name, about.target, about.lowercase) for name in names]
     return {
         f"{metric.name}{suffix}": metric.score(translations[part], references[part])
         for suffix, part in slices(sets, len(references)).items()
@@ -103,30 +109,39 @@ def scores_of(translator: Translator, trained: TrainedModel) -> dict[str, Score]
 
 
 def card(
-    translator: Translator, arch: str | None, scores: dict[str, Score], run: tuple[str, ...]
+    translator: Translator,
+    place: str,
+    arch: str | None,
+    scores: dict[str, Score],
+    examples: dict[str, str],
+    run: Path,
 ) -> str:
+    """What the model is, its scores, the licence of its text, and the commands that made it."""
     about, settings = translator.trained.manifest, translator.settings
-    paper, table, row, column, seed = run
+    names = run.resolve().parts[-5:]
+    paper, table, row, column, seed = names
+    seed = seed.removeprefix("seed")
     parameters = sum(weight.numel() for weight in translator.model.parameters())
     search = " ".join(f"--{flag} {value}" for flag, value in settings.items())
-    name = translator.trained.checkpoint.parent.name
-    made = [
-        f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed.removeprefix('seed')},"
-    ]
+    made = f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed},"
     if paper == "own":
-        made = [f"train --data TEXT --name {row} (its flags are in {BEGUN})"]
-    made.append(f"export {'/'.join(('…', *run))} --output {name}")
+        made = f"train --data TEXT --name {row} --seed {seed} -- (flags in {BEGUN})"
+    licence = about.recipe["licence"] or "the user's"
     rows = [f"| {key} | {score.value:.2f} | `{score.signature}` |" for key, score in scores.items()]
     lines = [
-        *(f"# {name}: {about.source} to {about.target}", ""),
+        *(f"# {Path(place).name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
         f"{about.counts['train']:,} sentence pairs of {about.corpus}.",
         f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
-        *("", f"    fairseq-hybrid translate {name} < text.{about.source}", ""),
+        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
-        f"Licence of the text: {(about.recipe['licence'] or 'that of its owner').strip()}",
+        *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),
+        *(f"| {text} | {translation} |" for text, translation in examples.items()),
+        "",
+        f"Text: {licence.strip()}",
         *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),
-        *(f"    fairseq-hybrid {command}" for command in made),
+        f"    fairseq-hybrid {made}",
+        f"    fairseq-hybrid export …/{'/'.join(names)} --output {place}",
     ]
     return "\n".join(lines) + "\n"

@@ -321,3 +321,22 @@ def test_fairseq_translates_and_trains_with_the_average(folder):
     assert after["optimizer_history"][-1]["num_updates"] == 1
     for name, weight in result["model"].items():
         assert after["model"][name].equal(weight), name
+
+
+def test_gaps_and_doubles_are_told(capsys):
+    """An update that ends an epoch has no numbered checkpoint of fairseq's."""
+    paths = {n: save(f"{n}.pt", {"w": torch.zeros(1)}, updates=n) for n in (18, 36, 54, 72, 90)}
+    again = save("checkpoint_last.pt", {"w": torch.zeros(1)}, updates=90)
+    average(paths[54], paths[72], paths[90])
+    assert "warning" not in capsys.readouterr().err
+    average(paths[18], paths[54], paths[90], paths[36])
+    assert "not evenly spaced: 18, 36, 54, 90" in capsys.readouterr().err
+    average(paths[72], paths[90], again)
+    assert "are of one update: 72, 90, 90" in capsys.readouterr().err
+
+
+def test_what_never_ends_is_refused():
+    os.mkfifo("pipe")
+    for path in ("pipe", "/dev/zero"):
+        with pytest.raises(UserError, match=f"{path} is not a regular file"):
+            average(path)

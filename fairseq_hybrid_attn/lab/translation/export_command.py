@@ -118,8 +118,8 @@ def card(
 ) -> str:
     """What the model is, its scores, the licence of its text, and the commands that made it."""
     about, settings = translator.trained.manifest, translator.settings
-    names = run.resolve().parts[-5:]
-    paper, table, row, column, seed = names
+    label, paper, table, row, column, seed = run.resolve().parts[-6:]
+    name = f"{paper}/{table}/{row}/{column}/{seed}"
     seed = seed.removeprefix("seed")
     parameters = sum(weight.numel() for weight in translator.model.parameters())
     search = " ".join(f"--{flag} {value}" for flag, value in settings.items())
@@ -127,7 +127,10 @@ def card(
     if paper == "own":
         made = f"train --data TEXT --name {row} --seed {seed} -- (flags in {BEGUN})"
     licence = about.recipe["licence"] or "the user's"
-    rows = [f"| {key} | {score.value:.2f} | `{score.signature}` |" for key, score in scores.items()]
+    rows = []
+    for key, score in scores.items():
+        signature = score.signature.replace("|", "\\|")  # as tables of Markdown need it
+        rows.append(f"| {key} | {score.value:.2f} | `{signature}` |")
     lines = [
         *(f"# {Path(place).name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
@@ -142,6 +145,6 @@ def card(
         f"Text: {licence.strip()}",
         *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),
         f"    fairseq-hybrid {made}",
-        f"    fairseq-hybrid export …/{'/'.join(names)} --output {place}",
+        f"    fairseq-hybrid export reproduction/runs/{label}/{name} --output {place}",
     ]
     return "\n".join(lines) + "\n"

@@ -97,7 +97,7 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
     checkpoint = path / CHECKPOINT if path.is_dir() else path
     if not checkpoint.is_file():
         raise UserError(f"{path} has no {CHECKPOINT}: name a run that is done, or a checkpoint")
-    folder = checkpoint.absolute().parent
+    folder = checkpoint.resolve().parent
     folder = folder.parent if folder.name == "checkpoints" else folder
     begun = read_json(folder / BEGUN) or {}
     settings = begun.get("settings") or {}
@@ -111,11 +111,12 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
 def _prepared(checkpoint: Path, folder: Path, begun: dict) -> Path:
     if (folder / manifest.NAME).is_file():
         return folder
-    if "workspace" in begun:  # ROOT/runs/LABEL/PAPER/TABLE/ROW/COLUMN/SEED
-        label, root = folder.parents[4].name, folder.parents[6]
-        corpora = root / "corpora"
-        corpora = corpora / label if begun["workspace"]["own"] else corpora
-        return corpora / begun["settings"]["corpus"]
+    runs = next((parent for parent in folder.parents if parent.name == "runs"), None)
+    if "workspace" in begun and runs:  # ROOT/runs/LABEL/PAPER/TABLE/ROW/COLUMN/SEED
+        label = folder.relative_to(runs).parts[0] if begun["workspace"]["own"] else ""
+        corpus = runs.parent / "corpora" / label / begun["settings"]["corpus"]
+        if (corpus / manifest.NAME).is_file():
+            return corpus
     state = read_checkpoint(checkpoint)
     settings = state.get("cfg") or state.get("args")
     task = setting(settings, "task") if isinstance(settings, dict) else settings

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fairseq.data import Dictionary
+
 from ...errors import UserError
+from ...tasks.resumable import DICTIONARIES, checksum_of_words
 from ..config.settings import Settings
 from ..corpora.of_model import TrainedModel
 from ..files.checkpoints import read_checkpoint
-from ..files.text import count_lines
 
 #: The flag of fairseq-train that loads weights alone: the optimiser and its schedule start anew.
 WEIGHTS_OF = "finetune-from-model"
-_OWN_SYMBOLS = 4  # of each dictionary, which its file does not have
 _EMBEDDINGS = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
 
 
@@ -35,13 +36,19 @@ def settings_from(trained: TrainedModel) -> dict:
 
 
 def check_dictionaries(model: Path, data: Path, languages: tuple[str, str]) -> None:
-    """Refuse a model whose dictionaries have other sizes than those of the data."""
-    weights = read_checkpoint(model)["model"]
+    """Refuse a model whose dictionaries are not those of the data, as far as it says."""
+    state = read_checkpoint(model)
+    weights, checksums = state["model"], (state.get("task_state") or {}).get(DICTIONARIES, {})
     for (side, name), language in zip(_EMBEDDINGS.items(), languages, strict=True):
         path = data / f"dict.{language}.txt"
-        words, known = count_lines(path) + _OWN_SYMBOLS, len(weights.get(name, ()))
+        symbols = Dictionary.load(str(path)).symbols
+        words, known = len(symbols), len(weights.get(name, ()))
+        advice = "; --from prepares text with a model's own"
         if known != words:
             raise UserError(
                 f"{path}: the {side} dictionary has {words:,} words, the model {model} has "
-                f"{known:,}; --from prepares text with a model's own"
+                f"{known:,}{advice}"
             )
+        checksum = checksum_of_words(symbols)
+        if checksums.get(language, checksum) != checksum:
+            raise UserError(f"{path}: the words are not those of the model {model}{advice}")

@@ -78,6 +78,7 @@ def halved(state: dict) -> dict:
         "args": None,
         "cfg": without_folders(state["cfg"]),
         "model": {name: halves[ties.get(name, name)] for name in halves},
+        "task_state": state.get("task_state") or {},
         "optimizer_history": state["optimizer_history"],
         "extra_state": {},
         "last_optimizer_state": None,

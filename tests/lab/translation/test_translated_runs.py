@@ -13,6 +13,7 @@ from workspaces import write_text
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.look.loading import load_model
 from fairseq_hybrid_attn.lab.runs.fine_tuning import check_dictionaries, settings_from
 
 pytestmark = pytest.mark.slow
@@ -102,6 +103,12 @@ def test_other_dictionaries_are_refused(place, exported, monkeypatch):
     with pytest.raises(UserError, match=r"dictionary has \d+ words, the model .* has \d+;"):
         check_dictionaries(exported / "model.pt", place / "more", ("de", "en"))
     check_dictionaries(exported / "model.pt", exported / "bin", ("de", "en"))
+    first, second, *rest = read_lines(exported / "bin/dict.de.txt")
+    write_lines(place / "more/dict.de.txt", [second, first, *rest])  # as many words
+    with pytest.raises(UserError, match="the words are not those of the model"):
+        check_dictionaries(exported / "model.pt", place / "more", ("de", "en"))
+    with pytest.raises(UserError, match=r"dict\.de\.txt has other words"):
+        load_model(exported / "model.pt", place / "more")
     french = place / "french"
     french.mkdir()
     for path in (place / "other").glob("*.de"):

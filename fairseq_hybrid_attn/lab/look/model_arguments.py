@@ -27,14 +27,13 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
         metavar="DATA",
         help="output folder of fairseq-preprocess" + "; or a run, or an exported model" * several,
     )
-    several_help = "checkpoint; several are compared (default: the model of a run in DATA's place)"
     parser.add_argument(
         "--path",
         required=not several,
         type=Path,
         nargs="+" if several else None,
         metavar="FILE",
-        help=several_help if several else "checkpoint",
+        help="checkpoint; several are compared" if several else "checkpoint",
     )
     parser.add_argument("--source-lang", metavar="LANG", help="default: as in the checkpoint")
     parser.add_argument("--target-lang", metavar="LANG", help="default: as in the checkpoint")

@@ -20,9 +20,8 @@ from ...errors import UserError
 from ..cli.average_command import write_checkpoint
 from ..cli.averaging import tied_weights
 from ..corpora.manifest import NAME as MANIFEST
-from ..corpora.manifest import Manifest
 from ..corpora.of_model import BEGUN, CHECKPOINT, find_model
-from ..corpora.test_sets import TEST_SETS, TestSets, read_test_sets, slices
+from ..corpora.test_sets import TEST_SETS, read_test_sets, slices
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
     shutil.copyfile(trained.prepared / MANIFEST, args.output / MANIFEST)
-    write_json(args.output / BEGUN, {"settings": trained.settings})
+    write_json(args.output / BEGUN, {"settings": without_folders(trained.settings)})
     state = halved(read_checkpoint(trained.checkpoint))
     write_checkpoint(state, args.output / CHECKPOINT)
     translator = load(args.output)
@@ -60,7 +59,13 @@ def run(args: argparse.Namespace) -> None:
     source, references = (read_lines(test / f"test.{lang}") for lang in trained.languages)
     translations = [best[0].text if best else "" for best in translator.translate(source)]
     sets = read_test_sets(test / TEST_SETS, len(references)) if trained.manifest.tests else {}
-    scores = scores_of(trained.manifest, translations, references, sets)
+    scores = {
+        f"{name}{suffix}": build_metric(
+            name, trained.languages[1], trained.manifest.lowercase
+        ).score(translations[part], references[part])
+        for suffix, part in slices(sets, len(references)).items()
+        for name in trained.manifest.recipe["scores"]
+    }
     examples = dict(zip(source[:EXAMPLES], translations, strict=False))
     told = card(translator, str(args.output), architecture(state), scores, examples, args.run)
     (args.output / "README.md").write_text(told)
@@ -94,19 +99,6 @@ def without_folders(value):
     if isinstance(value, Namespace):
         return Namespace(**without_folders(vars(value)))
     return Path(value).name if isinstance(value, str) and value.startswith("/") else value
-
-
-def scores_of(
-    about: Manifest, translations: list[str], references: list[str], sets: TestSets
-) -> dict[str, Score]:
-    """The scores that the recipe of a corpus names, of all its test sets."""
-    names = about.recipe["scores"]
-    metrics = [build_metric(name, about.target, about.lowercase) for name in names]
-    return {
-        f"{metric.name}{suffix}": metric.score(translations[part], references[part])
-        for suffix, part in slices(sets, len(references)).items()
-        for metric in metrics
-    }
 
 
 def card(

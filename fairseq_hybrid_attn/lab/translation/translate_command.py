@@ -18,12 +18,10 @@ line, those of the translation, and the links between them by their numbers from
 from __future__ import annotations
 
 import argparse
-import contextlib
 import io
 import itertools
 import logging
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from tqdm import tqdm
@@ -65,11 +63,12 @@ def run(args: argparse.Namespace) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale says
     first = 1
-    with progress_bar() if sys.stderr.isatty() and not interactive else _nothing() as shown:
-        for block in blocks(text, 1 if interactive else MANY):
+    # None shows it at a terminal alone.
+    with tqdm(unit=" lines", file=sys.stderr, disable=interactive or None) as bar:
+        while block := list(itertools.islice(text, 1 if interactive else MANY)):
             try:
                 translations = translator.translate(
-                    block, nbest=args.nbest, progress=shown, **search
+                    block, nbest=args.nbest, progress=bar.update, **search
                 )
             except UserError as error:
                 place = "" if interactive else f"from line {first:,} on, "
@@ -81,10 +80,6 @@ def run(args: argparse.Namespace) -> None:
             first += len(block)
 
 
-def blocks(text: Iterator[str], size: int) -> Iterator[list[str]]:
-    return iter(lambda: list(itertools.islice(text, size)), [])
-
-
 def row(translation: Translation, args: argparse.Namespace) -> str:
     columns = [translation.text]
     if args.scores:
@@ -93,14 +88,3 @@ def row(translation: Translation, args: argparse.Namespace) -> str:
         links = " ".join(f"{source}-{target}" for source, target in translation.alignment)
         columns += [" ".join(translation.source), " ".join(translation.tokens), links]
     return "\t".join(columns)
-
-
-@contextlib.contextmanager
-def progress_bar():
-    with tqdm(unit=" lines", file=sys.stderr, mininterval=1.0) as bar:
-        yield bar.update
-
-
-@contextlib.contextmanager
-def _nothing():
-    yield lambda done: None

@@ -36,6 +36,7 @@ __version__ = "0.1.0"
 __all__ = [
     "PatternedAttention",
     "UserError",
+    "load",
     "record_attention",
     "register_fusion",
     "register_pattern",
@@ -54,6 +55,15 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f".{_MODULES[name]}", __name__), name)
+
+
+def load(path: Any, **settings: Any) -> Any:
+    """Load a trained model that translates text; see ``lab/translation/translator.py``.
+
+    It is imported when this is called: the plugin needs nothing of the laboratory.
+    """
+    translator = importlib.import_module(".lab.translation.translator", __name__)
+    return translator.load(path, **settings)
 
 
 if sys.modules.get("fairseq"):

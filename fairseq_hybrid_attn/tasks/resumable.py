@@ -8,6 +8,8 @@ once, from the seed and the epoch in which it starts.  If it is resumed in anoth
 continues with different batches and ends with different weights.  This task makes the batches anew
 in every epoch, from seed and epoch alone.
 
+The task saves a checksum of each dictionary, and refuses a model of another.
+
 The task saves for how many validations ``--patience`` has waited, which fairseq forgets.
 
 It also writes every checkpoint of ``--save-interval-updates`` that ends an epoch.  fairseq skips
@@ -18,6 +20,7 @@ Both tasks can read each other's checkpoints.
 (fairseq reads the types of the fields, so this file cannot postpone annotations.)
 """
 
+import hashlib
 import os
 import re
 import shutil
@@ -30,6 +33,10 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
 
+from ..errors import UserError
+
+#: The key, in a checkpoint's state of the task, of each dictionary's checksum.
+DICTIONARIES = "dictionaries"
 _NUMBERED = re.compile(r"checkpoint_\d+_(\d+)\.pt")
 
 
@@ -67,6 +74,30 @@ class ResumableTranslationTask(TranslationTask):
         finally:
             self.cfg.rebuild_batches = True
 
+    def state_dict(self) -> dict:
+        """Return what a checkpoint keeps: also which words its numbers stand for."""
+        return {**super().state_dict(), DICTIONARIES: self._checksums()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Refuse a model of other dictionaries, also of the same size.
+
+        Raises:
+            UserError: if a dictionary is not the model's.
+        """
+        known = state.get(DICTIONARIES, {})
+        for language, checksum in self._checksums().items():
+            if known.get(language, checksum) != checksum:
+                raise UserError(
+                    f"the dictionary dict.{language}.txt has other words, or the same in another "
+                    "order, than that with which the model was trained"
+                )
+        super().load_state_dict({key: state[key] for key in state if key != DICTIONARIES})
+
+    def _checksums(self) -> dict[str, str]:
+        cfg = self.cfg
+        sides = ((cfg.source_lang, self.src_dict), (cfg.target_lang, self.tgt_dict))
+        return {language: checksum_of_words(words.symbols) for language, words in sides}
+
     def begin_epoch(self, epoch: int, model) -> None:
         """Note the epoch, for the names of checkpoints."""
         super().begin_epoch(epoch, model)
@@ -103,6 +134,11 @@ class ResumableTranslationTask(TranslationTask):
             passing = [updates for updates in numbered if pattern < 1 or updates % pattern]
             for updates in sorted(passing)[:-keep]:
                 numbered[updates].unlink()
+
+
+def checksum_of_words(symbols: list[str]) -> str:
+    """Return a checksum of a dictionary's words in their order, fairseq's own symbols included."""
+    return hashlib.sha256("\n".join(symbols).encode()).hexdigest()
 
 
 def _early_stopping() -> dict:

@@ -11,11 +11,11 @@ import torch
 from analysed import make_data
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
-from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
 from fairseq_hybrid_attn import patterns, record_attention
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
 from fairseq_hybrid_attn.models.transformer import PatternedTransformer
+from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
 ROOT = Path(__file__).parents[2]
 MODELS = (ROOT / "docs/models.md").read_text()
@@ -89,10 +89,12 @@ def test_the_page_on_python_is_a_program(tmp_path, monkeypatch, capsys):
     for number, factor in ((4, 1.0), (5, 3.0)):
         weights = {name: weight * factor for name, weight in state["model"].items()}
         torch.save({**state, "model": weights}, tmp_path / f"model/checkpoint{number}.pt")
+    (tmp_path / "models").symlink_to(ROOT / "models")
     monkeypatch.chdir(tmp_path)
     scope = {}
     for code in snippets("docs/python.md"):
         exec(code, scope)
+    assert len(scope["five"]) == 5 and scope["cross"].shape[1] == len(scope["keys"])
     found = scope["model"].state_dict()["encoder.layers.0.fc1.weight"]
     assert torch.allclose(found, 2 * state["model"]["encoder.layers.0.fc1.weight"])
     assert len(scope["translations"]) == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
@@ -30,9 +32,10 @@ def average_checkpoints(paths: Sequence[Path]) -> dict:
     The optimizer's state is left out; ``extra_state["averaged_checkpoints"]`` names the files.
     """
     mean = MeanWeights()
-    newest = None
+    newest, counts = None, []
     for path in paths:
         state = read_checkpoint(path)
+        counts.append(updates(state))
         weights = state["model"]
         mean.add(path, architecture(state), weights, settings_of(state))
         if newest is None or updates(state) >= updates(newest):
@@ -41,12 +44,30 @@ def average_checkpoints(paths: Sequence[Path]) -> dict:
         weights.update(dict.fromkeys(weights))
         state["last_optimizer_state"] = None
 
+    warn_of_uneven(counts)
     newest["model"].update(mean.result(ties))
     newest["extra_state"] = {
         **(newest.get("extra_state") or {}),
         "averaged_checkpoints": [str(path) for path in paths],
     }
     return newest
+
+
+def warn_of_uneven(counts: list[int]) -> None:
+    """Warn of checkpoints of one update, and of a gap between the others.
+
+    Epochs may differ by a few updates; a checkpoint that is missing doubles a step.
+    """
+    steps = [after - before for before, after in itertools.pairwise(sorted(counts))]
+    listed = ", ".join(map(str, sorted(counts)))
+    if 0 in steps and any(counts):  # all are 0 where nothing says how many there were
+        print(f"warning: two of the checkpoints are of one update: {listed}", file=sys.stderr)
+    elif steps and max(steps) > 1.5 * min(steps):
+        print(
+            f"warning: their updates are not evenly spaced: {listed}. At the end of an epoch, "
+            "fairseq writes checkpointEPOCH.pt instead of the numbered one",
+            file=sys.stderr,
+        )
 
 
 def settings_of(state: dict) -> dict[str, object]:

@@ -32,6 +32,8 @@ GROUPS = {
         ("publish", "tables.publish_command", "store results of tables with the code"),
     ],
     "models": [
+        ("translate", "translation.translate_command", "translate text with a trained model"),
+        ("export", "translation.export_command", "make a small folder of a run's model"),
         ("average", "cli.average_command", "average the weights of checkpoints"),
         ("score", "scores.score_command", "compute BLEU of a translation"),
         ("losses", "scores.losses_command", "compute losses with intervals over sentences"),

@@ -48,7 +48,12 @@ def profile_of_text(pairs: int, configs: Path) -> Profile:
 
 
 def own_table(
-    name: str, systems: Sequence[str], shared: Sequence[str], given: dict, configs: Path
+    name: str,
+    systems: Sequence[str],
+    shared: Sequence[str],
+    given: dict,
+    configs: Path,
+    base: dict = OWN,
 ) -> Table:
     """The table ``own/NAME``; the first system is its baseline.
 
@@ -58,6 +63,7 @@ def own_table(
         shared: flags of all systems, which a system's own replace.
         given: other settings of all systems (``batch``, ``checkpoints``).
         configs: the folder of configurations.
+        base: what all share but for a profile and these: :data:`OWN`, or a model's settings.
     """
     if fault := fault_of_name(name):  # it names folders
         raise UserError(f"--name {name!r}: {fault}")
@@ -70,7 +76,7 @@ def own_table(
         train = {**for_all, **flags, "arch": arch}
         if "max-epoch" in train:
             train.setdefault("max-update", None)
-        if _has_its_size(arch):
+        if base is OWN and _has_its_size(arch):
             train = dict.fromkeys(_SHAPE) | train
         row = _name(arch, flags)
         if row.casefold() in map(str.casefold, rows):
@@ -86,7 +92,7 @@ def own_table(
         title="Systems on your text",
         columns=columns,
         rows=tuple(rows.values()),
-        raw=load_raw(OWN, configs, OWN_PAPER),
+        raw=load_raw(base, configs, OWN_PAPER),
         configs=configs,
         baseline=next(iter(rows)),
     )

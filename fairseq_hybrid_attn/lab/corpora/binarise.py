@@ -14,6 +14,7 @@ from ..files.deleting import delete
 from ..files.processes import run_program
 from ..files.text import count_lines
 from .definition import PARTS, Corpus
+from .subwords import given
 from .training_links import load_eflomal
 
 TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
@@ -30,7 +31,10 @@ def binarise(corpus: Corpus, subwords: Path, output: Path, workers: int) -> dict
     for part in PARTS:
         command += [f"--{part}pref", str(subwords / part)]
     command += ["--destdir", str(output), "--workers", str(workers)]
-    if corpus.subwords.one_dictionary:
+    if corpus.like:
+        for side, language in (("src", corpus.source), ("tgt", corpus.target)):
+            command += [f"--{side}dict", str(given(corpus, f"bin/dict.{language}.txt").absolute())]
+    elif corpus.subwords.one_dictionary:
         command.append("--joined-dictionary")
     run_program(command, output.parent / "fairseq-preprocess.log")
     # fairseq's own log, which contains paths and the time of day.

@@ -131,6 +131,8 @@ class Corpus:
     pairs: int | None = field(default=None, metadata=BY_PROGRAM)
     # The user's text, with the treatment of the recipe.
     own: bool = field(default=False, metadata=BY_PROGRAM)
+    # Dictionaries and models of subwords that a trained model has; they are not learned then.
+    like: tuple[Archive, ...] = field(default=(), metadata=BY_PROGRAM)
 
     @property
     def languages(self) -> tuple[str, str]:
@@ -176,8 +178,10 @@ class Corpus:
     def resolved(self) -> dict:
         """Return the recipe as plain data, without local paths."""
         recipe = asdict(self)
-        for archive in recipe["archives"]:
+        for archive in (*recipe["archives"], *recipe["like"]):
             del archive["path"]
+        if not self.like:
+            del recipe["like"]
         return json.loads(json.dumps(recipe))
 
     @property

@@ -173,6 +173,7 @@ class _Preparation:
             text, also = {file: archives[file] for file in archives if file not in gold}, None
         treatment = replace(corpus, gold=also).treatment
         del treatment["subwords"]
+        like = treatment.pop("like", None)
         kytea = sha256(kytea_model()) if "kytea" in corpus.tokenizer.values() else None
 
         def stage(
@@ -184,7 +185,7 @@ class _Preparation:
         make, folders = functools.partial(self.text, archives), ["raw", "tokenised"]
         made = stage("text", "reading the text", make, folders, [treatment, text, kytea])
         title = f"subwords: learning and applying {corpus.subwords.kind}{self.with_workers}"
-        depends: object = asdict(corpus.subwords)
+        depends: object = [asdict(corpus.subwords), like] if like else asdict(corpus.subwords)
         subwords = stage("subwords", title, self.split, ["subwords"], depends, made)
         title, depends = f"binarising{self.with_workers}", corpus.subwords.one_dictionary
         binary = stage("binarise", title, self.binarise, ["bin"], depends, subwords)

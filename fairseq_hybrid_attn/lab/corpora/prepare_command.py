@@ -3,6 +3,7 @@
   fairseq-hybrid prepare iwslt14.de-en.fairseq --output data/iwslt14
   fairseq-hybrid prepare own --own my-text --output data/mine
   fairseq-hybrid prepare iwslt14.de-en.mma --own x.de x.en --output data/mine
+  fairseq-hybrid prepare --like models/mma --own my-text --output data/mine
 
 A recipe (configs/corpora/NAME.yaml) says what is downloaded and how it is cleaned, tokenised
 and split into subwords.  --own takes your text instead, and treats it as the recipe says.  Give a
@@ -28,7 +29,9 @@ TERMINATED = 128 + signal.SIGTERM
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("recipe", metavar="RECIPE", help="name of a recipe, or a .yaml file")
+    add("recipe", nargs="?", metavar="RECIPE", help="name of a recipe, or a .yaml file")
+    text = "prepare your text with the tokenisers, subwords and dictionaries of a trained model"
+    add("--like", type=Path, metavar="RUN|MODEL", help=text)
     add("--output", required=True, type=Path, metavar="DIR")
     text = "folder of archives; those in it are not downloaded (OUTPUT/downloads)"
     add("--downloads", type=Path, metavar="DIR", help=text)
@@ -49,12 +52,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from . import load_corpus, own_corpus
     from .definition import PARTS, with_options
+    from .of_model import corpus_like, find_model
     from .pipeline import prepare
 
     if args.workers is not None and args.workers < 1:
         raise UserError(f"--workers {args.workers}: use 1 or more")
-    corpus = load_corpus(args.recipe, args.configs)
-    if args.own:
+    if (args.recipe is None) == (args.like is None):
+        raise UserError("name a recipe; or a model, by --like")
+    corpus = load_corpus(args.recipe or "own", args.configs)
+    if args.like:
+        if not args.own or args.source_lang or args.target_lang or args.subword_size:
+            raise UserError("--like takes your text, --own, and all else from the model")
+        corpus = corpus_like(find_model(args.like), corpus, own_text(args.own))
+    elif args.own:
         corpus = own_corpus(corpus, own_text(args.own), args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         flag = "--source-lang" if args.source_lang else "--target-lang"

@@ -11,6 +11,7 @@ import io
 import itertools
 import math
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -27,26 +28,41 @@ def split_into_subwords(
 ) -> dict:
     """Learn subword models and write all ``PART.LANGUAGE`` of ``tokenised`` in subwords.
 
-    Return ``sizes`` of the models, as learned, by file name.
+    The models are copied if the corpus is prepared like that of a trained model.  Return ``sizes``
+    of those that are learned, by file name.
     """
     sizes = {}
     sides = [corpus.languages] if corpus.subwords.joint else [(lang,) for lang in corpus.languages]
     for languages in sides:
         model = output / model_name(corpus.subwords, languages[0])
-        texts = [tokenised / f"train.{language}" for language in languages]
-        # Share of characters to keep; sentencepiece recommends this for languages with many.
-        coverage = 1.0 if all(map(has_spaces, languages)) else 0.9995
-        size = in_child(learn, texts, model, corpus.subwords, coverage)
-        sizes[model.name] = size
-        if size < corpus.subwords.size:
-            what = "merges" if corpus.subwords.kind == "subword-nmt" else "subwords"
-            text = f"the training text ({' and '.join(languages)})"
-            warn(f"{text} has only {size:,} {what}, not {corpus.subwords.size:,}")
+        if corpus.like:
+            shutil.copyfile(given(corpus, f"subwords/{model.name}"), model)
+        else:
+            sizes[model.name] = _learn(corpus, languages, tokenised, model, warn)
         for language in languages:
             for part in PARTS:
                 name = f"{part}.{language}"
                 split(tokenised / name, output / name, corpus.subwords.kind, model, workers)
     return {"sizes": sizes}
+
+
+def given(corpus: Corpus, name: str) -> Path:
+    """A file of the trained model like whose text this is prepared."""
+    return next(item.path for item in corpus.like if item.path and item.file == name)
+
+
+def _learn(
+    corpus: Corpus, languages: tuple[str, ...], tokenised: Path, model: Path, warn: Callable
+) -> int:
+    texts = [tokenised / f"train.{language}" for language in languages]
+    # Share of characters to keep; sentencepiece recommends this for languages with many.
+    coverage = 1.0 if all(map(has_spaces, languages)) else 0.9995
+    size = in_child(learn, texts, model, corpus.subwords, coverage)
+    if size < corpus.subwords.size:
+        what = "merges" if corpus.subwords.kind == "subword-nmt" else "subwords"
+        text = f"the training text ({' and '.join(languages)})"
+        warn(f"{text} has only {size:,} {what}, not {corpus.subwords.size:,}")
+    return size
 
 
 def model_name(subwords: Subwords, language: str) -> str:
@@ -111,10 +127,18 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
 
 
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
+    splitter(kind, model)  # before other processes need it: it may be of another kind
+    rewrite(text, output, _split_line, (kind, model, _version(model)), workers)
+
+
+def splitter(kind: str, model: Path) -> Callable[[str], str]:
+    """Load the function that splits a line of words into subwords with spaces between."""
+    return _splitter(kind, model, _version(model))
+
+
+def _version(model: Path) -> tuple[int, int]:
     status = model.stat()
-    version = (status.st_ino, status.st_mtime_ns)
-    _splitter(kind, model, version)  # before other processes need it: it may be of another kind
-    rewrite(text, output, _split_line, (kind, model, version), workers)
+    return status.st_ino, status.st_mtime_ns
 
 
 def _split_line(line: str, kind: str, model: Path, version: tuple[int, int]) -> str:

@@ -15,6 +15,8 @@ def read_checkpoint(path: Path) -> dict:
 
     from ...checkpoints import check_archive, check_contents, explained
 
+    if path.exists() and not (path.is_file() or path.is_dir()):  # as a pipe, which never ends
+        raise UserError(f"{path} is not a regular file")
     try:
         with explained(path), open(path, "rb") as file:
             check_archive(path)

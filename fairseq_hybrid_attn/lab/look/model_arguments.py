@@ -10,21 +10,26 @@ import torch
 from torch import nn
 
 from ...errors import UserError
+from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.words import SUBWORDS
 from . import loading
 from .attentions import KINDS
 from .loaded import Loaded
-from .sentences import read_sentences
+from .searching import pieces_of, search
+from .sentences import Sentences, read_sentences
 
 
 def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """Declare data, models and the device."""
     parser.add_argument(
-        "data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess"
+        "data",
+        type=Path,
+        metavar="DATA",
+        help="output folder of fairseq-preprocess" + "; or a run, or an exported model" * several,
     )
     parser.add_argument(
         "--path",
-        required=True,
+        required=not several,
         type=Path,
         nargs="+" if several else None,
         metavar="FILE",
@@ -48,6 +53,12 @@ def add_models(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--names", nargs="+", metavar="NAME", help="names of the models (default: from their paths)"
     )
+    parser.add_argument(
+        "--text",
+        nargs="+",
+        metavar="SENTENCE",
+        help="sentences that the run or the exported model translates itself",
+    )
 
 
 def add_sentences(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +69,9 @@ def add_sentences(parser: argparse.ArgumentParser) -> None:
         "--target", type=Path, metavar="FILE", help="translations of --source, in subwords"
     )
     parser.add_argument(
-        "--subwords", required=True, choices=SUBWORDS, help="how words of the text are split"
+        "--subwords",
+        choices=SUBWORDS,
+        help="how words of the text are split (needed, but for a run or an exported model)",
     )
 
 
@@ -93,11 +106,21 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("give both --source and --target, or neither for a split in DATA")
     if args.source and args.gen_subset:
         raise UserError("--gen-subset is a split in DATA; leave out --source and --target")
+    if args.subwords is None:
+        raise UserError(f"give --subwords: {', '.join(SUBWORDS)}")
     if args.max_tokens < 1:
         raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
 
 
 def check_models(args: argparse.Namespace) -> None:
+    args.trained = None
+    if args.path is None:
+        args.trained = find_model(args.data)
+        args.path, args.names = [args.trained.checkpoint], args.names or [args.data.resolve().name]
+        args.data = args.trained.binary
+        args.subwords = args.subwords or args.trained.subwords.family
+    if args.text and (args.trained is None or args.source or args.gen_subset):
+        raise UserError("--text is for a run or an exported model, and the only text then")
     check(args)
     names_given(args.names, args.path)
 
@@ -151,7 +174,21 @@ def load_with_sentences(
 ) -> Loaded:
     """Load a model with the sentences that the arguments name; ``warn`` of unknown subwords."""
     model, task = load_one(args, path)
-    text = (args.source, args.target) if args.source else None
-    sentences = read_sentences(task, args.gen_subset or "test", text, args.subwords, warn=warn)
+    if getattr(args, "text", None):
+        sentences = typed_sentences(args.trained, model, task, args.text)
+    else:
+        text = (args.source, args.target) if args.source else None
+        sentences = read_sentences(task, args.gen_subset or "test", text, args.subwords, warn=warn)
     at = {"device": device(args), "max_tokens": args.max_tokens}
     return Loaded(name, path, model, task, sentences, args.subwords, **at)
+
+
+def typed_sentences(
+    trained: TrainedModel, model: nn.Module, task: object, text: list[str]
+) -> Sentences:
+    """Sentences as a user types them, with the model's own translations."""
+    source = list(map(trained.preparation(trained.languages[0]), text))
+    settings = trained.settings.get("generate", {})
+    found = search(model, task, Sentences.of_text(task, source), settings)
+    target = [" ".join(pieces_of(best[0], task)) if best else "" for best in found]
+    return Sentences.of_text(task, source, target)

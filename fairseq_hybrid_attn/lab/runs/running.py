@@ -148,6 +148,7 @@ class RunInProgress:
         for removed in repair(self.folder.checkpoints, self.run.workspace.runs):
             self._say(f"{removed} was cut off; removed")
         if not self.is_trained():
+            self.check_weights()
             try:
                 self.train_here()
             finally:
@@ -170,6 +171,14 @@ class RunInProgress:
 
     def train_command(self) -> list[str]:
         return [*self.commands().train(self.run.seed), *self.launch_flags]
+
+    def check_weights(self) -> None:
+        """Refuse a model to begin with whose dictionaries are not those of the corpus."""
+        if model := self.run.settings.train.get("finetune-from-model"):
+            from .fine_tuning import check_dictionaries  # which imports torch
+
+            corpus = self.run.prepared_corpus
+            check_dictionaries(Path(str(model)), corpus.binary, (corpus.source, corpus.target))
 
     def train_here(self, log: str = "train") -> None:
         """Run fairseq-train, perhaps as one process of many."""

@@ -10,6 +10,7 @@ from ..config.paper_tables import Cell
 from ..config.settings import Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
+from ..corpora.of_model import corpus_like, find_model
 from ..corpora.own import own_corpus
 from ..files.checksums import digest, sha256
 from ..scores.metrics import standard_scores
@@ -24,6 +25,7 @@ class OwnText:
     folder: Path  # with train, valid and test files, or one pair of files
     source_lang: str | None = None  # None takes the papers' direction; likewise for the target
     target_lang: str | None = None
+    like: Path | None = None  # a trained model with whose subwords and dictionaries it is prepared
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,9 @@ class Workspace:
     def as_record(self) -> dict:
         """What :meth:`of_record` needs, as plain data."""
         own, file = self.own, self.profile.file
-        texts = own and {**asdict(own), "folder": str(own.folder.absolute())}
+        paths = {"folder": own.folder, "like": own.like} if own else {}
+        absolute = {key: str(path.absolute()) for key, path in paths.items() if path}
+        texts = own and {**asdict(own), "like": None, **absolute}
         return {
             "configs": str(self.configs),
             "profile": str(file.absolute()) if file else self.profile.name,
@@ -54,7 +58,8 @@ class Workspace:
         The user's code must be loaded already: a record that names code does not run it.
         """
         configs, own = Path(record["configs"]), record["own"]
-        own = own and OwnText(**{**own, "folder": Path(own["folder"])})
+        paths = {key: Path(own[key]) for key in ("folder", "like") if own and own.get(key)}
+        own = own and OwnText(**{**own, **paths})
         user_dir = record.get("user_dir") and Path(record["user_dir"])
         profile = load_profile(str(record["profile"]), configs)
         return cls(root, configs, profile, own, user_dir)
@@ -62,7 +67,13 @@ class Workspace:
     @property
     def label(self) -> str:
         """The scale and the text's name; ``results.identity`` distinguishes texts of one name."""
-        return self.profile.name + (f"@{self.own.folder.resolve().name}" if self.own else "")
+        if self.own is None:
+            return self.profile.name
+        label = f"{self.profile.name}@{self.own.folder.resolve().name}"
+        if self.own.like:  # the same text in other subwords
+            files = find_model(self.own.like).manifest.digest
+            label += f".like-{files[:6]}"
+        return label
 
     @property
     def is_papers(self) -> bool:
@@ -79,6 +90,8 @@ class Workspace:
         if self.own is None:
             return corpus
         own = self.own
+        if own.like:
+            return corpus_like(find_model(own.like), corpus, own.folder)
         corpus = own_corpus(corpus, own.folder, own.source_lang, own.target_lang)
         return with_options(corpus, settings.pairs, settings.subword_size)
 

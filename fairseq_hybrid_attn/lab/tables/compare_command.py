@@ -15,11 +15,13 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..config.own_tables import own_table
+from ..config.own_tables import OWN, own_table
+from ..corpora.of_model import TrainedModel
 from ..files.writing import check_outputs
 from ..runs.plan import Plan, make_plan
 from ..runs.workspace_flags import add_seeds, workspace
@@ -67,8 +69,13 @@ def run(args: argparse.Namespace) -> None:
     compare(own_plan(args, args.systems, args.others), args)
 
 
-def own_plan(args: argparse.Namespace, systems: Sequence[str], shared: Sequence[str]) -> Plan:
-    """The plan of the table of these systems on the user's text."""
+def own_plan(
+    args: argparse.Namespace,
+    systems: Sequence[str],
+    shared: Sequence[str],
+    model: TrainedModel | None = None,
+) -> Plan:
+    """The plan of the table of these systems on the user's text; ``model``: they go on with it."""
     if wrong := [path for path in args.write if path.suffix not in _ENDINGS]:
         raise UserError(f"--write {wrong[0]}: use a name that ends in {', '.join(_ENDINGS)}")
     check_outputs({f"--write {path}": path for path in args.write}, inputs=[])
@@ -76,8 +83,15 @@ def own_plan(args: argparse.Namespace, systems: Sequence[str], shared: Sequence[
     for flag, (part, key, _) in SIZES.items():
         if (size := getattr(args, flag.replace("-", "_"))) is not None:
             given[part][key] = size
-    place = workspace(args, own_sizes=True)
-    table = own_table(args.name or "systems", systems, shared, given, place.configs)
+    place = workspace(args, own_sizes=model is None)
+    base = OWN
+    if model:
+        from ..runs.fine_tuning import settings_from  # here: others need it not
+
+        place = replace(place, own=replace(place.own, like=model.checkpoint))
+        base = settings_from(model)
+    name = "systems" if args.name is None else args.name
+    table = own_table(name, systems, shared, given, place.configs, base)
     return make_plan(table, place, [], [], args.seeds)
 
 

@@ -7,6 +7,7 @@ it stopped.  "compare" takes several systems, and what this has trained.
 
   fairseq-hybrid train --data my-text/ --gpus 4 transformer_hysan
   fairseq-hybrid train --data my-text/ transformer_mma -- --dropout 0.2
+  fairseq-hybrid train --data other-text/ --from models/mma -- --lr 1e-3 --max-update 300
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
 """
@@ -18,9 +19,11 @@ import os
 import shlex
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
+from ..corpora.of_model import TrainedModel, find_model
 from ..files.console import Console
 from ..files.processes import stop_at_signals
 from ..runs.devices import Devices, of_environment
@@ -36,6 +39,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("row", nargs="?", metavar="SYSTEM|PAPER/TABLE/ROW")
     parser.add_argument("--column", metavar="NAME", help="of a row (default: all columns)")
     add_own(parser)
+    parser.add_argument(
+        "--from",
+        type=Path,
+        metavar="RUN|MODEL",
+        help="begin with a trained model: its weights, subwords, dictionaries and settings",
+    )
     add_running(parser)
     parser.add_argument(
         "--port", type=positive, default=29500, help="port on the first node, under SLURM"
@@ -47,13 +56,16 @@ def run(args: argparse.Namespace) -> None:
     if args.row and "/" in args.row:
         plan = plan_of_row(args)
     else:
-        systems, shared = own_system(args)
-        plan = own_plan(args, systems, shared)
+        model = find_model(given) if (given := getattr(args, "from")) else None
+        systems, shared = own_system(args, model)
+        plan = own_plan(args, systems, shared, model)
     launched = of_environment(os.environ, args.device, args.precision)
     if launched and not (args.prepare_only or args.dry_run):
         train_launched(plan, launched, args)
     elif plan.table.is_own:
         compare(plan, args)
+        if model:
+            return
         words = ["fairseq-hybrid", "compare", *of_text(args), *systems, "ANOTHER"]
         words += ["--", *shared] if shared else []
         print(f"\nCompare it with another system: {shlex.join(words)}")
@@ -71,7 +83,7 @@ def of_text(args: argparse.Namespace) -> list[str]:
 def plan_of_row(args: argparse.Namespace) -> Plan:
     if args.others:
         raise UserError(f"{args.row} has its own flags; leave out -- {args.others[0]}, or the row")
-    for flag in ("name", *SIZES):
+    for flag in ("name", "from", *SIZES):
         if getattr(args, flag.replace("-", "_")):
             raise UserError(f"{args.row} has its own settings; leave out --{flag}, or the row")
     table, _, row = args.row.rpartition("/")
@@ -80,13 +92,15 @@ def plan_of_row(args: argparse.Namespace) -> Plan:
     return plan
 
 
-def own_system(args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """The system of your text, which ``--arch`` may name, and the flags after ``--``."""
+def own_system(args: argparse.Namespace, model: TrainedModel | None) -> tuple[list[str], list[str]]:
+    """The system of your text, which ``--arch`` or a model may name, and the flags after ``--``."""
     system, shared = args.row, list(args.others)
     if system is None and "--arch" in shared[:-1]:
         at = shared.index("--arch")
         system = shared[at + 1]
         del shared[at : at + 2]
+    if system is None and model:
+        system = str(model.settings.get("train", {}).get("arch"))
     if args.data is None or system is None:
         raise UserError("name a row of a table, or your text and a system: --data DIR transformer")
     return [system], shared

@@ -321,3 +321,35 @@ def test_fairseq_translates_and_trains_with_the_average(folder):
     assert after["optimizer_history"][-1]["num_updates"] == 1
     for name, weight in result["model"].items():
         assert after["model"][name].equal(weight), name
+
+
+def test_gaps_and_doubles_are_told(capsys):
+    """An update that ends an epoch has no numbered checkpoint of fairseq's."""
+    paths = {n: save(f"{n}.pt", {"w": torch.zeros(1)}, updates=n) for n in (18, 36, 54, 72, 90)}
+    again = save("checkpoint_last.pt", {"w": torch.zeros(1)}, updates=90)
+    average(paths[54], paths[72], paths[90])
+    assert "warning" not in capsys.readouterr().err
+    average(paths[18], paths[54], paths[90], paths[36])
+    assert "not evenly spaced: 18, 36, 54, 90" in capsys.readouterr().err
+    average(paths[72], paths[90], again)
+    assert "are of one update: 72, 90, 90" in capsys.readouterr().err
+
+
+def test_what_never_ends_is_refused():
+    os.mkfifo("pipe")
+    for path in ("pipe", "/dev/zero"):
+        with pytest.raises(UserError, match=f"{path} is not a regular file"):
+            average(path)
+
+
+def test_the_end_of_an_epoch_without_numbered_file_is_told(capsys):
+    """fairseq writes update 72 as checkpoint2.pt alone; 95 ends the training."""
+    names = {"_1_18": 18, "1": 36, "_2_54": 54, "2": 72, "_3_90": 90, "3": 95, "_last": 95}
+    for name, updates in names.items():
+        save(f"checkpoint{name}.pt", {"w": torch.zeros(1)}, updates=updates)
+    average("--last-updates", 2, ".")
+    told = capsys.readouterr().err
+    assert told.count("warning") == 1 and "checkpoint2.pt is of update 72" in told
+    save("checkpoint_2_72.pt", {"w": torch.zeros(1)}, updates=72)
+    average("--last-updates", 2, ".")
+    assert "warning" not in capsys.readouterr().err

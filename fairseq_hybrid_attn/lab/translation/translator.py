@@ -1,0 +1,206 @@
+"""A trained model that translates text: ``fairseq_hybrid_attn.load``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ...errors import UserError
+from ..corpora.of_model import TrainedModel, find_model
+from ..corpora.tokenisers import detokeniser
+from ..corpora.words import split_words, text_of, word_attention, words_of
+from ..look.attentions import CROSS, KINDS, Attentions
+from ..look.loading import load_model
+from ..look.searching import PRECISIONS, pieces_of, place, search
+from ..look.sentences import Sentences, in_batches, some
+from ..scores.generate_output import join_subwords
+
+#: Subwords of a batch, as fairseq-generate has them in our runs.
+MAX_TOKENS = {"cpu": 4000, "cuda": 12000}
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A translation of a line, and how it came about."""
+
+    text: str
+    #: log2 P with the length penalty, as in the H- lines of fairseq-generate
+    score: float
+    source: tuple[str, ...]  #: the tokens of the line
+    tokens: tuple[str, ...]  #: those of the translation
+    #: Links (source token, token), from 0: the source token to which the last decoder layer attends
+    #: most (the mean of its heads) when it predicts the token.
+    alignment: tuple[tuple[int, int], ...]
+
+
+def load(
+    path: str | Path,
+    *,
+    data: str | Path | None = None,
+    device: str = "auto",
+    precision: str = "fp32",
+) -> Translator:
+    """Load a trained model, with what prepares text for it.
+
+    Args:
+        path: the folder of a run, of a model such as ``models/mma``, or a checkpoint.
+        data: the output of ``fairseq-hybrid prepare``, if it is neither the run's nor beside it.
+        device: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one.
+        precision: ``fp32``, ``fp16`` (on a GPU) or ``bf16``.
+    """
+    return Translator(find_model(Path(path), Path(data) if data else None), device, precision)
+
+
+class Translator:
+    def __init__(self, trained: TrainedModel, device: str, precision: str):
+        if device not in ("auto", "cpu", "cuda") or precision not in PRECISIONS:
+            raise UserError(f"there is no device {device!r} or no precision {precision!r}")
+        gpu = torch.cuda.is_available()
+        if device == "cuda" and not gpu:
+            raise UserError("--device cuda: there is no GPU")
+        self.device = "cuda" if gpu and device != "cpu" else "cpu"
+        source, target = trained.languages
+        model, self.task = load_model(
+            trained.checkpoint, trained.binary, source_lang=source, target_lang=target
+        )
+        self.trained, self.model = trained, place(model, self.device, precision)
+        self.subwords = trained.subwords.family
+        self._prepare = {lang: trained.preparation(lang) for lang in trained.languages}
+        self._detokenise = detokeniser(trained.manifest.tokenizer[target], target)
+        #: Flags of fairseq-generate with which its run translated.
+        self.settings = dict(trained.settings.get("generate") or {})
+
+    def pieces(self, line: str, *, target: bool = False) -> list[str]:
+        """The subwords of a line of the source language, or of the ``target`` language."""
+        return split_words(self._prepare[self.trained.languages[target]](line))
+
+    def translate(
+        self,
+        lines: Sequence[str],
+        *,
+        nbest: int = 1,
+        beam: int | None = None,
+        lenpen: float | None = None,
+        gnmt_lenpen: float | None = None,
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> list[list[Translation]]:
+        """Return the ``nbest`` translations of each line, the best first; none of an empty line.
+
+        What is None is as in the model's run, or else fairseq's default.  ``progress`` is called
+        with the number of lines just done.
+        """
+        sentences = self._sentences(lines)
+        given = {"beam": beam, "lenpen": lenpen, "gnmt-lenpen": gnmt_lenpen, "nbest": nbest}
+        found = self._search(sentences, given, progress)
+        return [
+            [self._translation(pieces, hypothesis) for hypothesis in hypotheses[:nbest]]
+            for pieces, hypotheses in zip(sentences.source, found, strict=True)
+        ]
+
+    def attention(
+        self,
+        line: str,
+        translation: str | None = None,
+        *,
+        kind: str = CROSS,
+        layer: int = 1,
+        head: int = 1,
+        branch: int = 1,
+    ) -> np.ndarray:
+        """Return the attention of a head to a line, ``[queries, keys]``; a row sums to 1.
+
+        The model is forced to decode the ``translation``, by default its own.  Queries and keys
+        are subwords (:meth:`pieces`) and, last, the end symbol; in the decoder's self-attention
+        they begin with it instead.  ``kind`` is ``encoder``, ``decoder`` or ``cross``.  Layers,
+        the lowest first, heads and branches count from 1.
+        """
+        if kind not in KINDS:
+            raise UserError(f"kind {kind!r}: use {', '.join(KINDS)}")
+        sentences = self._sentences([line])
+        if translation is not None:
+            target = self.pieces(translation, target=True)
+        else:
+            hypotheses = next(self._search(sentences, {}))
+            target = pieces_of(hypotheses[0], self.task) if hypotheses else []
+        source = sentences.source[0]
+        if not (source and target):
+            raise UserError("a line or its translation is empty: there is no attention to it")
+        forced = Sentences.of_text(self.task, [" ".join(source)], [" ".join(target)])
+        observe = Attentions(self.model, [kind]).observe
+        layers = next(in_batches(forced, observe, device=self.device)).get(kind, [])
+        if not 1 <= layer <= len(layers):
+            raise UserError(f"layer {layer}: the model has {len(layers)} of {kind} attention")
+        weights = layers[layer - 1].weights
+        branches, heads = weights.shape[:2]
+        if not (1 <= branch <= branches and 1 <= head <= heads):
+            raise UserError(
+                f"branch {branch}, head {head}: the layer has {branches} branches of {heads} heads"
+            )
+        return weights[branch - 1, head - 1].numpy()
+
+    def _sentences(self, lines: Sequence[str]) -> Sentences:
+        """The lines in the model's numbers; refuse those that are too long for it."""
+        prepare = self._prepare[self.trained.languages[0]]
+        sentences = Sentences.of_text(self.task, list(map(prepare, lines)))
+        if long := sentences.too_long(self.model, self.task):
+            raise UserError(f"{some(long)}: longer than the model takes; split the text there")
+        if unknown := sentences.with_unknown():
+            told = f"{len(unknown):,} of {len(lines):,} lines have subwords that the model does not"
+            print(f"warning: {told} know ({some(unknown)})", file=sys.stderr)
+        return sentences
+
+    def _search(
+        self,
+        sentences: Sentences,
+        given: Mapping[str, object],
+        progress: Callable[[int], object] = lambda done: None,
+    ) -> Iterator[list[dict]]:
+        """Search with the settings of the run, but for those given that are not None."""
+        given = {flag: value for flag, value in given.items() if value is not None}
+        penalties = {"lenpen", "gnmt-lenpen"}
+        if penalties <= given.keys():
+            raise UserError("a hypothesis has one length penalty: lenpen or gnmt-lenpen, not both")
+        own = (
+            self.settings
+            if not penalties & given.keys()
+            else {flag: value for flag, value in self.settings.items() if flag not in penalties}
+        )
+        settings = {"beam": 5, **own, **given}
+        if not 1 <= settings.get("nbest", 1) <= settings["beam"]:
+            raise UserError(
+                f"nbest {settings['nbest']}: use 1 to the beam size, which is {settings['beam']}"
+            )
+        if not all(0 <= float(settings.get(name, 0)) < math.inf for name in penalties):
+            raise UserError("lenpen and gnmt-lenpen: use 0 or more")
+        return search(
+            *(self.model, self.task, sentences, settings),
+            device=self.device,
+            max_tokens=MAX_TOKENS[self.device],
+            progress=progress,
+        )
+
+    def _translation(self, source: list[str], hypothesis: dict) -> Translation:
+        target = pieces_of(hypothesis, self.task)
+        places = [words_of(pieces, self.subwords) for pieces in (source, target)]
+        words = [
+            tuple(text_of(word, pieces, self.subwords) for word in of_side)
+            for of_side, pieces in zip(places, (source, target), strict=True)
+        ]
+        links: tuple[tuple[int, int], ...] = ()
+        attention = hypothesis["attention"]  # [source pieces, target pieces]
+        if attention is not None and attention.numel() and all(words):
+            between = word_attention(attention.T.float().cpu().numpy(), *places)
+            links = tuple((int(i), j) for j, i in enumerate(between.argmax(-1)))
+        return Translation(
+            text=self._detokenise(join_subwords(" ".join(target), self.subwords)),
+            score=float(hypothesis["score"]) / math.log(2),
+            source=words[0],
+            tokens=words[1],
+            alignment=links,
+        )

@@ -100,8 +100,7 @@ def run(args: argparse.Namespace) -> None:
             raise UserError(problems[0].strip())
         if args.prepare_only:
             return
-    manifest = asked.current_manifest
-    if manifest is None or (asked.settings.needs_alignments and manifest.alignments is None):
+    if not asked.has_corpus:
         raise UserError(
             f"its corpus is not prepared in {asked.corpus_folder} as it is now; on one node, first "
             "run the same with --prepare-only"

@@ -6,6 +6,7 @@ import contextlib
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -83,22 +84,22 @@ def slurm() -> Iterator[None]:
         files = {"socket": "socket", "pid-file": "munged.pid", "log-file": "munged.log"}
         files |= {"key-file": "key", "seed-file": "seed"}
         munge = [f"--{flag}={folder / file}" for flag, file in files.items()]
+        before = dict(os.environ)
+        os.environ["SLURM_CONF"] = str(conf)
         try:
             for program in (["munged", *munge], ["slurmctld"], ["slurmd"]):
                 with open(folder / "said", "ab") as said:
                     subprocess.run(program, env=environment, check=True, stdout=said, stderr=said)
-            before = dict(os.environ)
-            os.environ["SLURM_CONF"] = str(conf)
             wait_for(lambda: "idle" in slurm_says("sinfo", "-h", "-o", "%T"), 60)
             yield
-            slurm_says("scancel", "--full", "--signal=KILL", "-u", str(os.getuid()))
-            wait_for(lambda: not slurm_says("squeue", "-h"), 60)
         finally:
-            os.environ.pop("SLURM_CONF", None)
+            slurm_says("scancel", "--user", str(os.getuid()))
+            wait_for(lambda: not slurm_says("squeue", "-h"), 60)
+            del os.environ["SLURM_CONF"]
             os.environ.update(before)
             for daemon in ("slurmd", "slurmctld", "munged"):
                 with contextlib.suppress(OSError, ValueError):
-                    os.kill(int((folder / f"{daemon}.pid").read_text()), 15)
+                    os.kill(int((folder / f"{daemon}.pid").read_text()), signal.SIGTERM)
                 wait_for(lambda daemon=daemon: not (folder / f"{daemon}.pid").exists(), 30)
 
 
@@ -107,7 +108,7 @@ def slurm_says(*words: str) -> str:
     return subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
 
 
-def wait_for(found: Callable, seconds: float = 300):
+def wait_for(found: Callable, seconds: float = 90):
     """The first true value of a function that is asked again and again."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -302,7 +302,7 @@ class Jobs:
         executor.update_parameters(
             timeout_min=limit, slurm_additional_parameters=asked, slurm_setup=setup
         )
-        kept = {name: value for name, value in os.environ.items() if name.startswith("SBATCH_")}
+        kept = {key: of for key, of in os.environ.items() if re.match("SBATCH_|SLURM_CONF$", key)}
         try:
             # We may be in a job ourselves, whose size SLURM would take for that of the new one.
             with submitit.helpers.clean_env(), submitit.helpers.environment_variables(**kept):

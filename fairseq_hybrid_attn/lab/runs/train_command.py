@@ -25,7 +25,7 @@ from ..files.console import Console
 from ..files.names import fault_of_name
 from ..files.processes import stop_at_signals
 from ..files.yaml_files import CONFIGS, merge
-from .devices import Devices, of_environment, slots
+from .devices import Devices, launcher, of_environment, slots
 from .plan import fault_of_flags, run_of_row
 from .results import read_result
 from .running import RunInProgress, prepare_corpora
@@ -72,9 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(others=[])  # what follows --
     add_workspace(parser)
     add_devices(parser)
-    parser.add_argument(
-        "--port", type=positive, default=29500, help="port on the first node, under SLURM"
-    )
 
 
 def add_row(parser: argparse.ArgumentParser, **how: Any) -> None:
@@ -92,9 +89,10 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f'{asked.name} does not train a model; use "fairseq-hybrid reproduce"')
     if fault := fault_of_flags(asked):
         raise UserError(fault)
-    launched = of_environment(os.environ, args.device, args.precision)
-    devices = launched or slots(args.device, args.gpus, 1, 1, args.precision)[0]
-    if launched is None or args.prepare_only:
+    launched = launcher(os.environ)
+    devices = of_environment(os.environ, args.device, args.precision)
+    devices = devices or slots(args.device, args.gpus, 1, 1, args.precision)[0]
+    if not launched or args.prepare_only:
         _, problems = prepare_corpora([asked], asked.workspace, None)
         if problems:
             raise UserError(problems[0].strip())
@@ -114,9 +112,9 @@ def run(args: argparse.Namespace) -> None:
     work = RunInProgress(asked, devices, Console(), threading.Event(), args.keep_checkpoints)
     if launched:  # otherwise fairseq itself starts a process for each GPU
         # By these, the processes of the training find each other.
-        work.training_environment = devices.environment(os.environ)
-        work.launch_flags = launch_flags(devices, os.environ, args.port)
-    done, rank = state.state is State.DONE, rank_of(os.environ)
+        work.training_environment = devices.environment({**os.environ, **launched})
+        work.launch_flags = launch_flags(devices, launched)
+    done, rank = state.state is State.DONE, int(launched.get("RANK", 0))
     if rank != 0:
         # If all updates are made, the first process, which asks as well, would not come.
         if not (done or asked.folder.trained.exists() or work.is_trained()):
@@ -188,19 +186,12 @@ def _plain(word: str) -> object:
     return float(word) if "." in word else int(word)
 
 
-def rank_of(environment: Mapping[str, str]) -> int:
-    """The rank of this process in its run; the first one reports for all."""
-    return int(environment.get("RANK") or environment.get("SLURM_PROCID") or 0)
-
-
-def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
-    """How processes find each other, if fairseq cannot tell from torchrun or SLURM."""
+def launch_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:
+    """How processes on CPUs find each other, of which fairseq cannot tell by itself."""
     if devices.kind == "cuda":
-        return [] if "RANK" in environment else ["--distributed-port", str(port)]
-    if "RANK" not in environment:
-        raise UserError("several processes on CPU: start them with torchrun")
+        return []
     return [
         *("--distributed-init-method", "env://"),
-        *("--distributed-rank", environment["RANK"]),
+        *("--distributed-rank", launched["RANK"]),
         "--distributed-no-spawn",
     ]

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 import slurm
 import torch
-from cli import command, environment
+from cli import command, environment, run
 from slurm import slurm_says, wait_for
 from workspaces import TABLE, with_rows, write_configs, write_text
 
@@ -32,7 +33,7 @@ def cluster(tmp_path_factory):
     write_text(folder / "text")
     write_text(folder / "unequal")
     (folder / "unequal/train.de").write_text("ein Satz\n")
-    rows = {**SAME, "nan": {"train": {"lr": "1e30"}}, "two": {}}
+    rows = {**SAME, "nan": {"train": {"lr": "1e30"}}, "two": {}, "halved": {}}
     write_configs(folder / "configs", **{"toy/table1.yaml": with_rows(TABLE, **rows)})
     with slurm.slurm():
         yield folder
@@ -101,6 +102,16 @@ def processes(*words) -> list[int]:
     return found
 
 
+def of_job(job) -> list[int]:
+    """The processes of submitit in a job."""
+    found = []
+    for process in processes("submitit.core._submit", "python"):
+        variables = Path(f"/proc/{process}/environ").read_text()
+        if f"SLURM_JOB_ID={job}\0" in variables and "SLURM_STEP_ID=0" in variables:
+            found.append(process)
+    return found
+
+
 def hold_in_training(folder, row) -> None:
     """Stop the processes of a training after a checkpoint, as if it took long."""
     wait_for(lambda: checkpoints(folder, row))
@@ -110,16 +121,16 @@ def hold_in_training(folder, row) -> None:
 
 def let_time_run_out(folder, job, row) -> None:
     """Give a job that is held in training a time limit that is too short, and see it requeued."""
-    before = state_of_restarts(job)
+    before = restarts(job)
     hold_in_training(folder, row)
     used = slurm_says("squeue", "-h", "-j", job, "-o", "%M").strip()
     limit = int(used.split(":")[-2]) + 2  # SLURM looks every 30 seconds, and gives notice
     slurm_says("scontrol", "update", f"JobId={job}", f"TimeLimit={limit}")
-    wait_for(lambda: state_of_restarts(job) > before)
+    wait_for(lambda: restarts(job) > before)
     slurm_says("scontrol", "update", f"JobId={job}", "TimeLimit=60")
 
 
-def state_of_restarts(job) -> int:
+def restarts(job) -> int:
     return int(re.search(r"Restarts=(\d+)", slurm_says("scontrol", "show", "job", job))[1])
 
 
@@ -133,30 +144,75 @@ def same_weights(folder, row, other) -> None:
 @pytest.mark.slow
 def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
     low = ("moved", "cancelled", "nan", "--sbatch", "partition=low mem=1G time=1:00:00")
-    normal = ("plain", "often", "--sbatch", "mem-per-cpu=1G --exclusive=user comment=x")
     # From inside a job, and at the same time from outside: the second finds the jobs of the first.
     words = command("fairseq-hybrid", "reproduce", "toy/table1", *low, *WHERE, "--slurm")
-    inside = ["--mem-per-cpu=1G", "--wait", "--output=inside", "--wrap", "$0"]
-    script = cluster / "inside.sh"
-    quoted = " ".join(f"'{word}'" for word in words)
-    script.write_text(f"#!/bin/sh\nexec {quoted}\n")
-    within = sbatch(cluster, "--output=inside", str(script))
-    del inside
+    (cluster / "inside.sh").write_text(f"#!/bin/sh\nexec {shlex.join(words)}\n")
+    inside = sbatch(cluster, "--output=inside", "inside.sh")
     first, _ = reproduce(cluster, *low)
-    wait_for(lambda: state(within) == "COMPLETED")
-    both = first + (cluster / "inside").read_text()
-    numbers = re.findall(r"seed1: job (\d+)$", both, re.M)
-    assert len(numbers) == 3, both
-    second, status = reproduce(cluster, *normal)
-    assert status == 0, second
-    job = {row: job_of(both + second, row) for row in ("moved", "cancelled", "often", "nan")}
-    names = slurm_says("squeue", "-h", "-t", "all", "-o", "%j").split()
-    assert {"corpus.toy", "moved.seed1", "nan.seed1"} <= {*names}
+    wait_for(lambda: state(inside) == "COMPLETED")
+    first += (cluster / "inside").read_text()
+    assert len(re.findall(r"seed1: job \d+$", first, re.M)) == 3, first
+    setup = ("--setup", f"echo set up >{cluster}/set-up")
+    more, status = reproduce(cluster, "plain", "often", "--sbatch", "mem-per-cpu=1G", *setup)
+    assert status == 0, more
+    job = {row: job_of(first + more, row) for row in ("moved", "cancelled", "nan", "often")}
 
-    # Preempted with a grace time.
-    hold_in_training(cluster, "moved")
+    # Cancelled; preempted with a grace time; out of time twice.
     hold_in_training(cluster, "cancelled")
     slurm_says("scancel", job["cancelled"])
-    sbatch(cluster, "-n", "8", "--output=/dev/null", "--wrap", "sleep 1")
+    hold_in_training(cluster, "moved")
+    sbatch(cluster, "-n", "7", "--output=/dev/null", "--wrap", "sleep 1")
     let_time_run_out(cluster, job["often"], "often")
-    wait_for(lambda: state_of_restarts(job["moved"]) == 1)
+    wait_for(lambda: restarts(job["moved"]) == 1 and state(job["moved"]) == "RUNNING")
+    (process,) = wait_for(lambda: of_job(job["moved"]))
+    os.kill(process, signal.SIGKILL)
+
+    # SLURM does not answer: they may still run.
+    unknown, status = reproduce(cluster, *low, SLURM_CONF="/nowhere")
+    assert status == 1 and "squeue does not tell which jobs still run" in unknown
+    assert "seed1: job" not in unknown
+    # The same command tells what happened, with the logs, and submits the runs again.
+    wait_for(lambda: state(job["moved"]) == "FAILED" and state(job["nan"]) == "FAILED")
+    again, status = reproduce(cluster, *low)
+    assert status == 1
+    for row, end in {"moved": "FAILED", "cancelled": "CANCELLED", "nan": "FAILED"}.items():
+        log = f"{cluster}/out/jobs/{job[row]}_0_log.err"
+        assert f"/{row}/bleu/seed1: its job {job[row]} is {end}: see {log}\n" in again, again
+        assert int(job_of(again, row)) > int(job[row])
+    let_time_run_out(cluster, job["often"], "often")
+    for row in ("plain", "often", "moved", "cancelled"):
+        wait_for(lambda row=row: (place(cluster, row) / "result.json").exists(), 200)
+        same_weights(cluster, row, "plain")
+    assert resumed(cluster, "often") == 2 and resumed(cluster, "moved") == 2
+    assert resumed(cluster, "cancelled") == 1 and (cluster / "set-up").exists()
+    wait_for(lambda: state(job_of(again, "nan")) == "FAILED")
+    table, status = reproduce(cluster, *low, "plain", "often")
+    assert status == 1 and table.count(": its job") == 1  # of nan
+    assert len(re.findall(r"^(?:plain|often|moved|cancelled) .*\d\.\d\d", table, re.M)) == 4, table
+
+
+@pytest.mark.slow
+def test_a_corpus_that_fails_is_told_by_its_log(cluster):
+    asked = ("plain", "--data", "unequal", "--corpus-sbatch", "mem=1G cpus-per-task=2")
+    first, status = reproduce(cluster, *asked)
+    assert status == 0
+    corpus = re.search(r"corpus toy: job (\d+)$", first, re.M)[1]
+    wait_for(lambda: state(corpus) == "FAILED" and state(job_of(first, "plain")) == "CANCELLED")
+    again, status = reproduce(cluster, *asked)
+    log = cluster / f"out/jobs/{corpus}_0_log.err"
+    assert status == 1 and f"corpus toy: its job {corpus} is FAILED: see {log}" in again
+    assert f"its job {job_of(first, 'plain')} is CANCELLED: it had not begun" in again
+    assert "unequal" in log.read_text() or "lines" in log.read_text()
+
+
+@pytest.mark.slow
+def test_two_tasks_of_a_script_resume_when_time_is_over(cluster):
+    run("fairseq-hybrid", "reproduce", "toy/table1", "two", *WHERE, "--prepare-only", cwd=cluster)
+    for row in ("two", "halved"):
+        words = (f"toy/table1/{row}", "--column", "bleu", *WHERE)
+        job = sbatch(cluster, "-n2", "--time=1:00:00", str(SCRIPTS / "train.sh"), *words)
+        if row == "halved":
+            let_time_run_out(cluster, job, row)
+        wait_for(lambda job=job: state(job) == "COMPLETED", 200)
+    assert resumed(cluster, "halved") == 1 and not resumed(cluster, "two")
+    same_weights(cluster, "two", "halved")

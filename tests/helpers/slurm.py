@@ -108,7 +108,7 @@ def slurm_says(*words: str) -> str:
     return subprocess.run(words, capture_output=True, text=True, timeout=60).stdout
 
 
-def wait_for(found: Callable, seconds: float = 90):
+def wait_for(found: Callable, seconds: float = 150):
     """The first true value of a function that is asked again and again."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

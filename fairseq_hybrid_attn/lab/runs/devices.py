@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -140,17 +141,13 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def of_environment(environment: Mapping[str, str], kind: str, precision: str) -> Devices | None:
-    """The devices of a process that torchrun or SLURM started, one per device; None if neither."""
-    world = int(launcher(environment).get("WORLD_SIZE", 1))
-    if world == 1:
-        return None
+def of_launched(launched: Mapping[str, str], kind: str, precision: str) -> Devices:
+    """The devices of the processes that a launcher started, one for each."""
+    world = int(launched["WORLD_SIZE"])
     if kind == "cpu" or (kind == "auto" and cuda_count() == 0):
-        threads = int(environment.get("OMP_NUM_THREADS") or 1)
+        threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
         check_cpu_precision(precision)
         return Devices("cpu", world, threads=threads, precision=precision)
-    if "RANK" not in environment and world == int(environment.get("SLURM_NNODES", 1)):
-        check_single_gpus()  # the others of each node would idle
     check_gpu_precision(precision)
     return Devices("cuda", world, precision=precision)
 
@@ -167,11 +164,6 @@ def cuda_count() -> int:
     import torch  # here, since it takes seconds and a plan for CPU does not need it
 
     return torch.cuda.device_count()
-
-
-def check_single_gpus() -> None:
-    if (count := cuda_count()) > 1:
-        raise UserError(f"one task a node for {count} GPUs; use --ntasks-per-node {count}")
 
 
 def check_gpu_precision(precision: str) -> None:

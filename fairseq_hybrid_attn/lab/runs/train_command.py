@@ -25,7 +25,7 @@ from ..files.console import Console
 from ..files.names import fault_of_name
 from ..files.processes import stop_at_signals
 from ..files.yaml_files import CONFIGS, merge
-from .devices import Devices, launcher, of_environment, slots
+from .devices import Devices, launcher, of_launched, slots
 from .plan import fault_of_flags, run_of_row
 from .results import read_result
 from .running import RunInProgress, prepare_corpora
@@ -90,8 +90,10 @@ def run(args: argparse.Namespace) -> None:
     if fault := fault_of_flags(asked):
         raise UserError(fault)
     launched = launcher(os.environ)
-    devices = of_environment(os.environ, args.device, args.precision)
-    devices = devices or slots(args.device, args.gpus, 1, 1, args.precision)[0]
+    if launched:
+        devices = of_launched(launched, args.device, args.precision)
+    else:
+        devices = slots(args.device, args.gpus, 1, 1, args.precision)[0]
     if not launched or args.prepare_only:
         _, problems = prepare_corpora([asked], asked.workspace, None)
         if problems:

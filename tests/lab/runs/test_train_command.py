@@ -103,7 +103,7 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     monkeypatch.setattr(RunInProgress, "complete", lambda work: seen.append(work))
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
     monkeypatch.setattr(train_command, "prepare_corpora", lambda *given: (None, []))
-    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(Run, "has_corpus", True)
     monkeypatch.setattr(train_command, "read_result", lambda path: {"scores": {}})
     gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seed", "7")
     main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
@@ -278,7 +278,7 @@ def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
 def test_no_process_waits_for_a_training_that_is_over(tmp_path, monkeypatch):
     """All updates were made, and a kill came before that was recorded."""
     made = MadeWorkspace(tmp_path)
-    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(Run, "has_corpus", True)
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)

@@ -41,7 +41,7 @@ def cluster(tmp_path_factory):
 
 def reproduce(folder, *words, **variables):
     """What the command prints, and its exit status."""
-    arguments = ("reproduce", "toy/table1", *words, *WHERE, "--slurm")
+    arguments = ("reproduce", "toy/table1", *WHERE, *words, "--slurm")
     done = subprocess.run(
         command("fairseq-hybrid", *arguments),
         cwd=folder,

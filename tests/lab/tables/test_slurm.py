@@ -19,8 +19,8 @@ from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint
 
 pytest.importorskip("submitit")
 SCRIPTS = Path(__file__).parents[3] / "scripts"
-#: With checkpoints every 25 of 150 updates, and dropout.
-SAME = {"plain": {}, "often": {}, "moved": {}, "cancelled": {}}
+#: Of the same settings, with dropout and a checkpoint every 25 of 150 updates.
+SAME = ("plain", "often", "moved", "cancelled", "two", "halved")
 WHERE = ("--configs", "configs", "--data", "text", "--output", "out", "--device", "cpu")
 
 
@@ -33,7 +33,7 @@ def cluster(tmp_path_factory):
     write_text(folder / "text")
     write_text(folder / "unequal")
     (folder / "unequal/train.de").write_text("ein Satz\n")
-    rows = {**SAME, "nan": {"train": {"lr": "1e30"}}, "two": {}, "halved": {}}
+    rows = {**{row: {} for row in SAME}, "nan": {"train": {"lr": "1e30"}}}
     write_configs(folder / "configs", **{"toy/table1.yaml": with_rows(TABLE, **rows)})
     with slurm.slurm():
         yield folder
@@ -161,9 +161,9 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
     hold_in_training(cluster, "cancelled")
     slurm_says("scancel", job["cancelled"])
     hold_in_training(cluster, "moved")
-    sbatch(cluster, "-n", "7", "--output=/dev/null", "--wrap", "sleep 1")
+    sbatch(cluster, "-n", "6", "--output=/dev/null", "--wrap", "sleep 1")
     let_time_run_out(cluster, job["often"], "often")
-    wait_for(lambda: restarts(job["moved"]) == 1 and state(job["moved"]) == "RUNNING")
+    wait_for(lambda: restarts(job["moved"]) == 1 and resumed(cluster, "moved") == 1)
     (process,) = wait_for(lambda: of_job(job["moved"]))
     os.kill(process, signal.SIGKILL)
 

@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,10 +79,6 @@ def place(folder, row) -> Path:
     return folder / f"out/runs/full@text/toy/table1/{row}/bleu/seed1"
 
 
-def checkpoints(folder, row) -> list[Path]:
-    return list(place(folder, row).glob("checkpoints/checkpoint_*_*.pt"))
-
-
 def resumed(folder, row) -> int:
     """How often a training has gone on from a checkpoint in its middle."""
     log = place(folder, row) / "logs/train.log"
@@ -112,17 +109,22 @@ def of_job(job) -> list[int]:
     return found
 
 
-def hold_in_training(folder, row) -> None:
+def hold_in_training(folder, row, updates=25) -> None:
     """Stop the processes of a training after a checkpoint, as if it took long."""
-    wait_for(lambda: checkpoints(folder, row))
+
+    def reached() -> bool:
+        saved = place(folder, row).glob("checkpoints/checkpoint_*_*.pt")
+        return any(int(path.stem.split("_")[2]) >= updates for path in saved)
+
+    wait_for(reached)
     for process in wait_for(lambda: processes("fairseq_cli.train", f"/{row}/bleu/seed1")):
         os.kill(process, signal.SIGSTOP)
 
 
-def let_time_run_out(folder, job, row) -> None:
+def let_time_run_out(folder, job, row, updates=25) -> None:
     """Give a job that is held in training a time limit that is too short, and see it requeued."""
     before = restarts(job)
-    hold_in_training(folder, row)
+    hold_in_training(folder, row, updates)
     used = slurm_says("squeue", "-h", "-j", job, "-o", "%M").strip()
     limit = int(used.split(":")[-2]) + 2  # SLURM looks every 30 seconds, and gives notice
     slurm_says("scontrol", "update", f"JobId={job}", f"TimeLimit={limit}")
@@ -157,15 +159,24 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
     assert status == 0, more
     job = {row: job_of(first + more, row) for row in ("moved", "cancelled", "nan", "often")}
 
-    # Cancelled; preempted with a grace time; out of time twice.
     hold_in_training(cluster, "cancelled")
     slurm_says("scancel", job["cancelled"])
-    hold_in_training(cluster, "moved")
-    sbatch(cluster, "-n", "6", "--output=/dev/null", "--wrap", "sleep 1")
-    let_time_run_out(cluster, job["often"], "often")
-    wait_for(lambda: restarts(job["moved"]) == 1 and resumed(cluster, "moved") == 1)
-    (process,) = wait_for(lambda: of_job(job["moved"]))
-    os.kill(process, signal.SIGKILL)
+
+    def preempt_and_kill() -> None:
+        hold_in_training(cluster, "moved")
+        sbatch(cluster, "-n", "6", "--output=/dev/null", "--wrap", "sleep 1")
+        wait_for(lambda: restarts(job["moved"]) == 1)
+        hold_in_training(cluster, "moved", 75)
+        for process in of_job(job["moved"]):
+            os.kill(process, signal.SIGKILL)
+
+    def give_too_little_time() -> None:
+        for updates in (25, 75):
+            let_time_run_out(cluster, job["often"], "often", updates)
+
+    with ThreadPoolExecutor() as pool:
+        for done in [pool.submit(preempt_and_kill), pool.submit(give_too_little_time)]:
+            done.result()
 
     # SLURM does not answer: they may still run.
     unknown, status = reproduce(cluster, *low, SLURM_CONF="/nowhere")
@@ -179,7 +190,6 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
         log = f"{cluster}/out/jobs/{job[row]}_0_log.err"
         assert f"/{row}/bleu/seed1: its job {job[row]} is {end}: see {log}\n" in again, again
         assert int(job_of(again, row)) > int(job[row])
-    let_time_run_out(cluster, job["often"], "often")
     for row in ("plain", "often", "moved", "cancelled"):
         wait_for(lambda row=row: (place(cluster, row) / "result.json").exists(), 200)
         same_weights(cluster, row, "plain")

@@ -165,8 +165,7 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
     def preempt_and_kill() -> None:
         hold_in_training(cluster, "moved")
         sbatch(cluster, "-n", "6", "--output=/dev/null", "--wrap", "sleep 1")
-        wait_for(lambda: restarts(job["moved"]) == 1)
-        hold_in_training(cluster, "moved", 75)
+        wait_for(lambda: resumed(cluster, "moved") == 1)
         for process in of_job(job["moved"]):
             os.kill(process, signal.SIGKILL)
 

@@ -243,7 +243,9 @@ class Jobs:
             if submitit.core.utils.pickle_load(paths.result_pickle)[0] == "success":
                 return False
             state = "FAILED"
-        log = f"see {paths.stderr}" if paths.stderr.exists() else "it had not begun"
+        log = "it had not begun"
+        if paths.stderr.exists():
+            log = f"see {paths.stderr}, and {paths.stdout.name}"
         self.problems.append(f"  {name}: its job {number} is {state or 'gone'}: {log}")
         return False
 

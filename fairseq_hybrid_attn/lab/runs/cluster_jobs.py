@@ -274,7 +274,7 @@ class Jobs:
         for run in runs if not args.prepare_only else []:
             ours = {"job_name": f"{run.cell.split('/')[2]}.seed{run.seed}", **after}
             ours |= {"cpus_per_task": gpus * CPUS_PER_GPU or args.threads}
-            ours |= {"mem": f"{max(1, gpus) * MEMORY}G", "gpus_per_node": gpus or None}
+            ours |= {"mem": f"{max(1, gpus) * MEMORY}G"} | ({"gpus_per_node": gpus} if gpus else {})
             while sum(not job.done() for _, job in self.local) >= (args.jobs or 1):
                 time.sleep(1)
             job = self._submit(RunJob(run, devices, args.keep_checkpoints), ours, of_runs, run.name)
@@ -290,9 +290,7 @@ class Jobs:
         for option, others in INSTEAD.items():
             if any(other in asked for other in others):
                 ours.pop(option, None)
-        asked = {
-            key: of for key, of in {"requeue": True, **ours, **asked}.items() if of is not None
-        }
+        asked = {"requeue": True, **ours, **asked}
         executor = submitit.AutoExecutor(
             self.folder,
             cluster=self.args.cluster,

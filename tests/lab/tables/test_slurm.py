@@ -36,6 +36,10 @@ def cluster(tmp_path_factory):
     (folder / "unequal/train.de").write_text("ein Satz\n")
     rows = {**{row: {} for row in SAME}, "nan": {"train": {"lr": "1e30"}}}
     write_configs(folder / "configs", **{"toy/table1.yaml": with_rows(TABLE, **rows)})
+    (folder / "bin").mkdir()
+    program = folder / "bin/fairseq-hybrid"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m fairseq_hybrid_attn "$@"\n')
+    program.chmod(0o755)
     with slurm.slurm():
         yield folder
 
@@ -59,7 +63,7 @@ def sbatch(folder, *words) -> str:
     done = subprocess.run(
         ["sbatch", "--parsable", "--mem=1G", *words],
         cwd=folder,
-        env=environment(PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"),
+        env=environment(PATH=f"{folder / 'bin'}:{os.environ['PATH']}"),
         capture_output=True,
         text=True,
     )

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 #SBATCH --job-name=hybrid-attn
 #SBATCH --time=48:00:00
-#SBATCH --signal=TERM@120
+#SBATCH --signal=B:USR1@120
 #SBATCH --requeue
+#SBATCH --open-mode=append
 # See usage() below, or: scripts/train.sh --help
 set -euo pipefail
 
@@ -18,9 +19,8 @@ scripts/train.sh: train, average, translate and score a row of a paper's table, 
 
 It runs "fairseq-hybrid train" in the active environment, or in .venv of the current folder. On
 several nodes, run one task for each GPU, once the corpus is prepared (--prepare-only). The command
-is printed first; DRY_RUN=1 prints it alone. Run or requeued again, it resumes.
-
-Written from the documentation of SLURM; not yet run under it.
+is printed first; DRY_RUN=1 prints it alone. Run again, it resumes; so does a job of sbatch that is
+preempted or out of time, since it is requeued.
 HELP
 }
 
@@ -40,4 +40,13 @@ else
     command+=(--gpus "${GPUS:-${SLURM_GPUS_ON_NODE:-1}}")
 fi
 printf '%q ' "${command[@]}" "$@" && echo
-[[ -n ${DRY_RUN:-} ]] || exec "${command[@]}" "$@"
+[[ -z ${DRY_RUN:-} ]] || exit 0
+[[ -n ${SLURM_JOB_ID:-} && ${ENVIRONMENT:-} == BATCH ]] || exec "${command[@]}" "$@"
+trap 'scontrol requeue "$SLURM_JOB_ID"' USR1 # SLURM's notice that the time is almost over
+"${command[@]}" "$@" &
+status=0
+wait $! || status=$?
+# SLURM signals the training before it ends the job: for a job that has failed by itself, it would
+# not be requeued. So wait for the end: after our USR1 (138), and when TERM has ended the training.
+case $status in 130 | 138 | 143) sleep 1h ;; esac
+exit "$status"

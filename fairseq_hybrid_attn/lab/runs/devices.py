@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -110,28 +112,44 @@ def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def of_environment(environment: Mapping[str, str], kind: str, precision: str) -> Devices | None:
-    """The devices of a process that torchrun or SLURM started, one per device; None if neither."""
-    for variable, rank in (("WORLD_SIZE", "RANK"), ("SLURM_NTASKS", "SLURM_PROCID")):
-        world = environment.get(variable) or "1"
-        if not world.isdecimal():
-            raise UserError(f"{variable}={world} is not a number of processes; unset it")
-        if int(world) > 1:
-            if rank not in environment:
-                raise UserError(
-                    f"{variable}={world} but no {rank}: use torchrun or srun, or unset it"
-                )
-            on_gpu = kind == "cuda" or (kind == "auto" and cuda_count() > 0)
-            if not on_gpu:
-                threads = int(environment.get("OMP_NUM_THREADS") or 1)
-                check_cpu_precision(precision)
-                return Devices("cpu", int(world), threads=threads, precision=precision)
-            if variable == "SLURM_NTASKS" and int(world) == int(environment.get("SLURM_NNODES", 1)):
-                # fairseq would start a process for each GPU, and so make a larger batch.
-                check_single_gpus()
-            check_gpu_precision(precision)
-            return Devices("cuda", int(world), precision=precision)
-    return None
+def launcher(environment: Mapping[str, str]) -> dict[str, str]:
+    """torchrun's variables of a process, made of SLURM's if srun started it; none if neither did.
+
+    By these, the processes of a training find each other.
+    """
+    world = environment.get("WORLD_SIZE") or environment.get("SLURM_NTASKS") or "1"
+    if not world.isdecimal():
+        raise UserError(f"WORLD_SIZE={world} is not a number of processes; unset it")
+    if int(world) == 1:
+        return {}
+    if "WORLD_SIZE" in environment and "RANK" in environment:
+        names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+        return {name: environment[name] for name in names if name in environment}
+    if "WORLD_SIZE" in environment or "SLURM_PROCID" not in environment:
+        raise UserError(
+            f"{world} processes, but no RANK: use torchrun or srun, or unset WORLD_SIZE"
+        )
+    nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]
+    asked = ["scontrol", "show", "hostnames", nodes]
+    hosts = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    port = 20_000 + int(environment["SLURM_JOB_ID"]) % 10_000  # another for each job of a node
+    return {
+        "RANK": environment["SLURM_PROCID"],
+        "WORLD_SIZE": world,
+        "MASTER_ADDR": hosts[0],
+        "MASTER_PORT": environment.get("MASTER_PORT") or str(port),
+    }
+
+
+def of_launched(launched: Mapping[str, str], kind: str, precision: str) -> Devices:
+    """The devices of the processes that a launcher started, one for each."""
+    world = int(launched["WORLD_SIZE"])
+    if kind == "cpu" or (kind == "auto" and cuda_count() == 0):
+        threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
+        check_cpu_precision(precision)
+        return Devices("cpu", world, threads=threads, precision=precision)
+    check_gpu_precision(precision)
+    return Devices("cuda", world, precision=precision)
 
 
 def check_cpu_precision(precision: str) -> None:
@@ -146,11 +164,6 @@ def cuda_count() -> int:
     import torch  # here, since it takes seconds and a plan for CPU does not need it
 
     return torch.cuda.device_count()
-
-
-def check_single_gpus() -> None:
-    if (count := cuda_count()) > 1:
-        raise UserError(f"one task a node for {count} GPUs; use --ntasks-per-node {count}")
 
 
 def check_gpu_precision(precision: str) -> None:

@@ -21,6 +21,8 @@ from .workspace import Run
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own
 #: runs, and guessed for a data-centre GPU in half precision.
 SPEED = {"cpu": 4e10, "cuda": 3e13}
+#: The least seconds of a batch: the rest of an update takes time as well, however small the model.
+SECONDS_A_BATCH = 0.05
 #: Tokens of an average sentence, to estimate the length of epochs before the corpus exists.
 TOKENS_A_SENTENCE = 28
 
@@ -144,7 +146,9 @@ def _length(run: Run) -> str:
 def _guess_seconds(run: Run, parameters: float, devices: Devices) -> float:
     """A rough guess of a training's time: 6 operations per token and parameter."""
     workers = devices.threads if devices.kind == "cpu" else devices.world
-    return 6 * parameters * _tokens(run) / (SPEED[devices.kind] * workers)
+    operations = 6 * parameters * _tokens(run) / (SPEED[devices.kind] * workers)
+    batches = _tokens(run) / (devices.world * share_out(run.settings.batch, devices.world)[0])
+    return max(operations, SECONDS_A_BATCH * batches)
 
 
 def _tokens(run: Run) -> float:

@@ -142,6 +142,14 @@ class Run:
         return manifest if texts.items() <= manifest.archives.items() else None
 
     @property
+    def has_corpus(self) -> bool:
+        """Whether its corpus is prepared as it is now, with the word alignments that it needs."""
+        manifest = self.current_manifest
+        if manifest is None:
+            return False
+        return manifest.alignments is not None or not self.settings.needs_alignments
+
+    @property
     def corpus_folder(self) -> Path:
         """Where its corpus is prepared; one of your text goes under the label ("SCALE@TEXT")."""
         place = self.workspace

@@ -22,11 +22,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.flags import positive
 from ..corpora.of_model import TrainedModel, find_model
 from ..files.console import Console
 from ..files.processes import stop_at_signals
-from ..runs.devices import Devices, of_environment
+from ..runs.devices import Devices, launcher, of_launched
 from ..runs.plan import Plan
 from ..runs.running import RunInProgress
 from ..runs.status import State, check_begun
@@ -46,9 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin with a trained model: its weights, subwords, dictionaries and settings",
     )
     add_running(parser)
-    parser.add_argument(
-        "--port", type=positive, default=29500, help="port on the first node, under SLURM"
-    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -59,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         model = find_model(given) if (given := getattr(args, "from")) else None
         systems, shared = own_system(args, model)
         plan = own_plan(args, systems, shared, model)
-    launched = of_environment(os.environ, args.device, args.precision)
+    launched = launcher(os.environ)
     if launched and not (args.prepare_only or args.dry_run):
         train_launched(plan, launched, args)
     elif plan.table.is_own:
@@ -106,8 +102,9 @@ def own_system(args: argparse.Namespace, model: TrainedModel | None) -> tuple[li
     return [system], shared
 
 
-def train_launched(plan: Plan, devices: Devices, args: argparse.Namespace) -> None:
+def train_launched(plan: Plan, launched: Mapping[str, str], args: argparse.Namespace) -> None:
     """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
+    devices = of_launched(launched, args.device, args.precision)
     # All processes check before any of them starts: if one alone stopped here, the others
     # would wait for it.
     able, faults = plan.check()
@@ -118,8 +115,7 @@ def train_launched(plan: Plan, devices: Devices, args: argparse.Namespace) -> No
     [(run, state)] = able
     if run.settings.aligner:
         raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
-    manifest = run.current_manifest
-    if manifest is None or (run.settings.needs_alignments and manifest.alignments is None):
+    if not run.has_corpus:
         raise UserError(
             f"its corpus is not prepared in {run.corpus_folder} as it is now; on one node, first "
             "run the same with --prepare-only"
@@ -128,32 +124,25 @@ def train_launched(plan: Plan, devices: Devices, args: argparse.Namespace) -> No
     stop_at_signals()
     work = RunInProgress(run, devices, Console(), threading.Event(), args.keep_checkpoints)
     # By these, the processes of the training find each other.
-    work.training_environment = devices.environment(os.environ)
-    work.launch_flags = launch_flags(devices, os.environ, args.port)
-    done = state.state is State.DONE
-    if rank_of(os.environ) != 0:
+    work.training_environment = devices.environment({**os.environ, **launched})
+    work.launch_flags = launch_flags(devices, launched)
+    done, rank = state.state is State.DONE, int(launched["RANK"])
+    if rank != 0:
         # If all updates are made, the first process, which asks as well, would not come.
         if not (done or run.folder.trained.exists() or work.is_trained()):
-            work.train_here(log=f"train-rank{rank_of(os.environ)}")
+            work.train_here(log=f"train-rank{rank}")
         return
     if not done:
         work.complete()
     print(f"{run.name} is done: {run.folder.path}")
 
 
-def rank_of(environment: Mapping[str, str]) -> int:
-    """The rank of this process in its run; the first one reports for all."""
-    return int(environment.get("RANK") or environment.get("SLURM_PROCID") or 0)
-
-
-def launch_flags(devices: Devices, environment: Mapping[str, str], port: int) -> list[str]:
-    """How processes find each other, if fairseq cannot tell from torchrun or SLURM."""
+def launch_flags(devices: Devices, launched: Mapping[str, str]) -> list[str]:
+    """How processes on CPUs find each other, of which fairseq cannot tell by itself."""
     if devices.kind == "cuda":
-        return [] if "RANK" in environment else ["--distributed-port", str(port)]
-    if "RANK" not in environment:
-        raise UserError("several processes on CPU: start them with torchrun")
+        return []
     return [
         *("--distributed-init-method", "env://"),
-        *("--distributed-rank", environment["RANK"]),
+        *("--distributed-rank", launched["RANK"]),
         "--distributed-no-spawn",
     ]

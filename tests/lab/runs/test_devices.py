@@ -4,11 +4,11 @@ from fairseq import options
 from refusals import check_refusals
 
 from fairseq_hybrid_attn.lab.config.settings import Batch
-from fairseq_hybrid_attn.lab.runs import devices
 from fairseq_hybrid_attn.lab.runs.devices import (
     GPU_PRECISIONS,
     Devices,
-    of_environment,
+    launcher,
+    of_launched,
     share_out,
     slots,
     without_launcher,
@@ -42,22 +42,20 @@ def test_devices_that_are_refused():
             (lambda: slots("cpu", 3, None, 1, "auto"), "3 GPUs for each run are requested, on the"),
             (lambda: slots("auto", 1000, None, 1, "auto"), "1000 GPUs"),  # not on a CPU instead
             (lambda: slots("cuda", 1, None, 1, "bf16", pretend=True), "use fp16"),
-            (lambda: of_environment({"WORLD_SIZE": "two"}, "cpu", "auto"), "WORLD_SIZE"),
-            (lambda: of_environment({"WORLD_SIZE": "2"}, "cpu", "auto"), "WORLD_SIZE"),
+            (lambda: launcher({"WORLD_SIZE": "two"}), "WORLD_SIZE"),
+            (lambda: launcher({"WORLD_SIZE": "2"}), "WORLD_SIZE"),
         ],
         lambda ask: ask(),
     )
 
 
 def test_world_of_torchrun_and_slurm():
-    for variables, world in [
-        ({}, None),
-        ({"WORLD_SIZE": "1"}, None),
-        ({"WORLD_SIZE": "2", "RANK": "0"}, 2),
-        ({"SLURM_NTASKS": "16", "SLURM_PROCID": "3"}, 16),
-    ]:
-        found = of_environment(variables, "cpu", "auto")
-        assert (found and found.world) == world, variables
+    """Two tasks of a real SLURM train together in tests/lab/tables/test_slurm.py."""
+    two = {"WORLD_SIZE": "2", "RANK": "0"}
+    for variables in ({}, {"WORLD_SIZE": "1"}, {"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}):
+        assert launcher(variables) == {}
+    assert launcher({**two, "PATH": "/bin"}) == two
+    assert of_launched(two, "cpu", "auto").world == 2
 
 
 def test_runs_do_not_take_themselves_for_a_launchers_processes():
@@ -73,14 +71,6 @@ def test_the_precision_of_a_gpu_is_what_fairseq_trains_in_there():
         return options.parse_args_and_arch(options.get_training_parser(), flags).tpu
 
     assert is_of_a_tpu("bf16") and not is_of_a_tpu(GPU_PRECISIONS[0])
-
-
-def test_slurm_starts_a_task_for_each_gpu(monkeypatch):
-    """With one task a node, fairseq would start a process for each of its GPUs."""
-    monkeypatch.setattr(devices, "cuda_count", lambda: 8)
-    node = {"SLURM_NTASKS": "2", "SLURM_PROCID": "0", "SLURM_NNODES": "2"}
-    check_refusals([(node, "--ntasks-per-node 8")], lambda one: of_environment(one, "auto", "auto"))
-    assert of_environment(node | {"SLURM_NTASKS": "16"}, "auto", "auto").world == 16
 
 
 def test_environment_of_a_run():

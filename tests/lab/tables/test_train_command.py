@@ -106,7 +106,7 @@ def test_four_gpus_train_together(variables, processes, meet_at, place, monkeypa
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
     monkeypatch.setattr(reproduce_command, "stop_at_signals", lambda: None)
     monkeypatch.setattr(scheduler, "prepare_corpora", lambda runs, *given: (runs, []))
-    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(Run, "has_corpus", True)
     gpus = ("--device", "cuda", "--gpus", "4", "--precision", "fp32", "--seeds", "7,")
     main(["train", "toy/table1/plain", "--column", "bleu", *where[:-2], *gpus])
     (work,) = seen
@@ -337,7 +337,7 @@ def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
 def test_no_process_waits_for_a_training_that_is_over(tmp_path, monkeypatch):
     """All updates were made, and a kill came before that was recorded."""
     made = MadeWorkspace(tmp_path)
-    monkeypatch.setattr(Run, "current_manifest", True)
+    monkeypatch.setattr(Run, "has_corpus", True)
     monkeypatch.setattr(train_command, "stop_at_signals", lambda: None)
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)

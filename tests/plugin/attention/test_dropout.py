@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+
 import torch
 from fairseq.modules import FairseqDropout
-from models import build_stock, build_tiny
 
 from fairseq_hybrid_attn.models.fast_dropout import Dropout
+from models import build_stock, build_tiny, logits
 
 
 def test_elements_are_dropped_independently_and_the_others_scaled():
@@ -58,3 +61,24 @@ def test_every_dropout_of_a_model_is_this_one():
         found = dropouts(build_tiny(name, dropout=0.3))
         assert len(found) > 10 and {type(module) for module in found} == {Dropout}
         assert names(found) == wanted | more
+
+
+def trained_twice(rank: int, meeting: str) -> list[list[float]]:
+    """What a model in training computes as one of two processes, twice after the same seed."""
+    torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=2)
+    model = build_tiny("hysan-gated", dropout=0.3).train()
+    computed = []
+    for _ in range(2):
+        torch.manual_seed(1)
+        computed.append(logits(model, [[4, 5, 6, 2]], [[2, 4, 5]]).flatten().tolist())
+    return computed
+
+
+def test_processes_of_a_training_drop_other_elements(tmp_path):
+    """As fairseq seeds them, all would drop the same; each repeats its own, so it can resume."""
+    context = multiprocessing.get_context("fork")
+    meeting = [f"file://{tmp_path}/meeting"] * 2
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        first, second = pool.map(trained_twice, range(2), meeting)
+    assert first[0] == first[1] and second[0] == second[1]
+    assert first[0] != second[0]

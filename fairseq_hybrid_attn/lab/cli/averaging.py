@@ -48,6 +48,7 @@ def average_checkpoints(paths: Sequence[Path]) -> dict:
     newest["model"].update(mean.result(ties))
     newest["extra_state"] = {
         **(newest.get("extra_state") or {}),
+        "previous_training_time": 0,  # a training that begins with it counts its own
         "averaged_checkpoints": [str(path) for path in paths],
     }
     return newest

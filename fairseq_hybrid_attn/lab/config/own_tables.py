@@ -76,6 +76,8 @@ def own_table(
         train = {**for_all, **flags, "arch": arch}
         if "max-epoch" in train:
             train.setdefault("max-update", None)
+        if base is not OWN and "max-update" in train and "total-num-update" in base["train"]:
+            train.setdefault("total-num-update", train["max-update"])  # when the rate ends
         if base is OWN and _has_its_size(arch):
             train = dict.fromkeys(_SHAPE) | train
         row = _name(arch, flags)

@@ -127,7 +127,7 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
         return {name: environment[name] for name in names if name in environment}
     if "WORLD_SIZE" in environment or "SLURM_PROCID" not in environment:
         raise UserError(
-            f"{world} processes, but no RANK: use torchrun or srun, or unset WORLD_SIZE"
+            f"{world} processes (WORLD_SIZE or SLURM_NTASKS), but no RANK: use torchrun or srun"
         )
     nodes = environment.get("SLURM_STEP_NODELIST") or environment["SLURM_JOB_NODELIST"]
     asked = ["scontrol", "show", "hostnames", nodes]

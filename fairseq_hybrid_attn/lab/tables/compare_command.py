@@ -22,6 +22,7 @@ from ...errors import UserError
 from ..cli.flags import positive
 from ..config.own_tables import OWN, own_table
 from ..corpora.of_model import TrainedModel
+from ..files.checksums import sha256
 from ..files.writing import check_outputs
 from ..runs.plan import Plan, make_plan
 from ..runs.workspace_flags import add_seeds, workspace
@@ -88,9 +89,16 @@ def own_plan(
     if model:
         from ..runs.fine_tuning import settings_from  # here: others need it not
 
+        if args.source_lang or args.target_lang or args.profile:
+            raise UserError(
+                "--from has the model's languages and sizes: leave out --source-lang, "
+                "--target-lang and --profile"
+            )
         place = replace(place, own=replace(place.own, like=model.checkpoint))
         base = settings_from(model)
-    name = "systems" if args.name is None else args.name
+    # By its weights: another model's training must not take this one's folder.
+    default = f"from-{sha256(model.checkpoint)[:6]}" if model else "systems"
+    name = default if args.name is None else args.name
     table = own_table(name, systems, shared, given, place.configs, base)
     return make_plan(table, place, [], [], args.seeds)
 

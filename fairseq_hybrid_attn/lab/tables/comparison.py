@@ -23,6 +23,7 @@ from ..config.paper_tables import Cell
 from ..files.tabular import Grid
 from ..runs.dry_run import hours
 from ..runs.plan import Plan
+from ..runs.workspace import Run
 from ..scores.counts import SAMPLES, SentenceCounts, mean_drawn
 from .measuring import state_of
 from .numbers import STALE
@@ -170,6 +171,8 @@ class Comparison:
                 "Of one seed, intervals and p are over sentences alone: how much trainings differ "
                 "is not in them. Use --seeds 3 or more."
             )
+        if any(len(system.seeds) == 2 for system in measured):
+            notes.append("Of two seeds that differ much, intervals are too narrow. Use --seeds 3.")
         if measured:
             notes.append(
                 f"±, and in brackets: 95 % intervals over seeds (Student's t) and sentences "
@@ -230,11 +233,16 @@ def _counts(stored: StoredRuns, cells: Sequence[Cell]) -> Counts:
         cell.score: {
             run.seed: counts
             for run, result in stored.of_cell(cell)
-            if cell.score in result["scores"]
-            and (counts := stored.counts(run, cell.score)) is not None
+            if cell.score in result["scores"] and (counts := _of_sentences(stored, run, cell.score))
         }
         for cell in cells
     }
+
+
+def _of_sentences(stored: StoredRuns, run: Run, score: str) -> SentenceCounts:
+    if (counts := stored.counts(run, score)) is None:
+        raise UserError(f"{run.name}: the counts of its sentences are gone; --redo makes them")
+    return counts
 
 
 def _measured(
@@ -246,10 +254,8 @@ def _measured(
         return SystemNumbers(name, state_of(stored.runs(cells[0])))
     levels, differences, signatures = {}, {}, {}
     for score, of_seeds in counts.items():
-        if not of_seeds:
-            if any(score in result["scores"] for _, result in done):
-                raise UserError(f"{name}: the counts of its sentences are gone; --redo makes them")
-            continue  # TER of Chinese, Japanese and Korean
+        if not of_seeds:  # TER of Chinese, Japanese and Korean
+            continue
         drawn, sentences = (
             mean_drawn(list(of_seeds.values())),
             len(next(iter(of_seeds.values())).rows),

@@ -93,7 +93,7 @@ def line_of(args: argparse.Namespace) -> str:
         [
             *args.names,
             *flags(seeds=seeds, columns=",".join(args.columns) or None),
-            *flags(profile=None if args.profile == "full" else Path(args.profile).name),
+            *flags(profile=args.profile and Path(args.profile).name),
             *flags(data=args.data and args.data.resolve().name),
             *flags(source_lang=args.source_lang, target_lang=args.target_lang),
         ]

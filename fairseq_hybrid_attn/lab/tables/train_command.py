@@ -7,7 +7,7 @@ it stopped.  "compare" takes several systems, and what this has trained.
 
   fairseq-hybrid train --data my-text/ --gpus 4 transformer_hysan
   fairseq-hybrid train --data my-text/ transformer_mma -- --dropout 0.2
-  fairseq-hybrid train --data other-text/ --from models/mma -- --lr 1e-3 --max-update 300
+  fairseq-hybrid train --data other-text/ --from models/mma --save-every 50 -- --lr 1e-3 --max-update 300
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
 """
@@ -55,8 +55,9 @@ def run(args: argparse.Namespace) -> None:
         model = find_model(given) if (given := getattr(args, "from")) else None
         systems, shared = own_system(args, model)
         plan = own_plan(args, systems, shared, model)
-    launched = launcher(os.environ)
-    if launched and not (args.prepare_only or args.dry_run):
+    alone = args.prepare_only or args.dry_run or args.slurm
+    launched = {} if alone else launcher(os.environ)
+    if launched:
         train_launched(plan, launched, args)
     elif plan.table.is_own:
         compare(plan, args)
@@ -104,6 +105,10 @@ def own_system(args: argparse.Namespace, model: TrainedModel | None) -> tuple[li
 
 def train_launched(plan: Plan, launched: Mapping[str, str], args: argparse.Namespace) -> None:
     """Be one of the processes, a device each, that torchrun or SLURM has started for a run."""
+    if args.redo or args.write:
+        raise UserError(
+            "--redo and --write: not for processes of torchrun or srun; use one process"
+        )
     devices = of_launched(launched, args.device, args.precision)
     # All processes check before any of them starts: if one alone stopped here, the others
     # would wait for it.

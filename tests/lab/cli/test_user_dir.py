@@ -78,9 +78,9 @@ def test_only_the_folder_that_the_user_names_is_imported(theirs, look, capsys, t
     look("maps", "--path", "theirs.pt", "--sentences", "1", "--json", tmp_path / "m.json")
     look("align", "--path", "theirs.pt", "--output", tmp_path / "align")
     analysed.binarise(Path())
-    page = str(tmp_path / "report.html")
+    page, text = str(tmp_path / "report.html"), ["--subwords", "none", "--tokenizer", "none"]
     named = ["--user-dir", str(theirs), "--output", page]  # fairseq-generate is another process
-    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", *named])
+    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", *text, *named])
     page = Path(page).read_text()
     assert "transformer_of_a_user" in page and "(share gates)" in page
 

@@ -88,6 +88,7 @@ def test_scores_of_a_set_are_those_of_its_sentences_alone(tmp_path, monkeypatch,
     assert found == second | {f"{name}.news": entry for name, entry in first.items()}
     assert found["bleu"] != found["bleu.news"]
     printed = capsys.readouterr().out.splitlines()
-    assert printed[1].startswith("BLEU = ") and printed[5].startswith("news: BLEU = ")
+    assert printed[1].startswith("BLEU = ")
+    assert any(line.startswith("news: BLEU = ") for line in printed)
     found = score(sets={"talks": count, "news": len(NEWS)})
     assert found["bleu"] == together["bleu"] and found["bleu.talks"] == first["bleu"]

@@ -275,7 +275,6 @@ def test_mistakes_are_reported(runs):
         "a=a.log --panels aer": "there are loss, bleu",
         "a=a.log --figure a.txt": ".png, .pdf, .svg",
         "a=a.log --json a.log": "one of the inputs",
-        "a=a.log --theme dark": "--figure",
     }
     check_command_refusals(mistakes.items(), "curves")
     for arguments in ("a.log", "a=", "a=a.log --csv"):

@@ -559,7 +559,7 @@ def test_mistakes(in_data, tmp_path):
         ("tasks", "tasks/model.pt cannot be read"),
         ("mma/average.pt --names a b", "gives 2 names for 1 models"),
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
-        (f"{model} --data tasks", "no dictionary tasks/dict.de.txt"),
+        (f"{model} --data tasks", "tasks/dict.de.txt"),
         (f"{model} --gen-subset none", "--gen-subset none"),
         (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
         (f"{model} --log mma=text.de", "has no training records"),

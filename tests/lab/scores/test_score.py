@@ -387,7 +387,7 @@ def test_help_lists_every_command_in_a_line_of_80_columns(capsys):
             main(arguments)
         assert ended.value.code == code
     out, err = capsys.readouterr()
-    assert "invalid choice: 'scores'" in err
+    assert "no command 'scores'; did you mean score" in err
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     listed = [line.split()[0] for line in lines if line.startswith("  ") and "-h," not in line]

@@ -235,7 +235,6 @@ def test_figures_are_of_tables_that_are_curves_or_lengths(made):
         "toy/curves --figure x.png": "choose others with --columns",
         "toy/ratios --columns ratio,longer --figure x.png": "choose others with",
         "toy/curves toy/lengths --figure x.png": "one table at a time",
-        "toy/curves --theme dark": "--figure FILE",
         "toy/curves ours --columns bleu_curve --figure x.png": "is measured yet",
         "toy/curves --columns ter": "its columns are: bleu bleu_curve",
         "plain toy/curves": "name a table first",

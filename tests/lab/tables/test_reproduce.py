@@ -250,7 +250,7 @@ def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypa
             ("toy/table9", "toy/table1"),
             ("toy/table1 nonsense", "its rows are: plain mixed"),
             ("toy/table1 --columns ter", "its columns are: bleu aer"),
-            ("toy/table1 --profile tiny", "known are full"),
+            ("toy/table1 --profile nano", "known are "),
             ("toy/table1 --data nowhere", "no such folder"),
         ],
         *("reproduce", "--configs", str(place / "configs")),

@@ -61,7 +61,6 @@ def test_attention_does_not_load_fairseq():
     {
         "import fairseq, fairseq_hybrid_attn": True,
         "import fairseq_hybrid_attn.models": True,
-        "import fairseq_hybrid_attn.lab": True,
         "import fairseq_hybrid_attn.attention; import fairseq": False,
     }.items(),
 )

@@ -50,7 +50,7 @@ NOT_RESULTS = {
     "docs/papers/mma.md": "0.1 0.3 0.5 0.9 0.98 2.0 3.3 4.3 68.7",
     "docs/probing.md": "0.001 0.1 0.2",
     "docs/questions.md": "3.11 1811.00253",
-    "docs/training.md": "0.1 0.3 0.6 0.9 0.98 1.00",
+    "docs/training.md": "22.05 0.1 0.3 0.6 0.9 0.98 1.00",
 }
 
 

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from ...errors import UserError
 from ..files.checksums import digest
@@ -33,6 +32,7 @@ class Comet:
         """The score of each sentence, and 1."""
         check_parallel({"translations": translations, "--source": self.sources}, reference)
         try:
+            import torch
             from comet import download_model, load_from_checkpoint
         except ImportError as error:
             advice = "pip install 'fairseq-hybrid-attn[comet]'"

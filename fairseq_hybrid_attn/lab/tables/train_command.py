@@ -7,7 +7,7 @@ it stopped.  "compare" takes several systems, and what this has trained.
 
   fairseq-hybrid train --data my-text/ --gpus 4 transformer_hysan
   fairseq-hybrid train --data my-text/ transformer_mma -- --dropout 0.2
-  fairseq-hybrid train --data other-text/ --from models/mma --save-every 50 -- --lr 1e-3 --max-update 300
+  fairseq-hybrid train --data other/ --from models/mma --save-every 50 -- --max-update 300
   torchrun --nproc-per-node 8 --no-python fairseq-hybrid train hysan/table2c/gated_sum
   srun --ntasks-per-node 8 fairseq-hybrid train hysan/table2c/gated_sum
 """

@@ -115,8 +115,8 @@ def test_all_but_the_weights_comes_from_the_newest():
     paths = [save(f"{n}.pt", {"w": torch.zeros(1)}, updates=n) for n in (5, 20, 10)]
     state = average(*paths)
     assert state["optimizer_history"][-1]["num_updates"] == 20
-    epoch = {"train_iterator": {"epoch": 20}}
-    assert state["extra_state"] == {**epoch, "averaged_checkpoints": paths}
+    extra = {"train_iterator": {"epoch": 20}, "previous_training_time": 0}
+    assert state["extra_state"] == {**extra, "averaged_checkpoints": paths}
     assert state["last_optimizer_state"] is None
     # With args, as fairseq wrote them before it had configurations.
     args = argparse.Namespace(arch="transformer_iwslt_de_en", dropout=0.3)

@@ -390,8 +390,8 @@ def test_help_lists_every_command_in_a_line_of_80_columns(capsys):
     assert "no command 'scores'; did you mean score" in err
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
-    listed = [line.split()[0] for line in lines if line.startswith("  ") and "-h," not in line]
-    assert listed == list(COMMANDS) and len(listed) == 21
+    listed = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert [name for name in listed if name[0] != "-"] == list(COMMANDS) and len(COMMANDS) == 24
 
 
 def test_language_codes():

@@ -47,7 +47,7 @@ def test_a_preempted_job_is_requeued_and_resumes(tmp_path):
     (task,) = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()
     os.kill(int(task), signal.SIGUSR2)
     assert started.wait(600) == 0, (place / "log").read_text()
-    assert "Requeued job" in (place / f"out/jobs/{controller}_0_log.err").read_text()
+    assert "this job is preempted" in (place / f"out/jobs/{controller}_0_log.err").read_text()
     training = (folder / "logs/train.log").read_text()
     resumed = int(re.search(r"Loaded checkpoint .* @ (\d+) updates", training)[1])
     assert 0 < resumed < 2 * UPDATES

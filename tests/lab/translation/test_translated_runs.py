@@ -24,7 +24,6 @@ SIZES = (
     "--encoder-attention-heads 4 --decoder-attention-heads 4 --share-all-embeddings"
 ).split()
 FLAGS = ["--arch", "transformer_mma", *SIZES, "--lr", "1e-2", "--lr-scheduler", "fixed"]
-RUN = "own/transformer_mma/transformer_mma/bleu/seed1"
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +33,10 @@ def place(tmp_path_factory):
     write_text(folder / "text")
     sizes = ("--tokens", 300, "--save-every", 30, "--average", 2, "--device", "cpu")
     flags = ("--max-update", 200, "--dropout", 0.05)
+    sizes += ("--profile", "full")
     run("fairseq-hybrid", "train", "--data", "text", *sizes, "--", *FLAGS, *flags, cwd=folder)
-    (folder / "run").symlink_to(folder / f"reproduction/runs/full@text/{RUN}")
+    (made,) = folder.glob("reproduction/runs/full@text/own/systems/*/bleu/seed1")
+    (folder / "run").symlink_to(made)
     (folder / "other").mkdir()
     for path in (folder / "text").iterdir():
         write_lines(folder / "other" / path.name, [f"x {line}" for line in read_lines(path)[:20]])
@@ -85,7 +86,7 @@ def test_a_training_goes_on_from_a_model(place, exported):
     sizes = ("--save-every", 2, "--average", 1, "--device", "cpu", "--keep-checkpoints")
     words = ("train", "--data", "other", "--from", "model", *sizes)
     run("fairseq-hybrid", *words, "--", "--max-update", 4, "--lr", "0", cwd=place)
-    (made,) = place.glob(f"reproduction/runs/full@other.like-*/{RUN}")
+    (made,) = place.glob("reproduction/runs/full@other.like-*/own/from-*/*/bleu/seed1")
     before, after = (torch.load(path / "model.pt")["model"] for path in (exported, made))
     assert before.keys() == after.keys()
     assert all(before[name].float().equal(after[name].float()) for name in before)

@@ -85,15 +85,22 @@ class Loaded:
         )
 
     def look(
-        self, attentions: Attentions, numbers: Iterable[int], use: Callable[[int, Observed], object]
+        self,
+        attentions: Attentions,
+        numbers: Iterable[int],
+        use: Callable[[int, Observed], object],
+        needed: bool = True,
     ) -> list:
-        """What ``use`` returns for these sentences (from 0) and their attention, in order."""
+        """What ``use`` returns for these sentences (from 0) and their attention, in order.
+
+        A model without any attention is refused, if that is ``needed``.
+        """
         attentions.model.to(self.device).eval()
         count, wanted = len(self.sentences), set(numbers)
 
         def compute(sample: dict) -> Iterable:
             observed = attentions.observe(sample)
-            if not any(observed):
+            if needed and not any(observed):
                 raise UserError(
                     f"--path {self.path}: its {type(self.model.decoder).__name__} has no attention "
                     "modules, and returns no attention"

@@ -138,7 +138,7 @@ def look(
             heads.add(observed)
         return show(number, observed) if number in shown else None
 
-    sentences = loaded.look(attentions, {*measured, *shown}, use)
+    sentences = loaded.look(attentions, {*measured, *shown}, use, needed=False)
     name, about = loaded.name, loaded.description
     return ModelFindings(
         name=name,

@@ -86,6 +86,9 @@ def plan_of_row(args: argparse.Namespace) -> Plan:
     table, _, row = args.row.rpartition("/")
     args.names, args.columns = [table, row], [args.column] if args.column else []
     (plan,) = plans(args)
+    for run in plan.runs:
+        if run.settings.aligner:
+            raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
     return plan
 
 
@@ -118,8 +121,6 @@ def train_launched(plan: Plan, launched: Mapping[str, str], args: argparse.Names
     if len(able) != 1:
         raise UserError(f"{len(able)} runs: under torchrun or srun, name one --column and seed")
     [(run, state)] = able
-    if run.settings.aligner:
-        raise UserError(f'{run.name} does not train a model; use "fairseq-hybrid reproduce"')
     if not run.has_corpus:
         raise UserError(
             f"its corpus is not prepared in {run.corpus_folder} as it is now; on one node, first "

@@ -11,11 +11,11 @@ import torch
 from analysed import make_data
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
 from fairseq_hybrid_attn import patterns, record_attention
 from fairseq_hybrid_attn.models.config import FlatTransformerConfig
 from fairseq_hybrid_attn.models.transformer import PatternedTransformer
-from models import ARCHITECTURES, CONFIGURATIONS, LANGUAGE_MODELS, TINY, build
 
 ROOT = Path(__file__).parents[2]
 MODELS = (ROOT / "docs/models.md").read_text()

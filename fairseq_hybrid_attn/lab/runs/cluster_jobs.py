@@ -16,6 +16,7 @@ import signal
 import subprocess
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -141,11 +142,12 @@ def minutes(limit: str) -> int:
     return total
 
 
-class Job:
+class Job(ABC):
     """What a job does; requeued, it does it again, and so resumes."""
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Do it, to its end."""
 
     def __call__(self) -> None:
         logging.getLogger("submitit").propagate = False  # fairseq's logger would print it again

@@ -125,7 +125,7 @@ def launcher(environment: Mapping[str, str]) -> dict[str, str]:
     if "WORLD_SIZE" in environment and "RANK" in environment:
         names = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
         return {name: environment[name] for name in names if name in environment}
-    if "WORLD_SIZE" in environment or "SLURM_PROCID" not in environment:
+    if "WORLD_SIZE" in environment or "SLURM_STEP_ID" not in environment:  # which srun sets
         raise UserError(
             f"{world} processes (WORLD_SIZE or SLURM_NTASKS), but no RANK: use torchrun or srun"
         )

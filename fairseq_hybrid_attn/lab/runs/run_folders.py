@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..corpora.manifest import read_manifest
+from ..files.checksums import sha256
 from ..files.json_files import read_json
 from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
@@ -25,6 +26,7 @@ PARTS = {
     "text": "data",
     "corpus": "data",
     "alignments": "data",
+    "weights": "the model to begin with",
 }
 
 
@@ -32,20 +34,27 @@ def identity(run: Run) -> dict:
     """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from."""
     manifest = read_manifest(run.corpus_folder)
     aligned = run.settings.needs_alignments
+    weights = run.settings.train.get("finetune-from-model")
     return {
         "settings": run.settings.digest,
         "recipe": run.recipe.digest,
         "text": run.text_digest,
         "corpus": manifest.digest if manifest else None,
         **({"alignments": manifest.alignments} if manifest and aligned else {}),
+        **({"weights": _checksum(Path(str(weights)))} if weights else {}),
     }
+
+
+def _checksum(path: Path) -> str | None:
+    return sha256(path) if path.is_file() else None
 
 
 def changes(run: Run, made_with: dict) -> list[str]:
     """What has changed since a run had the identity ``made_with``: configuration, data or both."""
     now = identity(run)
-    if now["corpus"] is None:  # removed, perhaps to save space; its recipe and text still count
-        del now["corpus"]
+    for part in ("corpus", "weights"):
+        if now.get(part, "") is None:  # removed, perhaps to save space; the rest still counts
+            del now[part]
     changed = [PARTS[key] for key in now if now[key] != made_with.get(key)]
     return list(dict.fromkeys(changed))
 

@@ -117,7 +117,8 @@ def _check_targets(
     if len(other) > len(numbers) / 2:
         raise UserError(
             f"{path}: the reference is of another set: sentence {other[0]} (counted from 0) is "
-            f"{as_text(targets[other[0]])!r} in a T- line, and {theirs[other[0]][0]!r} there"
+            f"{as_text(targets[other[0]])!r} in a T- line, and {theirs[other[0]][0]!r} there. "
+            "Where the targets are made up, give translations alone, by --hypotheses"
         )
 
 

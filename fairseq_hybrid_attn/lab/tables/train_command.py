@@ -132,6 +132,7 @@ def train_launched(plan: Plan, launched: Mapping[str, str], args: argparse.Names
     # By these, the processes of the training find each other.
     work.training_environment = devices.environment({**os.environ, **launched})
     work.launch_flags = launch_flags(devices, launched)
+    work.check_weights()
     done, rank = state.state is State.DONE, int(launched["RANK"])
     if rank != 0:
         # If all updates are made, the first process, which asks as well, would not come.

@@ -13,6 +13,7 @@ import lxml.html
 import numpy
 import pytest
 import torch
+from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 from refusals import check_command_refusals
 
@@ -27,7 +28,6 @@ from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import find, names_of
 from fairseq_hybrid_attn.lab.report.translations import chosen, differing
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder, generate_command
-from models import build_tiny
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 NAMES = ("gate1", "mma")

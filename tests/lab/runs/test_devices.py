@@ -44,6 +44,8 @@ def test_devices_that_are_refused():
             (lambda: slots("cuda", 1, None, 1, "bf16", pretend=True), "use fp16"),
             (lambda: launcher({"WORLD_SIZE": "two"}), "WORLD_SIZE"),
             (lambda: launcher({"WORLD_SIZE": "2"}), "WORLD_SIZE"),
+            # A script of sbatch without srun: one process, which would wait for others.
+            (lambda: launcher({"SLURM_NTASKS": "2", "SLURM_PROCID": "0"}), "use torchrun or srun"),
         ],
         lambda ask: ask(),
     )

@@ -1,4 +1,4 @@
-"""The table of systems on one's own text."""
+"""The table of systems trained on your text."""
 
 import json
 

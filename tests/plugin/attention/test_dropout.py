@@ -7,9 +7,9 @@ from concurrent.futures import ProcessPoolExecutor
 
 import torch
 from fairseq.modules import FairseqDropout
+from models import build_stock, build_tiny, logits
 
 from fairseq_hybrid_attn.models.fast_dropout import Dropout
-from models import build_stock, build_tiny, logits
 
 
 def test_elements_are_dropped_independently_and_the_others_scaled():

@@ -32,14 +32,12 @@ ABOUT = {
     "README.md": MAIN,
     "RESULTS.md": MAIN,
     "docs/questions.md": MAIN,
-    "docs/reproducing.md": {"evidence.positions", "example.evidence.positions.json"},
 }
 #: Settings, sizes, versions, numbers of papers, examples.
 NOT_RESULTS = {
     "README.md": "3.12 1811.00253",
     "docs/alignment.md": "2.0",
     "docs/analysis.md": "0.00001 0.6",
-    "docs/attention_module.md": "0.01 0.1",
     "docs/corpora.md": "1.4 1.5 4.5 5.36 9.02 25.1 41.02",
     "docs/extending.md": "0.001 4.3",
     "docs/install.md": "2.13 2.15 2.6 3.11 3.12",
@@ -49,6 +47,7 @@ NOT_RESULTS = {
     "docs/papers/hysan.md": "0.1 0.3 0.6 0.9 0.98 1.1 1.2 2.6 11.9 27.3 28.4 60.5 66.8 209.1 213.4",
     "docs/papers/mma.md": "0.1 0.3 0.5 0.9 0.98 2.0 3.3 4.3 68.7",
     "docs/probing.md": "0.001 0.1 0.2",
+    "docs/python.md": "0.01 0.1",
     "docs/questions.md": "3.11 1811.00253",
     "docs/training.md": "22.05 0.1 0.3 0.6 0.9 0.98 1.00",
 }

@@ -109,7 +109,9 @@ def test_the_page_on_python_is_a_program(tmp_path, monkeypatch, capsys):
 def test_the_page_on_the_attention_module_is_a_program():
     """Its model learns, and its record has the shapes that it names."""
     scope = {}
-    for code in snippets("docs/python.md", "## The attention, without fairseq", "## Trained models"):
+    for code in snippets(
+        "docs/python.md", "## The attention, without fairseq", "## Trained models"
+    ):
         exec(code, scope)
     assert scope["loss"] < 0.1
     record = scope["record"]

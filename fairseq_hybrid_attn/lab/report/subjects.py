@@ -1,6 +1,6 @@
 """Where everything about a model lies that a report needs: its data, its text, its log.
 
-A checkpoint records its data folder and its languages.  How the text was treated is in the manifest
+A checkpoint records its data folder.  How the text was treated is in the manifest
 of `prepare` beside the data, or said by flags; how it was translated, in a run's result.
 """
 
@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from fairseq.data.data_utils import infer_language_pair
 
 from ...errors import UserError
 from ..corpora import read_manifest
@@ -73,12 +75,14 @@ def find(
     folder = RunFolder(path if path.is_dir() else path.parent)
     model = folder.model if path.is_dir() else path
     task = task_settings(read_checkpoint(model))
-    source, target = (setting(task, f"{side}_lang") for side in ("source", "target"))
-    if not (source and target):
-        raise UserError(f"{model} does not translate: its task is {setting(task, '_name')}")
     data = data or Path(str(setting(task, "data") or "").split(":")[0])
     if not data.is_dir():
         raise UserError(f"{model}: there is no folder {data}; --data names its data folder")
+    # fairseq-train may have inferred them.
+    sides = zip(("source", "target"), infer_language_pair(str(data)), strict=True)
+    source, target = (setting(task, f"{side}_lang") or inferred for side, inferred in sides)
+    if not (source and target):
+        raise UserError(f"{model} does not translate: its task is {setting(task, '_name')}")
     corpus = data.resolve().parent
     manifest = read_manifest(corpus)
     if manifest is None:

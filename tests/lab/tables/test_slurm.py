@@ -38,7 +38,9 @@ def cluster(tmp_path_factory):
     write_configs(folder / "configs", **{"toy/table1.yaml": with_rows(TABLE, **rows)})
     (folder / "bin").mkdir()
     program = folder / "bin/fairseq-hybrid"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m fairseq_hybrid_attn "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m fairseq_hybrid_attn "$@"\n'
+    )
     program.chmod(0o755)
     with slurm.slurm():
         yield folder
@@ -170,6 +172,7 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
     def preempt_and_kill() -> None:
         sbatch(cluster, "-n", "6", "--output=/dev/null", "--wrap", "sleep 1")
         wait_for(lambda: resumed(cluster, "moved") == 1)
+        hold_in_training(cluster, "moved", updates=100)
         for process in of_job(job["moved"]):
             os.kill(process, signal.SIGKILL)
 

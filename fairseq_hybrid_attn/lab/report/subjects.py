@@ -75,6 +75,8 @@ def find(
     folder = RunFolder(path if path.is_dir() else path.parent)
     model = folder.model if path.is_dir() else path
     task = task_settings(read_checkpoint(model))
+    if isinstance(task, dict) and "target_lang" not in task:
+        raise UserError(f"{model} does not translate: its task is {task.get('_name')}")
     data = data or Path(str(setting(task, "data") or "").split(":")[0])
     if not data.is_dir():
         raise UserError(f"{model}: there is no folder {data}; --data names its data folder")
@@ -82,7 +84,7 @@ def find(
     sides = zip(("source", "target"), infer_language_pair(str(data)), strict=True)
     source, target = (setting(task, f"{side}_lang") or inferred for side, inferred in sides)
     if not (source and target):
-        raise UserError(f"{model} does not translate: its task is {setting(task, '_name')}")
+        raise UserError(f"{model}: {data} does not name two languages, dict.de.txt and dict.en.txt")
     corpus = data.resolve().parent
     manifest = read_manifest(corpus)
     if manifest is None:

@@ -173,7 +173,8 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
         sbatch(cluster, "-n", "6", "--output=/dev/null", "--wrap", "sleep 1")
         wait_for(lambda: resumed(cluster, "moved") == 1)
         hold_in_training(cluster, "moved", updates=100)
-        for process in of_job(job["moved"]):
+        training = processes("fairseq_cli.train", "/moved/bleu/seed1")
+        for process in [*of_job(job["moved"]), *training]:
             os.kill(process, signal.SIGKILL)
 
     def give_too_little_time() -> None:

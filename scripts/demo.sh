@@ -209,11 +209,7 @@ Total time of this run: $((SECONDS / 60)) min $((SECONDS % 60)) s
 Another architecture on the same text:
   ARCH=transformer_hysan $(printf '%q' "$ROOT/scripts/demo.sh")
 Your own sentences (one a line; Ctrl-D ends):
-  OMP_NUM_THREADS=1 $place/fairseq-interactive $(printf '%q' "$corpus/bin") \\
-    --source-lang de --target-lang en --cpu \\
-    --user-dir $(printf '%q' "$ROOT/fairseq_hybrid_attn") --path $(printf '%q' "$folder/model.pt") \\
-    --bpe sentencepiece --sentencepiece-model $(printf '%q' "$corpus/subwords/subwords.model") \\
-    --beam 5 --lenpen 1.5 2>/dev/null | grep --line-buffered ^D- | cut -f 3
+  OMP_NUM_THREADS=1 $place/fairseq-hybrid translate $(printf '%q' "$folder")
 END
 }
 

@@ -2,7 +2,6 @@
 
 import json
 import random
-import re
 from pathlib import Path
 
 import numpy as np
@@ -270,13 +269,3 @@ def test_refusals(data):
     )
     nowhere = "align nowhere --path copy.pt --subwords none --output".split()
     check_command_refusals([("o", "there is no folder nowhere")], *nowhere)
-
-
-def test_the_example_in_the_docs(data):
-    """It runs, on a model with the words that it has."""
-    (code,) = re.findall(r"```python\n(.*?)```", (DOCS / "alignment.md").read_text(), re.DOTALL)
-    code = code.replace('"model.pt"', '"copy.pt"').replace('"data-bin"', '"bin"')
-    scope = {}
-    exec(code.replace("ein@@ e Katze", "a@@ b c").replace("a cat", "a b"), scope)
-    assert scope["sentence"].source == ["ab", "c"] and scope["sentence"].target == ["a", "b"]
-    assert scope["sentence"].attention.shape[2:] == (2, 3)

@@ -14,8 +14,7 @@ from ..files.text import count_lines
 from .devices import Devices, share_out
 from .fairseq_commands import flags
 from .plan import Plan
-from .run_folders import devices_of
-from .status import REDO, State, Status
+from .status import REDO, State, Status, devices_of
 from .workspace import Run
 
 #: Operations per second of a training, to estimate its time: measured on a CPU core in our own

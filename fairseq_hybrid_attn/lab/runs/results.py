@@ -1,4 +1,4 @@
-"""A run's result file: its numbers, and all that is needed to trace and repeat them."""
+"""A run's files: what it was begun with, and its result, by which it is traced and repeated."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from ..files import provenance
 from ..files.json_files import read_json
 from ..files.typed import read
 from .devices import Devices
-from .run_folders import read_begun
 from .run_scores import StoredScore, scores_of
 from .training_log import parameters
 from .workspace import Run
+
+
+def read_begun(path: Path) -> dict | None:
+    """Read what a run was begun with; None if it was not begun."""
+    begun = read_json(path)
+    if path.exists() and "identity" not in (begun if isinstance(begun, dict) else {}):
+        raise UserError(f"{path} does not say what a run was begun with; delete its folder")
+    return begun
 
 
 def make_result(run: Run, devices: Devices) -> dict:

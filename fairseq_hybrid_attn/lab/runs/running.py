@@ -29,9 +29,8 @@ from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import make_result
 from .run_counts import write_counts
-from .run_folders import devices_of
 from .run_scores import VALID_LOSS, scores_of, valid_losses
-from .status import begin
+from .status import begin, devices_of
 from .training_log import last_record
 from .workspace import Run, Workspace
 

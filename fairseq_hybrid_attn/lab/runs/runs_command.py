@@ -14,9 +14,7 @@ from ...errors import UserError
 from ..config.paper_tables import OWN_PAPER, Cell, load_table
 from ..config.settings import Settings
 from ..files.tabular import Grid
-from ..files.yaml_files import CONFIGS
-from .results import read_result
-from .run_folders import read_begun
+from .results import read_begun, read_result
 from .status import State, status
 from .workspace import Run, Workspace
 from .workspace_flags import add_workspace, workspace
@@ -38,7 +36,7 @@ def run(args: argparse.Namespace) -> None:
         result = None
         try:
             result = read_result(path / "result.json")
-            told = state(place, label, name, path)
+            told = state(place, name, path)
         except UserError as error:
             told = str(error)
         scores = result["scores"] if result else {}
@@ -58,27 +56,22 @@ def run(args: argparse.Namespace) -> None:
         print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
 
 
-def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
-    """The state of a run of any profile and text: those that it was begun with."""
+def state(place: Workspace, name: list[str], path: Path) -> str:
+    """The state of a run, with the configurations, profile and text that it was begun with."""
     begun = read_begun(path / "begun.json") or {}
-    record = begun.get("workspace")
     *cell, seed = name
     paper, table, row, column = cell
     try:
         number = int(seed.removeprefix("seed"))
-        # By the configurations that it was begun with, unless the user names some.
-        unnamed = place.configs == CONFIGS and record and Path(record["configs"]).is_dir()
-        if record and (label != place.label or unnamed):
+        if record := begun.get("workspace"):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
         if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
-            settings = Settings.of_dict(begun["settings"])
-            asked = Run(place, "/".join(cell), number, settings)
+            asked = Run(place, "/".join(cell), number, Settings.of_dict(begun["settings"]))
         else:
             known = load_table(f"{paper}/{table}", place.configs)
             asked = place.run(Cell(known, known.row(row), known.column(column)), number)
-    except (UserError, ValueError, TypeError, KeyError):  # or a copied folder, such as seed1.old
-        return "stale (its row is no longer in the configurations)"
-    try:
         return str(status(asked))
     except UserError as error:
-        return f"not checked ({error})"
+        return f"not checked ({str(error).splitlines()[0]})"
+    except (ValueError, TypeError, KeyError):  # a copied folder, such as seed1.old
+        return "not checked (it is not a run's folder)"

@@ -17,7 +17,7 @@ from ..config.paper_tables import Row, Table, load_table
 from ..files.yaml_files import CONFIGS
 from .devices import Devices
 from .fairseq_commands import GENERATE_TOKENS, RunCommands, RunFolder, flags
-from .run_folders import BF16_CRITERIA
+from .status import BF16_CRITERIA
 from .workspace import Run
 
 #: Authors, year and title of each paper, and the hardware that it names, if any.

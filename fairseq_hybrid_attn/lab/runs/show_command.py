@@ -19,8 +19,8 @@ from .devices import Devices, check_cpu_precision, check_gpu_precision, slots
 from .fairseq_commands import shell
 from .plan import run_of_row
 from .results import command_texts
-from .run_folders import devices_of
 from .script import script
+from .status import devices_of
 from .workspace_flags import add_devices, add_row, add_workspace, workspace
 
 

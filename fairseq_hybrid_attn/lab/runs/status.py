@@ -1,22 +1,38 @@
-"""The state of a run: done, stale, begun or not begun; and beginning it."""
+"""What decides a run's numbers, what it was begun with, and its state; and beginning it."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
 
 from ...errors import UserError
+from ..corpora.manifest import read_manifest
+from ..files.checksums import sha256
 from ..files.json_files import write_json
-from .devices import Devices
+from .devices import GPU_PRECISIONS, Devices
 from .fairseq_commands import RunFolder
-from .results import read_result
-from .run_folders import changes, identity, products, read_begun
+from .results import read_begun, read_result
 from .training_log import last_record
 from .workspace import Run
 
+#: The criteria that take --cpu-bf16.
+BF16_CRITERIA = (
+    "fused_label_smoothed_cross_entropy",
+    "label_smoothed_cross_entropy_with_supervised_attention",
+)
 #: What to type about a stale run.
 REDO = "--redo deletes a run that is stale or done, and does it again"
+#: What a change of each part of an identity is a change of, for display.
+PARTS = {
+    "settings": "configuration",
+    "recipe": "data",
+    "text": "data",
+    "corpus": "data",
+    "alignments": "data",
+    "weights": "the model to begin with",
+}
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 
@@ -60,7 +76,7 @@ def status(run: Run) -> Status:
         if not made:
             return Status(State.NOT_BEGUN)
         return Status(State.STALE, f"{made[0].name} is there, but no {folder.begun.name}")
-    changed = " and ".join(changes(run, made_with["identity"]))
+    changed = changes(run, made_with["identity"])
     if result is not None:
         return Status(State.STALE, f"{changed} changed") if changed else Status(State.DONE)
     if changed and made:
@@ -73,6 +89,64 @@ def status(run: Run) -> Status:
         far = "trained"
     failure = last_error(folder)
     return Status(State.BEGUN, far + (f"; failed: {failure}" if failure else ""))
+
+
+def identity(run: Run) -> dict:
+    """Digests of what decides a run's numbers; of the corpus, also of what it was prepared from.
+
+    None stands for what is not here, perhaps to save space.
+    """
+    manifest, own = read_manifest(run.corpus_folder), run.workspace.own
+    weights = Path(str(run.settings.train.get("finetune-from-model")))
+    has_text = own is None or own.folder.is_dir()
+    parts = {
+        "settings": run.settings.digest,
+        "recipe": run.recipe.digest if has_text else None,
+        "text": run.text_digest if has_text else None,
+        "corpus": manifest.digest if manifest else None,
+    }
+    if manifest and run.settings.needs_alignments:
+        parts["alignments"] = manifest.alignments
+    if "finetune-from-model" in run.settings.train:
+        parts["weights"] = sha256(weights) if weights.is_file() else None
+    return parts
+
+
+def changes(run: Run, made_with: dict) -> str:
+    """What has changed since a run had the identity ``made_with``, for display; "" if nothing."""
+    now = {part: value for part, value in identity(run).items() if value is not None}
+    changed = [PARTS[part] for part in now if now[part] != made_with.get(part)]
+    return " and ".join(dict.fromkeys(changed))
+
+
+def products(folder: RunFolder) -> list[Path]:
+    """What a run has made so far, except logs, which another of its processes may begin first."""
+    first = (folder.begun, folder.path / "logs", folder.tensorboard)
+    every = sorted(folder.path.iterdir()) if folder.path.is_dir() else []
+    made = [path for path in every if path not in first and not path.name.startswith(".")]
+    # An attempt that failed before its first checkpoint may begin again with other settings.
+    return [path for path in made if path != folder.checkpoints or any(path.iterdir())]
+
+
+def devices_of(run: Run, devices: Devices) -> Devices:
+    """Return devices in the run's precision; ``auto``: what it was begun with, if it was.
+
+    On a CPU, its instructions alone decide, so that a command gives the same numbers each time.
+    """
+    from ...cross_entropy import has_bfloat16
+
+    precision, begun = devices.precision, read_begun(run.folder.begun)
+    train = run.settings.train
+    if devices.kind != "cpu":
+        if precision == "auto":
+            known = (begun or {}).get("precision")
+            precision = known if known in GPU_PRECISIONS else GPU_PRECISIONS[0]
+    elif train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations"):
+        precision = "fp32"  # the others know nothing else
+    elif precision == "auto":  # several processes, perhaps on unlike machines, must agree
+        wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
+        precision = "bf16" if wanted and has_bfloat16() else "fp32"
+    return replace(devices, precision=precision)
 
 
 def begin(run: Run, devices: Devices) -> None:

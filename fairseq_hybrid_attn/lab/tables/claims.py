@@ -61,8 +61,7 @@ def _judge(stored: StoredRuns, claim: Claim, terms: list[tuple[int, Cell]]) -> V
         ]
         if len(set.union(*texts)) > 1:
             return replace(unknown, lacking=lacking, verdict=OTHER_TEXTS)
-        runs = [stored.plan.workspace.run(cell, seed) for seed in sums for _, cell in terms]
-        stale = any(map(stored.changed, runs))
+        stale = any(stored.changed(cell) for _, cell in terms)
     except UserError as error:  # this text does not have what the claim is about
         return replace(unknown, verdict=f"cannot be judged: {error}")
     by_seed = {seed: of_seed.value for seed, of_seed in sums.items()}

@@ -271,11 +271,10 @@ def _measured(
         drawn = None if ours is None or base is None else ours - base
         values = {seed: of_seeds[seed].value - theirs[seed].value for seed in both}
         differences[score] = estimate(values, drawn, sentences)
-    changed = "; ".join(sorted({stored.changed(run) for run, _ in done} - {""}))
     results = [result for _, result in done]
     return SystemNumbers(
         name,
-        changed or "done",
+        stored.changed(cells[0]) or "done",
         tuple(run.seed for run, _ in done),
         levels,
         differences,

@@ -124,7 +124,7 @@ def _measured(
         # Several, if different versions scored the seeds.
         signature="; ".join(dict.fromkeys(one["signature"] for one in found)),
         p_values=p_values,
-        stale="; ".join(sorted({stored.changed(run) for run, _ in done} - {""})),
+        stale=stored.changed(cell),
         updates=statistics.fmean(updates),
         parameters=done[0][1]["parameters"],
     )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 
 from ...errors import UserError
 from ..config.paper_tables import Cell
-from ..corpora.manifest import read_manifest
 from ..files.provenance import differences
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.run_counts import RunCounts, read_counts
+from ..runs.status import changes
 from ..runs.workspace import Run
 from ..scores.counts import SentenceCounts
 from ..scores.lengths_measure import Group
@@ -84,14 +83,10 @@ class StoredRuns:
             return cell.score
         return f"bleu{dot}{test_set}"
 
-    def changed(self, run: Run) -> str:
-        """What has changed since a run was made: its settings as stored, or its corpus if here."""
-        result = self.result(run)
-        settings = json.loads(json.dumps(run.settings.as_dict()))
-        changed = ["configuration"] * (settings != result["settings"])
-        manifest = read_manifest(run.corpus_folder)
-        changed += ["data"] * bool(manifest and manifest.digest != result["corpus"]["digest"])
-        return f"{' and '.join(changed)} changed" if changed else ""
+    def changed(self, cell: Cell) -> str:
+        """What has changed since a cell's runs were made, for display; "" if nothing."""
+        found = {changes(run, result["identity"]) for run, result in self.of_cell(cell)}
+        return "; ".join(f"{parts} changed" for parts in sorted(found - {""}))
 
     def made_by(self) -> str:
         """How the runs that were read differ in code and versions; empty if they do not."""

@@ -207,7 +207,7 @@ def test_p_values_of_a_head_are_against_the_baselines_head(made):
 
 def test_what_has_changed_since_is_marked(made):
     """A number is of the settings and the data of its result, not of those of today."""
-    made.change(made.run("ours"), settings={"train": {"dropout": 0.3}})
+    made.make_stale(made.run("ours"))
     assert made.cells("toy/table1")["ours", "bleu"]["state"] == "configuration changed"
     printed = made.hybrid("table", "toy/table1")
     assert "† ours: configuration changed" in printed and "† (a run is not up to date)" in printed

@@ -84,7 +84,7 @@ def test_runs_are_checked_with_the_profile_and_the_text_that_they_had(stale):
     assert re.search(r"ours/bleu/seed1 .* stale \(configuration and data changed", shown)
     (stale.folder / "text").rename(stale.folder / "elsewhere")
     shown = stale.hybrid("runs", "--output", "out")
-    assert re.search(r"ours/bleu/seed1 .* not checked \(.*/text", shown)
+    assert re.search(r"ours/bleu/seed1 .* stale \(configuration changed", shown)
 
 
 def test_runs_are_checked_with_the_configurations_that_they_had(stale):
@@ -94,7 +94,7 @@ def test_runs_are_checked_with_the_configurations_that_they_had(stale):
     run.folder.begun.write_text(json.dumps(begun))
     shown = stale.hybrid("runs", "--output", "out", "--data", "text")  # --configs: the checkout's
     assert re.search(r"plain/bleu/seed1 .* done", shown)
-    assert re.search(r"ours/bleu/seed1 .* stale \(its row is no longer", shown)
+    assert re.search(r"ours/bleu/seed1 .* not checked \(toy/table1: there is no such", shown)
 
 
 def test_configurations_of_your_own_need_only_what_is_new(tmp_path):

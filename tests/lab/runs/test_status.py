@@ -14,11 +14,10 @@ from fairseq_hybrid_attn import cross_entropy
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.settings import Checkpoints
 from fairseq_hybrid_attn.lab.files.console import Console
-from fairseq_hybrid_attn.lab.runs import run_folders
+from fairseq_hybrid_attn.lab.runs import status as statuses
 from fairseq_hybrid_attn.lab.runs.devices import Devices
-from fairseq_hybrid_attn.lab.runs.run_folders import devices_of
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress, delete_run, training_summary
-from fairseq_hybrid_attn.lab.runs.status import State, begin, check_begun, status
+from fairseq_hybrid_attn.lab.runs.status import State, begin, check_begun, devices_of, status
 from fairseq_hybrid_attn.lab.runs.workspace import Workspace
 
 CPU = Devices("cpu")
@@ -27,7 +26,7 @@ CPU = Devices("cpu")
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     prepared = SimpleNamespace(digest="of a corpus", alignments=None)
-    monkeypatch.setattr(run_folders, "read_manifest", lambda folder: prepared)
+    monkeypatch.setattr(statuses, "read_manifest", lambda folder: prepared)
     found = Workspace(tmp_path, CONFIGS, FULL).run(TABLES["hysan/table1"].cells()[0], 1)
     found.folder.path.mkdir(parents=True)
     return found
@@ -62,7 +61,7 @@ def test_a_run_may_begin_again_on_other_devices_until_it_has_a_checkpoint(run):
 
 def test_a_run_is_not_begun_on_a_corpus_that_is_being_prepared(run, monkeypatch):
     """Its result would be of an unknown corpus."""
-    monkeypatch.setattr(run_folders, "read_manifest", lambda folder: None)
+    monkeypatch.setattr(statuses, "read_manifest", lambda folder: None)
     with pytest.raises(UserError, match="is being prepared"):
         begin(run, CPU)
     assert status(run).state is State.NOT_BEGUN

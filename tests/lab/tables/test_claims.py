@@ -195,7 +195,7 @@ def test_a_claim_is_open_if_a_seed_is_against_it_or_the_interval_reaches_zero(sh
 
 
 def test_claims_of_runs_that_are_stale_or_missing(made):
-    made.change(made.run("ours", seed=2), settings={})
+    made.make_stale(made.run("ours", seed=2))
     assert [verdict.stale for verdict in judged(made)] == [False, True, True, False]
     made.run("ours", seed=2).folder.result.unlink()
     falls, less, *_ = judged(made)

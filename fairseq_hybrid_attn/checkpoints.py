@@ -107,7 +107,9 @@ def explained(path: str | os.PathLike) -> Iterator[None]:
         if untrusted:
             problem = f"it refers to {untrusted[1]}, which might run code"
         else:
-            said = (str(error).strip() or "-").splitlines()[0]
+            # Without torch's advice to load it unsafely.
+            said = str(error).rpartition("WeightsUnpickler error: ")[2].strip() or "-"
+            said = said.splitlines()[0]
             kind = type(error).__name__
             problem = f"the file is damaged or of another kind ({kind}: {said:.200})"
         raise UserError(f"{path} cannot be loaded as a checkpoint: {problem}") from error

@@ -5,6 +5,8 @@ import ast
 import contextlib
 import functools
 import io
+import os
+import pickle
 import sys
 from pathlib import Path
 
@@ -25,7 +27,7 @@ from fairseq.models import (
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_hybrid_attn import UserError, checkpoints
+from fairseq_hybrid_attn import UserError, checkpoints, models  # noqa: F401  which guards fairseq
 from fairseq_hybrid_attn.checkpoints import EVALUATED, plain_value
 
 MAKES_A_FILE = "__import__('pathlib').Path('ran').touch() or 1"
@@ -200,11 +202,13 @@ def test_fairseq_names_a_damaged_file(trained):
     at = good.index(weight.numpy().tobytes())
     Path("bit.pt").write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
     Path("cut.pt").write_bytes(good[:1000])
+    Path("pickle.pt").write_bytes(pickle.dumps(os.getcwd))  # torch advises to load it unsafely
     weight.fill_(torch.nan)
     torch.save(state, "nan.pt")
     for file, told in {
         "bit.pt": f"bit.pt is damaged: its weight {name} does not have the checksum",
         "cut.pt": "cut.pt cannot be loaded as a checkpoint: the file is damaged or of another",
+        "pickle.pt": r"of another kind \(UnpicklingError: Unsupported operand \d+\)$",
         "nan.pt": f"nan.pt: its weight {name} has numbers that are infinite or NaN",
     }.items():
         with pytest.raises(UserError, match=told):

@@ -32,9 +32,11 @@ if ! command -v fairseq-hybrid >/dev/null; then
 fi
 treated=$(python -c 'if True:
     import json, sys
+    from fairseq_hybrid_attn.lab.scores.metrics import standard_scores
     of = json.load(sys.stdin)
     print(of["source"], of["target"], "sentencepiece" if "piece" in of["subwords"]["kind"] else "subword-nmt")
-    print(of["tokenizer"][of["target"]], ",".join(of["recipe"]["scores"]), "--lowercase" * of["lowercase"])
+    scores = dict.fromkeys([*of["recipe"]["scores"], *standard_scores(of["target"])])
+    print(of["tokenizer"][of["target"]], ",".join(scores), "--lowercase" * of["lowercase"])
 ' <"$corpus/manifest.json")
 read -r source target subwords tokenizer scores lowercase <<<"${treated//$'\n'/ }"
 PLUGIN=$(python -c 'import fairseq_hybrid_attn as plugin; print(plugin.__path__[0])')

@@ -110,6 +110,19 @@ class RunCommands:
     devices: Devices
     user_dir: Path | None = None  # a folder of the user's, which imports this package
 
+    def by_step(self, seed: int) -> dict[str, list[str]]:
+        """The commands of a run, by the names of its steps."""
+        if self.settings.aligner:
+            return {"align": self.align_training(), "error rate": self.aer()}
+        return {
+            "train": self.train(seed),
+            "average": self.average(),
+            "generate": self.generate(),
+            "score": self.score(),
+            **({"align": self.align()} if self.settings.align and self.corpus.gold else {}),
+            **({"gates": self.gates()} if self.settings.gates else {}),
+        }
+
     def train(self, seed: int) -> list[str]:
         """fairseq-train; a second run resumes from its last checkpoint."""
         settings, corpus, folder = self.settings, self.corpus, self.folder

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora.manifest import read_manifest
-from ..files import provenance
 from ..files.json_files import read_json
 from ..files.typed import read
-from .devices import Devices
-from .run_scores import StoredScore, scores_of
-from .training_log import parameters
-from .workspace import Run
 
 
 def read_begun(path: Path) -> dict | None:
@@ -25,65 +18,10 @@ def read_begun(path: Path) -> dict | None:
     return begun
 
 
-def make_result(run: Run, devices: Devices) -> dict:
-    folder = run.folder
-    trained, begun_with = read_json(folder.trained), read_begun(folder.begun)["identity"]
-    manifest = read_manifest(run.corpus_folder)
-    if manifest is None:
-        raise UserError(f"its corpus is no longer in {run.corpus_folder}; prepare it again")
-    if manifest.digest != begun_with["corpus"]:
-        raise UserError(
-            f"its corpus in {run.corpus_folder} is not the one that it was begun with; "
-            "--redo starts it over"
-        )
-    paper, table, row, column = run.cell.split("/")
-    return {
-        "name": run.name,
-        **{"paper": paper, "table": table, "row": row, "column": column, "seed": run.seed},
-        **{"profile": run.workspace.profile.name, "label": run.workspace.label},
-        "identity": begun_with,
-        "corpus": {
-            "name": manifest.corpus,
-            "source": manifest.source,
-            "target": manifest.target,
-            "counts": manifest.counts,
-            **({"tests": manifest.tests} if manifest.tests else {}),
-            "archives": manifest.archives,
-            "gold": manifest.gold,
-            **({"alignments": manifest.alignments} if run.settings.needs_alignments else {}),
-            "digest": manifest.digest,
-        },
-        "settings": run.settings.as_dict(),
-        "commands": {
-            **command_texts(run, devices),
-            **({"train": trained["command"]} if "command" in trained else {}),
-        },
-        "updates": trained["updates"],
-        "epoch": trained["epoch"],
-        "training_seconds": trained["training_seconds"],
-        "parameters": 0 if run.settings.aligner else parameters(folder.log("train")),
-        **scores_of(folder),
-        **(read_json(folder.curve) or {}),
-        "devices": trained["devices"],
-        "hardware": trained["hardware"],
-        "versions": provenance.versions(),
-        "code": provenance.code(),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
-
-
-def command_texts(run: Run, devices: Devices) -> dict[str, list[str]]:
-    commands = run.commands(devices)
-    if run.settings.aligner:
-        return {"align": commands.align_training(), "error rate": commands.aer()}
-    return {
-        "train": commands.train(run.seed),
-        "average": commands.average(),
-        "generate": commands.generate(),
-        "score": commands.score(),
-        **({"align": commands.align()} if run.measures_alignment else {}),
-        **({"gates": commands.gates()} if run.settings.gates else {}),
-    }
+@dataclass(frozen=True)
+class StoredScore:
+    value: float
+    signature: str
 
 
 @dataclass(frozen=True)

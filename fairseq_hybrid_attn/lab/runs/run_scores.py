@@ -28,17 +28,12 @@ from ..config.paper_tables import AER
 from ..files.json_files import read_json
 from ..files.typed import read
 from .fairseq_commands import RunFolder
+from .results import StoredScore
 from .training_log import read_log
 
 GATE = "gate"
 SHARE = "share"  # the name of attention.fusion.LOCAL_SHARE
 VALID_LOSS = "valid_loss"
-
-
-@dataclass(frozen=True)
-class StoredScore:
-    value: float
-    signature: str
 
 
 def _naming_its_file(read_file: Callable[[Path], dict]) -> Callable[[Path], dict]:

@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from zipfile import is_zipfile
 
 from ...errors import UserError
+from ..corpora.manifest import read_manifest
 from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint
@@ -20,18 +22,18 @@ from ..files.checkpoints import updates as updates_of
 from ..files.checksums import digest
 from ..files.console import Console, progress_line
 from ..files.deleting import check_inside, delete
-from ..files.json_files import write_json
+from ..files.json_files import read_json, write_json
 from ..files.lock import locked
 from ..files.processes import ProgramFailed, default_workers, run_program
 from ..files.stages import Stage, Stages
 from ..files.writing import atomic_write
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
-from .results import make_result
+from .results import read_begun
 from .run_counts import write_counts
 from .run_scores import VALID_LOSS, scores_of, valid_losses
 from .status import begin, devices_of
-from .training_log import last_record
+from .training_log import last_record, parameters
 from .workspace import Run, Workspace
 
 SECONDS_BETWEEN_LINES = 30
@@ -281,6 +283,55 @@ class RunInProgress:
 
     def _say(self, line: str) -> None:
         self.console.say(f"   {self.run.name}: {line}")
+
+
+def make_result(run: Run, devices: Devices) -> dict:
+    """A run's numbers, and all that is needed to trace and repeat them."""
+    folder = run.folder
+    trained = read_json(folder.trained) or {}
+    begun_with = (read_begun(folder.begun) or {})["identity"]
+    manifest = read_manifest(run.corpus_folder)
+    if manifest is None:
+        raise UserError(f"its corpus is no longer in {run.corpus_folder}; prepare it again")
+    if manifest.digest != begun_with["corpus"]:
+        raise UserError(
+            f"its corpus in {run.corpus_folder} is not the one that it was begun with; "
+            "--redo starts it over"
+        )
+    paper, table, row, column = run.cell.split("/")
+    return {
+        "name": run.name,
+        **{"paper": paper, "table": table, "row": row, "column": column, "seed": run.seed},
+        **{"profile": run.workspace.profile.name, "label": run.workspace.label},
+        "identity": begun_with,
+        "corpus": {
+            "name": manifest.corpus,
+            "source": manifest.source,
+            "target": manifest.target,
+            "counts": manifest.counts,
+            **({"tests": manifest.tests} if manifest.tests else {}),
+            "archives": manifest.archives,
+            "gold": manifest.gold,
+            **({"alignments": manifest.alignments} if run.settings.needs_alignments else {}),
+            "digest": manifest.digest,
+        },
+        "settings": run.settings.as_dict(),
+        "commands": {
+            **run.commands(devices).by_step(run.seed),
+            **({"train": trained["command"]} if "command" in trained else {}),
+        },
+        "updates": trained["updates"],
+        "epoch": trained["epoch"],
+        "training_seconds": trained["training_seconds"],
+        "parameters": 0 if run.settings.aligner else parameters(folder.log("train")),
+        **scores_of(folder),
+        **(read_json(folder.curve) or {}),
+        "devices": trained["devices"],
+        "hardware": trained["hardware"],
+        "versions": provenance.versions(),
+        "code": provenance.code(),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def training_summary(folder: RunFolder) -> dict:

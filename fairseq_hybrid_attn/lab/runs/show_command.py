@@ -18,7 +18,6 @@ from ..cli.flags import positive
 from .devices import Devices, check_cpu_precision, check_gpu_precision, slots
 from .fairseq_commands import shell
 from .plan import run_of_row
-from .results import command_texts
 from .script import script
 from .status import devices_of
 from .workspace_flags import add_devices, add_row, add_workspace, workspace
@@ -60,5 +59,5 @@ def run(args: argparse.Namespace) -> None:
     devices = devices_of(asked, devices)
     print(f"# {asked.name} ({asked.workspace.label})")
     print(f"# Its corpus is prepared by: {preparing(args)}")
-    for command in command_texts(asked, devices).values():
+    for command in asked.commands(devices).by_step(asked.seed).values():
         print(f"\n{shell(command)}")

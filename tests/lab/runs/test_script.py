@@ -239,7 +239,9 @@ def test_scripts_for_any_training_print_what_they_run(recorded, tmp_path):
     assert "--source-lang de --target-lang en --path model/average.pt" in generate
     assert generate.endswith("--required-batch-size-multiple 1 --beam 8")
     assert "--generated model/average.generated.txt --reference prepared/raw/test.en" in score
-    assert "--subwords sentencepiece --tokenizer moses --scores bleu,tokenised_bleu,chrf,ter" in score
+    assert (
+        "--subwords sentencepiece --tokenizer moses --scores bleu,tokenised_bleu,chrf,ter" in score
+    )
     assert score.endswith("--lowercase") and len(done.stdout.splitlines()) == 2
     done, called = recorded("evaluate.sh", "model/average.pt", "prepared", FAILS="fairseq-generate")
     assert done.returncode == 1 and [words[0] for words in called] == ["fairseq-generate"]

@@ -22,7 +22,7 @@ from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.runs.devices import Devices
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
-from fairseq_hybrid_attn.lab.runs.results import make_result
+from fairseq_hybrid_attn.lab.runs.running import make_result
 
 
 @pytest.fixture(scope="module")

@@ -46,9 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    files = files_of(args.runs)
-    outputs.check(args, [path for _, path in files])
-    curves = read_curves(files)
+    outputs.check(args, [path for _, path in args.runs])
+    curves = read_curves(args.runs)
     drawn = panels(args.panels, curves)
     shown = [curve for panel in drawn for curve in panel.curves]
     print(grid(shown).terminal())
@@ -62,9 +61,9 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
-    """The files of runs with their names; a folder of `reproduce` may have two."""
-    named = []
+def read_curves(runs: Iterable[tuple[str, Path]]) -> list[Curve]:
+    """The curves of runs, of their names and paths; a folder of `reproduce` may have two files."""
+    curves: list[Curve] = []
     for name, path in runs:
         files = [path]
         if path.is_dir():
@@ -74,19 +73,13 @@ def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
                 raise UserError(
                     f"{path} is not a run's folder: it has no logs/train.log and no curve.json"
                 )
-        named += [(name, file) for file in files]
-    return named
-
-
-def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
-    curves: list[Curve] = []
-    for name, path in files:
-        try:
-            content = parse_json(path)
-        except ValueError:  # a log, whatever its name, of which a character may be cut off
-            curves += curves_measure.curves_of_log(name, read_log(path))
-        else:
-            curves += curves_measure.curves_of_scores(name, content, str(path))
+        for file in files:
+            try:
+                content = parse_json(file)
+            except ValueError:  # a log, whatever its name, of which a character may be cut off
+                curves += curves_measure.curves_of_log(name, read_log(file))
+            else:
+                curves += curves_measure.curves_of_scores(name, content, str(file))
     curves_measure.check_distinct(curves)
     return curves
 

@@ -6,6 +6,7 @@ of `prepare` beside the data, or said by flags; how it was translated, in a run'
 
 from __future__ import annotations
 
+import argparse
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from fairseq.data.data_utils import infer_language_pair
 
 from ...errors import UserError
+from ..cli.flags import check_name
 from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
@@ -59,6 +61,19 @@ class Subject:
         return source, target
 
 
+def subjects_of(args: argparse.Namespace) -> list[Subject]:
+    """The models of the arguments of `report`."""
+    given = {
+        **{"data": args.data, "subset": args.gen_subset, "subwords": args.subwords},
+        **{"tokenizer": args.tokenizer, "lowercase": args.lowercase},
+        **{"reference": args.reference, "search": args.generate},
+    }
+    names = model_args.names_given(args.names or names_of(args.models), args.models)
+    for name, _ in args.probing:
+        check_name("--probing", name, names)
+    return [find(*pair, **given) for pair in zip(names, args.models, strict=True)]
+
+
 def find(
     name: str,
     path: Path,
@@ -75,8 +90,6 @@ def find(
     folder = RunFolder(path if path.is_dir() else path.parent)
     model = folder.model if path.is_dir() else path
     task = task_settings(read_checkpoint(model))
-    if isinstance(task, dict) and "target_lang" not in task:
-        raise UserError(f"{model} does not translate: its task is {task.get('_name')}")
     data = data or Path(str(setting(task, "data") or "").split(":")[0])
     if not data.is_dir():
         raise UserError(f"{model}: there is no folder {data}; --data names its data folder")

@@ -25,15 +25,6 @@ _TARGET = re.compile(r"T-(\d{1,9})\t(.*)", re.DOTALL)
 _SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
 
 
-def read_finished(path: Path, reference: Path, count: int) -> list[str]:
-    translations = read_lines(path)
-    if len(translations) != count:
-        raise UserError(
-            f"{path} has {len(translations)} lines, the reference {reference} has {count}"
-        )
-    return translations
-
-
 def read_generated(
     path: Path,
     references: Sequence[list[str]],

@@ -8,7 +8,7 @@ words of the tokenised source, before they are split into subwords.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
 from .counts import SentenceCounts, half_width, p_value
@@ -38,10 +38,6 @@ class Group:
 
     def __str__(self) -> str:
         return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
-
-    def sentences(self, lengths: Sequence[int]) -> list[int]:
-        """The numbers (from 0) of its sentences."""
-        return [number for number, words in enumerate(lengths) if words in self]
 
 
 def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
@@ -150,13 +146,16 @@ def score_by_length(
         scores = compare_systems(chosen) if numbers else {}
         return GroupScores(label, len(numbers), scores, sum(lengths[n] for n in numbers))
 
-    groups = [(str(group), group.sentences(lengths)) for group in groups_of(bounds)]
+    groups = {
+        str(group): [number for number, words in enumerate(lengths) if words in group]
+        for group in groups_of(bounds)
+    }
     return ScoresByLength(
         score=score,
         label=metric.label,
         signature=metric.signature(),
         systems=tuple(systems),
-        groups=tuple(scores_of(*group) for group in groups),
+        groups=tuple(scores_of(*group) for group in groups.items()),
         whole=scores_of("all", list(range(len(references)))),
         without_words=tuple(number for number, words in enumerate(lengths) if not words),
     )

@@ -23,11 +23,11 @@ from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions, Layer
 from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import translating
-from fairseq_hybrid_attn.lab.report.findings import SentenceScores, patterns_of
+from fairseq_hybrid_attn.lab.report.findings import patterns_of
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import find, names_of
-from fairseq_hybrid_attn.lab.report.translations import chosen, differing
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder, generate_command
+from fairseq_hybrid_attn.lab.report.translations import SentenceScores, chosen, differing
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 NAMES = ("gate1", "mma")
@@ -83,7 +83,6 @@ def data(tmp_path_factory):
     for name, losses in (("gate1", [3.5, 2.25, 2.5]), ("mma", [4, 3]), ("lstm", [2])):
         make_model(folder, name, losses)
     write(folder / "ref.en", REFERENCE)
-    write(folder / "text.tags", ["DET NOUN", "PRT", "", "NOUN ADJ VERB"])
     (folder / "tasks").mkdir()
     tasks = [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in BIGRAMS]
     write(folder / "tasks/bigram_shift.txt", tasks)
@@ -109,7 +108,7 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            f"report {TWO} {TEXT} --cpu --tags text.tags --maps 1,2,4 --probing mma=mma.probing "
+            f"report {TWO} {TEXT} --cpu --maps 1,2,4 --probing mma=mma.probing "
             "--probing gate1=gate1.probing --output whole.html --json whole.json"
         )
     return read(data / "whole.json"), Page(data / "whole.html")
@@ -151,12 +150,15 @@ class Page:
 def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, capsys):
     found, page = whole
     of_parts = {}
-    generated = " ".join(f"--generated {name}={path}" for name, path in theirs.items())
+    write(in_data / "words.de", [line.replace("@@ ", "") for line in analysed.SOURCE])
+    for name, path in theirs.items():
+        command(f"score --generated {path} {SCORED} --hypotheses-out {name}.en")
+    systems = " ".join(f"--hypotheses {name}={name}.en" for name in NAMES)
     for part, words in {
         "Heads and branches": f"heads {BOTH}",
-        "Gates": f"gates {GATED} --tags text.tags",
+        "Gates": f"gates {GATED}",
         "BLEU by source length": (
-            f"lengths --source text.de --source-subwords subword-nmt {SCORED} {generated}"
+            f"lengths --source words.de --reference ref.en --target-lang en {systems}"
         ),
         "Learning curves": "curves gate1=gate1/train.log mma=mma/train.log",
     }.items():
@@ -178,7 +180,6 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
-    assert found["tags"] == of_parts["gates"]["tags"]
     share = f"{gates['share']:.3f} ± {gates['share_interval']:.3f}"
     assert f"All layers: {share}, window 3." in page.texts["Gates"]
     command(f"maps {BOTH} --sentences 1,2,4 --page maps.html")
@@ -433,10 +434,8 @@ def translate(in_data, tmp_path, monkeypatch):
 
     def run(model="mma/average.pt", *search):
         folder, data = RunFolder(tmp_path / "out"), in_data / "bin"
-        command = generate_command(
-            *(data, in_data / model, "test", folder.translation), search=search, on_cpu=True
-        )
-        output = translating.translated(command, data, in_data / model, "test", folder)
+        how = {"search": search, "on_cpu": True}
+        _, output = translating.translated(data, in_data / model, "test", folder, **how)
         return len(started), output.read_text().splitlines()
 
     return run
@@ -561,12 +560,10 @@ def test_mistakes(in_data, tmp_path):
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
         (f"{model} --data tasks", "tasks/dict.de.txt"),
         (f"{model} --gen-subset none", "--gen-subset none"),
-        (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
-        (f"{model} --log mma=text.de", "has no training records"),
+        (f"{model} --probing x=gate1.probing", "--probing x=…: there is no such model"),
         (f"{model} --probing mma=none.json", "none.json cannot be read"),
         (f"{model} --probing mma=gate1.probing", other),
         (f"{model} --probing mma=text.json", "text.json was not written by `probe"),
-        (f"{model} --tags text.tags --tagger de", "one of --tags"),
         (f"{model} --json report.html", "--output writes there too"),
         (f"{model} --json mma/average.pt", "one of the inputs"),
     ]
@@ -579,10 +576,7 @@ def test_mistakes(in_data, tmp_path):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = str(tmp_path / "bin")
     torch.save(state, tmp_path / "other.pt")
-    state["cfg"]["task"] = {"_name": "language_modeling", "data": str(tmp_path / "bin")}
-    torch.save(state, tmp_path / "lm.pt")
     cases = [(f"mma/average.pt {tmp_path}/other.pt {SPLIT} --names mma x", "is not that of mma")]
-    cases += [(f"{tmp_path}/lm.pt", "does not translate: its task is language_modeling")]
     check_command_refusals(cases, "report", "--cpu")
 
 

@@ -61,10 +61,6 @@ class Curve:
         finite = [(at, v) for at, v in zip(self.updates, self.values, strict=True) if v == v]
         return min(finite, key=lambda point: sign * point[1]) if finite else None
 
-    @property
-    def last(self) -> float | None:
-        return self.values[-1] if math.isfinite(self.values[-1]) else None
-
     def _about(self) -> dict:
         return {key: getattr(self, key) for key in ("run", "what", "source", "subset")}
 

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from itertools import groupby
 from pathlib import Path
 
 from ...errors import UserError
@@ -14,7 +13,7 @@ from ..files import provenance
 from ..files.text import read_lines
 from ..look import maps_command as maps
 from ..look import model_arguments as model_args
-from ..look.attentions import KINDS, Layer, Observed
+from ..look.attentions import KINDS, Observed
 from ..look.gates_measure import Gates, ModelGates
 from ..look.heads_measure import Heads, ModelHeads
 from ..look.loaded import Loaded, note
@@ -39,7 +38,6 @@ class ModelFindings:
 
     name: str
     description: str  #: architecture, and whether there are positions
-    patterns: list[str]  #: a line for each kind of attention and equal layers
     parameters: int  #: shared ones count once
     path: str
     sha256: str
@@ -48,7 +46,6 @@ class ModelFindings:
     maps: ModelMaps  #: of the sentences shown
     gates: ModelGates | None
     heads: ModelHeads
-    training: list[str]  #: the command that trained it, if known
     search: str  #: flags of fairseq-generate
     translating: list[str] | None  #: the command that translates as was done here
 
@@ -232,7 +229,6 @@ def look(
     return ModelFindings(
         name=name,
         description=about,
-        patterns=[line for layers in attentions.layers.values() for line in patterns_of(layers)],
         parameters=sum(parameter.numel() for parameter in loaded.model.parameters()),
         path=str(loaded.path),
         sha256=subject.sha256,
@@ -241,7 +237,6 @@ def look(
         maps=ModelMaps(name, about, [maps_ for maps_ in sentences if maps_ is not None]),
         gates=gates.of_model(name) if gates.layers else None,
         heads=heads.of_model(name, about),
-        training=list(subject.training),
         search=subject.search_text,
         translating=translating,
     )
@@ -252,26 +247,3 @@ def readable(loaded: Loaded, among: Sequence[int]) -> list[int]:
     lengths = loaded.sentences.lengths
     fitting = [n for n in among if READABLE[0] <= max(lengths[n]) <= READABLE[1]]
     return sorted((fitting or sorted(among, key=lambda n: max(lengths[n])))[:SHOWN])
-
-
-def patterns_of(layers: list[Layer]) -> list[str]:
-    """A line for each run of equal layers: the patterns of their branches or heads.
-
-    ``encoder 1-6: global | fw`` are branches; of heads that differ, ``2 × global, 2 × local``.
-    """
-    lines = []
-    for heads, alike in groupby(layers, key=lambda layer: (layer.heads, layer.gate)):
-        alike = list(alike)
-        first, last = alike[0].number, alike[-1].number
-        where = str(first) if first == last else f"{first}-{last}"
-        branches = " | ".join(map(_words, heads[0]))
-        what = f" ({heads[1].name} gates)" if heads[1] else ""
-        lines.append(f"{alike[0].kind} {where}: {branches}{what}")
-    return lines
-
-
-def _words(heads: tuple[str, ...]) -> str:
-    """A branch's pattern, or how many heads have which."""
-    if len(set(heads)) == 1:
-        return heads[0]
-    return ", ".join(f"{heads.count(word)} × {word}" for word in dict.fromkeys(heads))

@@ -98,7 +98,6 @@ def models_part(findings: Findings) -> Iterator[str]:
     """Describe the models, and how the report was made."""
     about = {
         "architecture": [model.description for model in findings.models],
-        "attention": ["\n".join(model.patterns) for model in findings.models],
         "parameters": [f"{model.parameters:,}" for model in findings.models],
         "checkpoint": [model.path for model in findings.models],
         "sha256": [model.sha256 for model in findings.models],
@@ -108,8 +107,6 @@ def models_part(findings: Findings) -> Iterator[str]:
     yield item("table", Grid(headings, rows, left=len(headings)))
     yield item("code", "The command that made this report", shlex.join(findings.command))
     for model in findings.models:
-        if model.training:
-            yield item("code", f"The command that trained {model.name}", shlex.join(model.training))
         if model.translating:
             translating = shlex.join(model.translating)
             yield item("code", f"The command that translates with {model.name}", translating)

@@ -45,7 +45,6 @@ class Subject:
     hypotheses: Path | None = None  #: of a finished run
     log: Path | None = None  #: or a run's folder
     search: tuple[str, ...] = ()  #: flags of fairseq-generate
-    training: tuple[str, ...] = ()  #: the command, of a run
 
     @property
     def search_text(self) -> str:
@@ -127,7 +126,6 @@ def find(
         found = {
             "log": folder.path if folder.log("train").is_file() else None,
             "search": tuple(flags(result["settings"].get("generate"))),
-            "training": tuple(result["commands"].get("train", ())),
             "hypotheses": folder.hypotheses if translated else None,
         }
     if search is not None:

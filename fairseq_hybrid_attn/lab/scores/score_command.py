@@ -130,8 +130,6 @@ def run(args: argparse.Namespace) -> None:
         }
         write_json(args.json, content)
     print_scores(scores, count, missing)
-    if args.scores is None and "tokenised_bleu" not in scores:
-        print("no tokenised BLEU: sacrebleu segments this language by itself")
 
 
 def choose_metrics(args: argparse.Namespace) -> list[Metric]:

@@ -26,7 +26,7 @@ from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
 from .page import figure, item
 from .patterns import small_maps
-from .translations import chosen, differing
+from .translations import SentenceScores, extremes
 
 #: Sentences of a page, besides those worth reading; more are left to the file of translations.
 _ALL = 3_000
@@ -144,12 +144,19 @@ def translations_part(findings: Findings) -> Iterator[str]:
     """Show sentences: where models differ, the worst and the best, and all of them."""
     examples, names = findings.examples, [model.name for model in findings.models]
     yield "Sentences are ranked by chrF (sacrebleu's, from 0 to 100), here before each translation."
+    first = names[0]
+    lists: dict[str, list[SentenceScores]] = {}
     for other in names[1:]:
-        for caption, some in differing(examples, names[0], other).items():
-            if some:
-                yield item("sentences", f"{caption} than {names[0]}", some)
-    for caption, some in chosen(examples, names[0]).items():
-        yield item("sentences", f"{caption.capitalize()} of {names[0]}", some)
+        gains = {e.number: e.scores[other] - e.scores[first] for e in examples}
+        worse, better = extremes(examples, lambda e, gains=gains: gains[e.number])
+        lists[f"{other} is better than {first}"] = [e for e in better if gains[e.number] > 0]
+        lists[f"{other} is worse than {first}"] = [e for e in worse if gains[e.number] < 0]
+    lists[f"Worst of {first}"], lists[f"Best of {first}"] = extremes(
+        examples, lambda e: e.scores[first]
+    )
+    for caption, some in lists.items():
+        if some:
+            yield item("sentences", caption, some)
     headings = ["", *(f"chrF of {name}" for name in names), "source", "reference", *names]
     rows = [
         [
@@ -161,7 +168,7 @@ def translations_part(findings: Findings) -> Iterator[str]:
         for example in examples[:_ALL]
     ]
     caption = "All sentences" if len(examples) <= _ALL else f"The first {_ALL:,} sentences"
-    yield item("table", Grid(headings, rows, digits=1), caption, True)
+    yield item("table", Grid(headings, rows, digits=1), caption)
 
 
 def maps_part(findings: Findings) -> Iterator[str]:

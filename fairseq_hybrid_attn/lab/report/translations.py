@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,8 @@ from ..scores.lengths_measure import (
 from ..scores.metrics import build_metric, default_scores, language
 from .subjects import Subject
 
-#: Shown of the worst, median and best sentences, and of those where a model gains or loses most.
-SHOWN, DIFFERING = (7, 6, 7), 5
+#: Sentences shown of the best, and as many of the worst.
+SHOWN = 7
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class TestSet:
         return score_by_length("bleu", *text, self.target, lowercase=self.lowercase)
 
     def examples(self, systems: Mapping[str, list[str]]) -> list[SentenceScores]:
-        """All sentences with the chrF of each translation; see :func:`chosen`."""
+        """All sentences with the chrF of each translation."""
         chrf = CHRF(lowercase=self.lowercase)
         texts = zip(self.source, self.references, *systems.values(), strict=True)
         examples = []
@@ -104,35 +104,13 @@ class TestSet:
         return examples
 
 
-def chosen(examples: Sequence[SentenceScores], system: str) -> dict[str, list[SentenceScores]]:
-    """The worst, the median and the best sentences of a system, without repeating any."""
-    ranked = sorted(examples, key=lambda example: example.scores[system])
-    worst, median, best = SHOWN
-    if len(ranked) <= sum(SHOWN):
-        return {"all": ranked}
-    middle = (len(ranked) - median) // 2
-    return {
-        "worst": ranked[:worst],
-        "median": ranked[middle : middle + median],
-        "best": ranked[-best:],
-    }
-
-
-def differing(
-    examples: Sequence[SentenceScores], first: str, other: str
-) -> dict[str, list[SentenceScores]]:
-    """The sentences where ``other`` gains and loses most against ``first``."""
-    ranked = sorted(examples, key=lambda example: _gain(example, first, other))
-    return {
-        f"{other} is better": [
-            e for e in ranked[: -DIFFERING - 1 : -1] if _gain(e, first, other) > 0
-        ],
-        f"{other} is worse": [e for e in ranked[:DIFFERING] if _gain(e, first, other) < 0],
-    }
-
-
-def _gain(example: SentenceScores, first: str, other: str) -> float:
-    return example.scores[other] - example.scores[first]
+def extremes(
+    examples: Sequence[SentenceScores], value: Callable[[SentenceScores], float]
+) -> tuple[list[SentenceScores], list[SentenceScores]]:
+    """The sentences with the lowest values, and those with the highest; none twice."""
+    ranked = sorted(examples, key=value)
+    middle = len(ranked) // 2
+    return ranked[:middle][:SHOWN], ranked[middle:][::-1][:SHOWN]
 
 
 def read_test_set(first: Subject, sentences: Sentences) -> TestSet:

@@ -119,7 +119,7 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             )
             for what, scores in by_name.items()
         ]
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{where}: its curve is invalid ({error!r})") from None
 
 

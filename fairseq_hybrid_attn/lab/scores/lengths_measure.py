@@ -65,12 +65,11 @@ class SystemScore:
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A group: its size, scores by system (empty without sentences), and words of its source."""
+    """A group: its size, and scores by system (empty without sentences)."""
 
     label: str
     sentences: int
     scores: dict[str, SystemScore]
-    words: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,20 +92,18 @@ class ScoresByLength:
         return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
 
     def rows(self) -> list[dict]:
-        """A row for each group and system, for CSV; None where there is nothing."""
-        empty = asdict(SystemScore(0.0)) | {"value": None}
+        """A row for each group and system, for CSV; a group without sentences has none."""
         return [
             {
                 "group": group.label,
                 "sentences": group.sentences,
-                "source_words": group.words,
                 "system": system,
                 "score": self.score,
-                **(asdict(group.scores[system]) if group.scores else empty),
+                **asdict(score),
                 "signature": self.signature,
             }
             for group in (*self.groups, self.whole)
-            for system in self.systems
+            for system, score in group.scores.items()
         ]
 
 
@@ -143,8 +140,7 @@ def score_by_length(
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
         chosen = {name: of_all.of(numbers, label) for name, of_all in counts.items()}
-        scores = compare_systems(chosen) if numbers else {}
-        return GroupScores(label, len(numbers), scores, sum(lengths[n] for n in numbers))
+        return GroupScores(label, len(numbers), compare_systems(chosen) if numbers else {})
 
     groups = {
         str(group): [number for number, words in enumerate(lengths) if words in group]

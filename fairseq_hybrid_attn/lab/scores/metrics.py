@@ -178,11 +178,7 @@ def _ter(lang: str, lowercase: bool) -> Metric:
 
 
 def _tokenised_bleu(lang: str, lowercase: bool) -> Metric:
-    """multi-bleu.perl over Moses words.
-
-    Translation and reference are both tokenised here, without splitting at hyphens, so the
-    tokenisation of the training data does not matter.
-    """
+    """multi-bleu.perl over Moses words, of translation and reference, not split at hyphens."""
     return Metric(
         "tokenised_bleu", "tokenised BLEU", multi_bleu(lowercase), *moses(lang), ("sacremoses",)
     )
@@ -191,9 +187,8 @@ def _tokenised_bleu(lang: str, lowercase: bool) -> Metric:
 def _compound_split_bleu(lang: str, lowercase: bool) -> Metric:
     """tensor2tensor's get_ende_bleu.sh: tokenizer.perl, hyphens split off, multi-bleu.perl.
 
-    Papers on WMT14 English-German since GNMT report this.  One difference: tensor2tensor first
-    replaced the typographic quotes of the reference by plain ones, which gains points if
-    translations have plain ones.  Here the reference is left unchanged.
+    Papers on WMT14 English-German since GNMT report this.  tensor2tensor also replaced the
+    typographic quotes of the reference by plain ones; here the reference is left unchanged.
     """
     tokenise, signature = moses(lang)
     return Metric(
@@ -210,10 +205,8 @@ def _nist_bleu(lang: str, lowercase: bool) -> Metric:
     """mteval-v13a with -c (case counts), or without it if ``lowercase``.
 
     sacrebleu's tokenisation 13a and smoothing exp are that script's, so this metric equals
-    ``bleu``.  It is refused for zh, ja and ko, where it would count sentences as words.
-    The script prints four digits of a number from 0 to 1.  sacrebleu is 0 in two corner cases
-    where the script is not.  If no word at all is right, the script smooths; if no translation
-    has four words, it counts the longer n-grams as right.
+    ``bleu``.  sacrebleu is 0 in two corner cases where the script is not: if no word at all is
+    right, and if no translation has four words.
     """
     return Metric("nist_bleu", "NIST BLEU", sacrebleu(tokenize="13a", lowercase=lowercase))
 

@@ -114,7 +114,7 @@ def whole(data):
 
 @pytest.fixture(scope="module")
 def theirs(data):
-    """The translations of fairseq-generate itself."""
+    """The output of fairseq-generate itself; ``NAME.en`` and ``NAME.json`` of `score`."""
     for name in NAMES:
         cli.run(
             *("fairseq-generate", "bin", "--path", f"{name}/average.pt", "--user-dir"),
@@ -122,6 +122,13 @@ def theirs(data):
             *("--cpu", "--results-path", f"{name}.out"),
             cwd=data,
         )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(data)
+        for name in NAMES:
+            command(
+                f"score --generated {name}.out/generate-test.txt {SCORED} --json {name}.json "
+                f"--hypotheses-out {name}.en"
+            )
     return {name: f"{name}.out/generate-test.txt" for name in NAMES}
 
 
@@ -149,8 +156,6 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     found, page = whole
     of_parts = {}
     write(in_data / "words.de", [line.replace("@@ ", "") for line in analysed.SOURCE])
-    for name, path in theirs.items():
-        command(f"score --generated {path} {SCORED} --hypotheses-out {name}.en")
     systems = " ".join(f"--hypotheses {name}={name}.en" for name in NAMES)
     for part, words in {
         "Heads and branches": f"heads {BOTH}",
@@ -193,11 +198,10 @@ def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     assert [score["name"] for score in found["scores"]] == [
         *("bleu", "chrf", "ter", "tokenised_bleu")
     ]
-    for name, path in theirs.items():
-        command(f"score --generated {path} {SCORED} --json score.json --hypotheses-out {name}.en")
+    for name in theirs:
         lines = (in_data / f"{name}.en").read_text().splitlines()
         assert [one["translations"][name] for one in found["examples"]] == lines
-        scores = read(in_data / "score.json")["scores"]
+        scores = read(in_data / f"{name}.json")["scores"]
         for score in found["scores"]:
             assert score["systems"][name]["value"] == scores[score["name"]]["value"]
             assert score["signature"] == scores[score["name"]]["signature"]

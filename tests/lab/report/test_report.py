@@ -567,22 +567,3 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention that can be looked at" in text
     assert not (in_data / "no.html").exists()
-
-
-@pytest.mark.parametrize(
-    "name, subwords",
-    [("stock", "sentencepiece"), pytest.param("hysan", "none", marks=pytest.mark.slow)],
-)
-def test_any_architecture_and_subwords(tmp_path, monkeypatch, name, subwords):
-    monkeypatch.chdir(tmp_path)
-    for side, text in (("SOURCE", analysed.SOURCE), ("TARGET", analysed.TARGET)):
-        lines = [line.replace("@@", "") for line in text]
-        if subwords == "sentencepiece":
-            lines = [" ".join(f"▁{word}" for word in line.split()) for line in lines]
-        monkeypatch.setattr(analysed, side, tuple(lines))
-    analysed.binarise(analysed.make_data(tmp_path, [name]))
-    command(f"report {name}.pt --subwords {subwords} --tokenizer none --cpu --json r.json --maps 1")
-    found, page = read(tmp_path / "r.json"), Page(tmp_path / "report.html")
-    assert found["scores"][0]["systems"][name]["value"] >= 0
-    assert found["examples"][3]["reference"] == "I li ke cats"
-    assert page.tree.xpath("//button[@class='small-map']")

@@ -86,8 +86,8 @@ class TestSet:
         return scores
 
     def by_length(self, systems: Mapping[str, list[str]]) -> ScoresByLength:
-        text = systems, self.references, self.words
-        return score_by_length("bleu", *text, self.target, lowercase=self.lowercase)
+        bleu = build_metric("bleu", self.target, self.lowercase)
+        return score_by_length(bleu, systems, self.references, self.words)
 
     def examples(self, systems: Mapping[str, list[str]]) -> list[SentenceScores]:
         """All sentences with the chrF of each translation."""

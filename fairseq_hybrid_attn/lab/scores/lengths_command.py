@@ -26,7 +26,7 @@ from . import lengths_figure
 from .counts import SAMPLES
 from .generate_output import marks, warn, warn_if_not_text
 from .lengths_measure import BOUNDS, ScoresByLength, SystemScore, score_by_length, word_counts
-from .metrics import METRICS, language
+from .metrics import METRICS, build_metric
 
 #: Average length of a word, in characters, above which text seems to have no spaces.
 _LONG = 15
@@ -67,15 +67,9 @@ def run(args: argparse.Namespace) -> None:
         warn_if_not_text(references, args.reference)
         for name, path in args.systems:
             warn_if_not_text(systems[name], path)
-    found = score_by_length(
-        args.score,
-        systems,
-        references,
-        count_words(source, str(args.source)),
-        language(args.target_lang),
-        bounds=args.bounds,
-        lowercase=args.lowercase,
-    )
+    metric = build_metric(args.score, args.target_lang, args.lowercase)
+    words = count_words(source, str(args.source))
+    found = score_by_length(metric, systems, references, words, args.bounds)
     print(grid(found).terminal())
     print("\n".join(notes(found)))
     outputs.write(

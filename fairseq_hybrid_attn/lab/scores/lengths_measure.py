@@ -8,11 +8,11 @@ words of the tokenised source, before they are split into subwords.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from .counts import SentenceCounts, half_width, p_value
-from .metrics import build_metric, check_parallel
+from .metrics import Metric, check_parallel
 
 #: Among the scores of tables, words in the translations per word in the references, as BLEU counts
 #: words.  sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
@@ -121,21 +121,17 @@ def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore
 
 
 def score_by_length(
-    score: str,
-    systems: dict[str, list[str]],
+    metric: Metric,
+    systems: Mapping[str, list[str]],
     references: list[str],
     lengths: list[int],
-    target_lang: str,
-    *,
     bounds: Iterable[int] = BOUNDS,
-    lowercase: bool = False,
 ) -> ScoresByLength:
     """Score systems, translations as text by name, on each group of sentences.
 
-    ``score`` is one of ``metrics.METRICS``, ``lengths`` are words of the source sentences.
+    ``lengths`` are words of the source sentences.
     """
     check_parallel({**systems, "the source": lengths}, references)
-    metric = build_metric(score, target_lang, lowercase)
     counts = {name: metric.counts(lines, references) for name, lines in systems.items()}
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
@@ -147,7 +143,7 @@ def score_by_length(
         for group in groups_of(bounds)
     }
     return ScoresByLength(
-        score=score,
+        score=metric.name,
         label=metric.label,
         signature=metric.signature(),
         systems=tuple(systems),

@@ -114,7 +114,9 @@ def test_each_group_and_the_whole_are_scored_as_a_corpus(folder, capsys):
 
 
 def test_one_sentence_has_a_score_and_no_interval():
-    found = score_by_length("bleu", {"a": GOOD[:3], "b": BAD[:3]}, REFERENCE[:3], [1, 1, 20], "en")
+    found = score_by_length(
+        build_metric("bleu", "en"), {"a": GOOD[:3], "b": BAD[:3]}, REFERENCE[:3], [1, 1, 20]
+    )
     assert found.groups[1].scores["b"].value > 0
     assert found.groups[1].scores["b"].interval is found.groups[1].scores["b"].p_value is None
     assert found.groups[0].scores["b"].interval is not None

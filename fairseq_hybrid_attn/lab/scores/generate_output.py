@@ -16,8 +16,8 @@ from ..files.text import read_lines
 _SHOWN = 5  # sentence ids that an error message names
 
 #: Targets compared with the reference; and the least chrF of two texts of the same sentences,
-#: whatever their case, quotes and unknown words.  That of different sentences is about 20.
-_COMPARED, _ALIKE = 200, 40
+#: whatever their case, quotes and unknown words.  That of different sentences is at most about 20.
+_COMPARED, _ALIKE = 200, 30
 
 # Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
 _HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)

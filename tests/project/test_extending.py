@@ -17,7 +17,7 @@ SHOWN = {
     "A pattern": {"output": ["s2", "squeeze"], "maps.html": ["s2"]},
     "A fusion": {
         "output": ["softmax"],
-        "report.html": ["(softmax gates)", "Softmax: share of a branch", '"gate": "softmax: share'],
+        "report.html": ["Softmax: share of a branch", '"gate": "softmax: share'],
     },
     "A paper": {
         "output": ["local", "strided", "Strided attention", "every 3rd", "\n30\n", "translated to"]

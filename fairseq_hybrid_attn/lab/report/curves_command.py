@@ -29,7 +29,7 @@ from ..runs.fairseq_commands import RunFolder
 from ..runs.training_log import read_log
 from . import curves_figure, curves_measure
 from .curves_figure import CurvePanel
-from .curves_measure import CHECKPOINTS, LABELS, TRAINING, VALIDATION, Curve
+from .curves_measure import LABELS, TRAINING, VALIDATION, Curve
 
 #: Drawn by default, if there are any.
 PANELS = ("bleu", "loss")
@@ -46,9 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    files = files_of(args.runs)
-    outputs.check(args, [path for _, path in files])
-    curves = read_curves(files)
+    outputs.check(args, [path for _, path in args.runs])
+    curves = read_curves(args.runs)
     drawn = panels(args.panels, curves)
     shown = [curve for panel in drawn for curve in panel.curves]
     print(grid(shown).terminal())
@@ -62,9 +61,9 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
-    """The files of runs with their names; a folder of `reproduce` may have two."""
-    named = []
+def read_curves(runs: Iterable[tuple[str, Path]]) -> list[Curve]:
+    """The curves of runs, of their names and paths; a folder of `reproduce` may have two files."""
+    curves: list[Curve] = []
     for name, path in runs:
         files = [path]
         if path.is_dir():
@@ -74,19 +73,13 @@ def files_of(runs: Iterable[tuple[str, Path]]) -> list[tuple[str, Path]]:
                 raise UserError(
                     f"{path} is not a run's folder: it has no logs/train.log and no curve.json"
                 )
-        named += [(name, file) for file in files]
-    return named
-
-
-def read_curves(files: Iterable[tuple[str, Path]]) -> list[Curve]:
-    curves: list[Curve] = []
-    for name, path in files:
-        try:
-            content = parse_json(path)
-        except ValueError:  # a log, whatever its name, of which a character may be cut off
-            curves += curves_measure.curves_of_log(name, read_log(path))
-        else:
-            curves += curves_measure.curves_of_scores(name, content, str(path))
+        for file in files:
+            try:
+                content = parse_json(file)
+            except ValueError:  # a log, whatever its name, of which a character may be cut off
+                curves += curves_measure.curves_of_log(name, read_log(file))
+            else:
+                curves += curves_measure.curves_of_scores(name, content, str(file))
     curves_measure.check_distinct(curves)
     return curves
 
@@ -100,10 +93,7 @@ def panels(asked: Sequence[str] | None, curves: Sequence[Curve]) -> list[CurvePa
             raise UserError(f"--panels {what}: no run has it; there are {', '.join(known)}")
     names = asked or [what for what in PANELS if what in known] or known[:1]
     return [
-        CurvePanel(
-            LABELS.get(what, what), chosen := [c for c in shown if c.what == what], _kinds(chosen)
-        )
-        for what in names
+        CurvePanel(LABELS.get(what, what), [c for c in shown if c.what == what]) for what in names
     ]
 
 
@@ -113,16 +103,6 @@ def _is_shown(curve: Curve, curves: Sequence[Curve]) -> bool:
         return True
     subsets = [c.subset for c in curves if c.run == curve.run and c.source == VALIDATION]
     return curve.subset == ("valid" if "valid" in subsets else subsets[0])
-
-
-def _kinds(curves: Sequence[Curve]) -> dict[str, str]:
-    """Name the kinds of a panel's curves; scored checkpoints with their set."""
-    sets = {curve.subset for curve in curves if curve.source == CHECKPOINTS and curve.subset}
-    return {
-        CHECKPOINTS: f"checkpoints, {' and '.join(sorted(sets))} set" if sets else "checkpoints",
-        VALIDATION: "validation (log)",
-        TRAINING: "training (log)",
-    }
 
 
 def grid(curves: Sequence[Curve]) -> Grid:
@@ -138,24 +118,17 @@ def grid(curves: Sequence[Curve]) -> Grid:
                 f"{len(curve.updates):,}",
                 f"{curve.updates[0]:,}-{curve.updates[-1]:,}",
                 f"{best[1]:.3f} at {best[0]:,}" if best else "",
-                "" if curve.last is None else f"{curve.last:.3f}",
             ]
         )
-    return Grid(["run", "", "of", "points", "updates", "best", "last"], rows, left=3)
+    return Grid(["run", "", "of", "points", "updates", "best"], rows, left=3)
 
 
 def notes(curves: Sequence[Curve]) -> list[str]:
     lines = []
     for curve in curves:
-        gaps = sum(value != value for value in curve.values)
         where = f"{curve.run}: {curve.label} ({curve.source})"
         if curve.diverged is not None:
             lines.append(f"{where}: diverged; no finite number from update {curve.diverged:,} on")
-        elif gaps:
-            lines.append(f"{where}: {gaps} points are not numbers, and are gaps in the figure")
     for signature in dict.fromkeys(c.signature for c in curves if c.signature):
         lines.append(f"checkpoints: {signature}")
-    sets = {c.subset or "unknown" for c in curves if c.source == CHECKPOINTS}
-    if len(sets) > 1:
-        lines.append(f"checkpoints were scored on different sets: {', '.join(sorted(sets))}")
     return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..look import style
@@ -26,7 +26,6 @@ class CurvePanel:
 
     label: str
     curves: list[Curve]
-    names: dict[str, str] = field(default_factory=dict)  #: of the kinds of curves, by ``source``
     measure: str = ""  #: plots of one measure have one scale
 
 
@@ -52,7 +51,7 @@ def draw(panels: Sequence[CurvePanel], theme: str = "light") -> Figure:
             if len(kinds) > 1:
                 # The kinds of lines, in the colour of no run.
                 ink = {"color": colours.ink, "marker": "o"}
-                named = {panel.names.get(kind, kind): {**ink, **how[kind]} for kind in kinds}
+                named = {kind: {**ink, **how[kind]} for kind in kinds}
                 axes.legend(handles=_handles(axes, named), loc="best", fontsize="small")
         rows[-1].set_xlabel("updates")
         rows[-1].xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ...errors import UserError
-from ..runs.training_log import Records, TrainingLog
+from ..runs.training_log import TrainingLog
 
 TRAINING, VALIDATION, CHECKPOINTS = "training", "validation", "checkpoints"
 
@@ -61,45 +61,29 @@ class Curve:
         finite = [(at, v) for at, v in zip(self.updates, self.values, strict=True) if v == v]
         return min(finite, key=lambda point: sign * point[1]) if finite else None
 
-    @property
-    def last(self) -> float | None:
-        return self.values[-1] if math.isfinite(self.values[-1]) else None
-
-    def _about(self) -> dict:
-        return {key: getattr(self, key) for key in ("run", "what", "source", "subset")}
-
     def as_dict(self) -> dict:
         """Plain data for JSON; a value that is not finite is null."""
-        return {
-            **self._about(),
-            "diverged": self.diverged,
-            "signature": self.signature,
-            "updates": list(self.updates),
-            "values": [value if math.isfinite(value) else None for value in self.values],
-        }
+        values = [value if math.isfinite(value) else None for value in self.values]
+        return {**vars(self), "values": values}
 
     def rows(self) -> list[dict]:
-        return [
-            {**self._about(), "updates": at, "value": value if math.isfinite(value) else None}
-            for at, value in zip(self.updates, self.values, strict=True)
-        ]
+        about = {key: getattr(self, key) for key in ("run", "what", "source", "subset")}
+        points = zip(self.updates, self.as_dict()["values"], strict=True)
+        return [{**about, "updates": at, "value": value} for at, value in points]
 
 
 def curves_of_log(run: str, log: TrainingLog) -> list[Curve]:
     parts = [(TRAINING, "train", log.training)]
     parts += [(VALIDATION, subset, records) for subset, records in log.validation.items()]
-    return [
-        _curve(run, what, source, subset, records)
-        for source, subset, records in parts
-        for what in LOGGED
-        if any(what in values for values in records.values())
-    ]
-
-
-def _curve(run: str, what: str, source: str, subset: str, records: Records) -> Curve:
-    points = {at: values[what] for at, values in records.items() if what in values}
-    values = tuple(value if math.isfinite(value) else math.nan for value in points.values())
-    return Curve(run, what, source, subset, tuple(points), values, _diverged(points))
+    curves = []
+    for source, subset, records in parts:
+        for what in LOGGED:
+            points = {at: values[what] for at, values in records.items() if what in values}
+            if points:
+                finite = (v if math.isfinite(v) else math.nan for v in points.values())
+                of_what = tuple(points), tuple(finite), _diverged(points)
+                curves.append(Curve(run, what, source, subset, *of_what))
+    return curves
 
 
 def _diverged(points: dict[int, float]) -> int | None:
@@ -135,7 +119,7 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             )
             for what, scores in by_name.items()
         ]
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{where}: its curve is invalid ({error!r})") from None
 
 

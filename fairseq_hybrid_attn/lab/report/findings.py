@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
+from datetime import UTC, datetime
+from pathlib import Path
 
+from ...errors import UserError
+from ..files import provenance
+from ..files.text import read_lines
 from ..look import maps_command as maps
-from ..look.attentions import KINDS, Layer, Observed
+from ..look import model_arguments as model_args
+from ..look.attentions import KINDS, Observed
 from ..look.gates_measure import Gates, ModelGates
 from ..look.heads_measure import Heads, ModelHeads
-from ..look.loaded import Loaded
+from ..look.loaded import Loaded, note
+from ..look.loading import load_model
 from ..look.maps_measure import ModelMaps, SentenceMaps, maps_of
+from ..look.sentences import read_sentences
+from ..probing.results import read_results
+from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.counts import SAMPLES, SEED
-from ..scores.lengths_measure import ScoresByLength, SystemScore
+from ..scores.generate_output import read_generated
+from ..scores.lengths_measure import ScoresByLength
+from . import curves_command as curves
 from .curves_measure import Curve
 from .subjects import Subject
+from .translating import translated
+from .translations import SentenceScores, SetScore, joined, read_test_set
 
 
 @dataclass(frozen=True)
@@ -24,7 +38,6 @@ class ModelFindings:
 
     name: str
     description: str  #: architecture, and whether there are positions
-    patterns: list[str]  #: a line for each kind of attention and equal layers
     parameters: int  #: shared ones count once
     path: str
     sha256: str
@@ -33,7 +46,6 @@ class ModelFindings:
     maps: ModelMaps  #: of the sentences shown
     gates: ModelGates | None
     heads: ModelHeads
-    training: list[str]  #: the command that trained it, if known
     search: str  #: flags of fairseq-generate
     translating: list[str] | None  #: the command that translates as was done here
 
@@ -48,28 +60,6 @@ class ModelFindings:
 
 
 @dataclass(frozen=True)
-class SetScore:
-    """A score of all systems on a test set."""
-
-    name: str  #: with the set's, if there are several (``bleu.news``)
-    label: str  #: for display
-    signature: str
-    sentences: int
-    systems: dict[str, SystemScore]  #: others are compared with the first
-
-
-@dataclass(frozen=True)
-class SentenceScores:
-    """A sentence of the test set, from 1, with its translations and their chrF by system."""
-
-    number: int
-    source: str
-    reference: str
-    translations: dict[str, str]
-    scores: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Findings:
     """The contents of a report; what was not given is empty."""
 
@@ -79,7 +69,6 @@ class Findings:
     versions: dict[str, str]
     code: dict  #: this package's digest and commit
     models: list[ModelFindings]
-    tags: str | None  #: where parts of speech come from
     scores: list[SetScore]
     lengths: ScoresByLength
     examples: list[SentenceScores]  #: all sentences of the set
@@ -104,6 +93,105 @@ class Findings:
         }
 
 
+def measure(args: argparse.Namespace, subjects: Sequence[Subject]) -> Findings:
+    """Translate the test set with the models, score that, and look into them."""
+    probed = dict(read_probing(args.probing, subjects))
+    read_curves = curves.read_curves(log_files(subjects))
+    # Sentences first: what cannot be compared shows before hours of work.
+    loaded = [load(subject, args, warn=subject is subjects[0]) for subject in subjects]
+    check_same_text(subjects, loaded)
+    skip_long = args.too_long == "skip"
+    usable = [model.usable(args.sentences, skip_long=skip_long) for model in loaded]
+    test_set = read_test_set(subjects[0], loaded[0].sentences)
+    made = {subject.name: translate(args, subject, test_set.references) for subject in subjects}
+    systems = {name: translations for name, (translations, _) in made.items()}
+    models: list[ModelFindings] = []
+    for subject, model, numbers in zip(subjects, loaded, usable, strict=True):
+        first = models[0].maps if models else None
+        _, command = made[subject.name]
+        models.append(look(subject, model, numbers, args.maps, first, command))
+    return Findings(
+        command=args.command_line,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        about=test_set.about,
+        versions=provenance.versions(),
+        code=provenance.code(),
+        models=models,
+        scores=test_set.scores(systems),
+        lengths=test_set.by_length(systems),
+        examples=test_set.examples(systems),
+        curves=read_curves,
+        probing=probed,
+        notes=test_set.notes,
+    )
+
+
+def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
+    """Load a model with its sentences; ``warn`` of those with unknown subwords."""
+    languages = {"source_lang": subject.source, "target_lang": subject.target}
+    model, task = load_model(subject.model, subject.data, **languages)
+    text = subject.text("subwords")  # binary data lose rare ones
+    sentences = read_sentences(task, subject.subset, text, subject.subwords, warn=warn)
+    at = {"device": model_args.device(args), "max_tokens": args.max_tokens}
+    return Loaded(subject.name, subject.model, model, task, sentences, subject.subwords, **at)
+
+
+def check_same_text(subjects: Sequence[Subject], loaded: Sequence[Loaded]) -> None:
+    """Refuse models of other test sets: they cannot be compared."""
+    texts = [joined(model.sentences.source, model.subwords) for model in loaded]
+    for subject, text in zip(subjects, texts, strict=True):
+        if text != texts[0]:
+            raise UserError(
+                f"{subject.name}: its {subject.subset} set in {subject.data} is not that of "
+                f"{subjects[0].name} in {subjects[0].data}; models are compared on the same "
+                "sentences, and --data names one folder for all"
+            )
+
+
+def translate(
+    args: argparse.Namespace, subject: Subject, references: list[str]
+) -> tuple[list[str], list[str] | None]:
+    """The translations of a model, and the command that makes them, unless its run has some."""
+    if subject.hypotheses:
+        return read_lines(subject.hypotheses), None
+    skip_long = args.too_long == "skip"
+    command, output = translated(
+        *(subject.data, subject.model, subject.subset),
+        RunFolder(args.output.absolute().with_suffix(".translations") / subject.sha256[:16]),
+        languages=(subject.source, subject.target),
+        search=[*subject.search, *flags(skip_invalid_size_inputs_valid_test=skip_long)],
+        on_cpu=model_args.device(args) == "cpu",
+        user_dir=args.user_dir,
+    )
+    how = subject.subwords, subject.tokenizer, subject.target, "empty" if skip_long else "error"
+    return read_generated(output, [references], *how)[0], command
+
+
+def log_files(subjects: Sequence[Subject]) -> Iterator[tuple[str, Path]]:
+    for subject in subjects:
+        if subject.log:
+            yield subject.name, subject.log
+        else:
+            where = f"there is no train.log beside {subject.model}"
+            note(f"{subject.name}: no learning curves: {where}")
+
+
+def read_probing(
+    given: Sequence[tuple[str, Path]], subjects: Sequence[Subject]
+) -> Iterator[tuple[str, dict]]:
+    """The results of ``--probing`` by the models' names, in their order."""
+    paths = dict(given)
+    for subject in subjects:
+        if path := paths.get(subject.name):
+            probed = read_results("--probing", path)
+            if probed["model_sha256"] != subject.sha256:
+                raise UserError(
+                    f"--probing {subject.name}={path} is of {probed['model']}, which is or was "
+                    f"another checkpoint than {subject.name}; probe this one"
+                )
+            yield subject.name, probed
+
+
 #: Least and most subwords of sentences that are shown unless others are asked for; and how many.
 READABLE, SHOWN = (8, 20), 3
 
@@ -113,15 +201,13 @@ def look(
     loaded: Loaded,
     measured: Sequence[int],
     listed: str | None,
-    tags: Sequence[Sequence[str]] | None,
     first: ModelMaps | None,
     translating: list[str] | None,
 ) -> ModelFindings:
     """Run a model once for maps, gates and heads together.
 
     Gates and heads are of the sentences ``measured`` (from 0), maps of those ``listed`` as for
-    ``--maps``, or the same as the ``first`` model's.  ``tags`` are parts of speech of the source;
-    ``translating`` is the command that did so, if any.
+    ``--maps``, or the same as the ``first`` model's.
     """
     if listed is None and first is None:
         shown = readable(loaded, measured)
@@ -129,7 +215,7 @@ def look(
         shown = maps.shown("--maps", listed, loaded, first)
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
-    add_gates = gates.use(loaded, tags)
+    add_gates = gates.use(loaded, None)
     show = maps_of(attentions, loaded)
 
     def use(number: int, observed: Observed) -> SentenceMaps | None:
@@ -143,7 +229,6 @@ def look(
     return ModelFindings(
         name=name,
         description=about,
-        patterns=[line for layers in attentions.layers.values() for line in patterns_of(layers)],
         parameters=sum(parameter.numel() for parameter in loaded.model.parameters()),
         path=str(loaded.path),
         sha256=subject.sha256,
@@ -152,7 +237,6 @@ def look(
         maps=ModelMaps(name, about, [maps_ for maps_ in sentences if maps_ is not None]),
         gates=gates.of_model(name) if gates.layers else None,
         heads=heads.of_model(name, about),
-        training=list(subject.training),
         search=subject.search_text,
         translating=translating,
     )
@@ -163,26 +247,3 @@ def readable(loaded: Loaded, among: Sequence[int]) -> list[int]:
     lengths = loaded.sentences.lengths
     fitting = [n for n in among if READABLE[0] <= max(lengths[n]) <= READABLE[1]]
     return sorted((fitting or sorted(among, key=lambda n: max(lengths[n])))[:SHOWN])
-
-
-def patterns_of(layers: list[Layer]) -> list[str]:
-    """A line for each run of equal layers: the patterns of their branches or heads.
-
-    ``encoder 1-6: global | fw`` are branches; of heads that differ, ``2 × global, 2 × local``.
-    """
-    lines = []
-    for heads, alike in groupby(layers, key=lambda layer: (layer.heads, layer.gate)):
-        alike = list(alike)
-        first, last = alike[0].number, alike[-1].number
-        where = str(first) if first == last else f"{first}-{last}"
-        branches = " | ".join(map(_words, heads[0]))
-        what = f" ({heads[1].name} gates)" if heads[1] else ""
-        lines.append(f"{alike[0].kind} {where}: {branches}{what}")
-    return lines
-
-
-def _words(heads: tuple[str, ...]) -> str:
-    """A branch's pattern, or how many heads have which."""
-    if len(set(heads)) == 1:
-        return heads[0]
-    return ", ".join(f"{heads.count(word)} × {word}" for word in dict.fromkeys(heads))

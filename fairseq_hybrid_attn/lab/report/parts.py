@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+
+from markupsafe import Markup
+from tqdm import tqdm
 
 from ..files.tabular import Grid
 from ..look import gates_command as gates
 from ..look import gates_figure as gate_figure
 from ..look import heads_command as heads
 from ..look import heads_figure as head_figure
+from ..look import maps_page
 from ..probing import probing_figure
 from ..probing import results as probing
 from ..scores import lengths_command as lengths
@@ -19,27 +24,27 @@ from ..scores.counts import SAMPLES, SEED
 from . import curves_command as curves
 from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
-from .page import Cards, Code, Drawing, Item, Maps, PageTable, Patterns, SentenceList
+from .page import figure, item
 from .patterns import small_maps
-from .translations import chosen, differing
+from .translations import SentenceScores, extremes
 
 #: Sentences of a page, besides those worth reading; more are left to the file of translations.
 _ALL = 3_000
 
 
-def glance_part(findings: Findings) -> Iterator[Item]:
+def glance_part(findings: Findings) -> Iterator[str]:
     """Say how good the models are, compared with what, and what their attention does."""
     several = len(findings.models) > 1
     for model in findings.models:
         about = model.description.removeprefix(f"{model.name}; ")
         cards = [*_score_cards(findings, model), *_attention_cards(model)]
-        yield Cards(f"{model.name}: {about}" if several else about, cards)
+        yield item("cards", f"{model.name}: {about}" if several else about, cards)
     (first, *_) = findings.models[0].maps.sentences
     caption = "A sentence, and the attention when its reference is forced on the decoder"
-    yield SentenceList(caption, [findings.examples[first.number]])
+    yield item("sentences", caption, [findings.examples[first.number]])
     for number, model in enumerate(findings.models):
         if kinds := small_maps(number, model.maps):
-            yield Patterns(model.name if several else "", kinds)
+            yield item("patterns", model.name if several else "", kinds)
     if any(model.maps.sentences[0].units["words"] for model in findings.models):
         yield (
             "Each small map is a head, or a branch (the mean of its heads): rows attend to "
@@ -89,34 +94,30 @@ def _mean(numbers) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def models_part(findings: Findings) -> Iterator[Item]:
+def models_part(findings: Findings) -> Iterator[str]:
     """Describe the models, and how the report was made."""
     about = {
         "architecture": [model.description for model in findings.models],
-        "attention": ["\n".join(model.patterns) for model in findings.models],
         "parameters": [f"{model.parameters:,}" for model in findings.models],
         "checkpoint": [model.path for model in findings.models],
         "sha256": [model.sha256 for model in findings.models],
     }
     headings = ["", *(model.name for model in findings.models)]
     rows = [[what, *values] for what, values in about.items()]
-    yield PageTable(Grid(headings, rows, left=len(headings)))
-    yield Code("The command that made this report", shlex.join(findings.command))
+    yield item("table", Grid(headings, rows, left=len(headings)))
+    yield item("code", "The command that made this report", shlex.join(findings.command))
     for model in findings.models:
-        if model.training:
-            yield Code(f"The command that trained {model.name}", shlex.join(model.training))
         if model.translating:
-            yield Code(
-                f"The command that translates with {model.name}", shlex.join(model.translating)
-            )
+            translating = shlex.join(model.translating)
+            yield item("code", f"The command that translates with {model.name}", translating)
     made_with = {**findings.versions, "commit": findings.code["commit"]}
     if findings.code["modified"]:
         made_with["commit"] += ", with changes"
     lines = [f"{what} {version}" for what, version in made_with.items() if version]
-    yield Code("Versions", "\n".join([*lines, f"made {findings.made}"]))
+    yield item("code", "Versions", "\n".join([*lines, f"made {findings.made}"]))
 
 
-def scores_part(findings: Findings) -> Iterator[Item]:
+def scores_part(findings: Findings) -> Iterator[str]:
     """Show scores, and how likely the differences are due to chance."""
     names = [model.name for model in findings.models]
     rows = []
@@ -126,7 +127,7 @@ def scores_part(findings: Findings) -> Iterator[Item]:
         cells = lengths.cells_of_systems(names, score.systems)
         rows.append([label, f"{score.sentences:,}", *cells])
     headings = ["score", "sentences", *lengths.headings_of_systems(names)]
-    yield PageTable(Grid(headings, rows, left=1))
+    yield item("table", Grid(headings, rows, left=1))
     how = f"± is half the 95 % interval over {SAMPLES:,} bootstrap samples of the test set"
     if len(names) > 1:
         how += (
@@ -139,16 +140,23 @@ def scores_part(findings: Findings) -> Iterator[Item]:
         yield f"{label}: {signature}"
 
 
-def translations_part(findings: Findings) -> Iterator[Item]:
+def translations_part(findings: Findings) -> Iterator[str]:
     """Show sentences: where models differ, the worst and the best, and all of them."""
     examples, names = findings.examples, [model.name for model in findings.models]
     yield "Sentences are ranked by chrF (sacrebleu's, from 0 to 100), here before each translation."
+    first = names[0]
+    lists: dict[str, list[SentenceScores]] = {}
     for other in names[1:]:
-        for caption, some in differing(examples, names[0], other).items():
-            if some:
-                yield SentenceList(f"{caption} than {names[0]}", some)
-    for caption, some in chosen(examples, names[0]).items():
-        yield SentenceList(f"{caption.capitalize()} of {names[0]}", some)
+        gains = {e.number: e.scores[other] - e.scores[first] for e in examples}
+        worse, better = extremes(examples, lambda e, gains=gains: gains[e.number])
+        lists[f"{other} is better than {first}"] = [e for e in better if gains[e.number] > 0]
+        lists[f"{other} is worse than {first}"] = [e for e in worse if gains[e.number] < 0]
+    lists[f"Worst of {first}"], lists[f"Best of {first}"] = extremes(
+        examples, lambda e: e.scores[first]
+    )
+    for caption, some in lists.items():
+        if some:
+            yield item("sentences", caption, some)
     headings = ["", *(f"chrF of {name}" for name in names), "source", "reference", *names]
     rows = [
         [
@@ -160,23 +168,23 @@ def translations_part(findings: Findings) -> Iterator[Item]:
         for example in examples[:_ALL]
     ]
     caption = "All sentences" if len(examples) <= _ALL else f"The first {_ALL:,} sentences"
-    yield PageTable(Grid(headings, rows, digits=1), caption, folded=True)
+    yield item("table", Grid(headings, rows, digits=1), caption)
 
 
-def maps_part(findings: Findings) -> Iterator[Item]:
+def maps_part(findings: Findings) -> Iterator[str]:
     if any(maps.units["words"] for model in findings.models for maps in model.maps.sentences):
         yield "The models read the source and are forced to produce the given translation."
-        yield Maps([model.maps for model in findings.models])
+        yield Markup(maps_page.section([model.maps for model in findings.models]))
     yield from _missing(findings)
 
 
-def _missing(findings: Findings) -> Iterator[Item]:
+def _missing(findings: Findings) -> Iterator[str]:
     for model in findings.models:
         for kind, reason in model.missing.items():
             yield f"{model.name} has no {kind} attention: {reason}."
 
 
-def gates_part(findings: Findings) -> Iterator[Item]:
+def gates_part(findings: Findings) -> Iterator[str]:
     gated = [model.gates for model in findings.models if model.gates]
     if not gated:
         return
@@ -186,15 +194,11 @@ def gates_part(findings: Findings) -> Iterator[Item]:
         + f"Means are over all positions, including the end symbol, of {_sentences(findings)}. "
         "Interval (±): half of 95 %, over sentences."
     )
-    if findings.tags:
-        yield f"Means by part of speech are over words. Tags: {findings.tags}."
-    yield Drawing.of("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
+    yield figure("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
     for model in gated:
-        yield PageTable(gates.grid_of_gates(model), model.name)
+        yield item("table", gates.grid_of_gates(model), model.name)
         if model.share is not None:
             yield f"All layers: {gates.share_of(model)}, {gates.window_of(model)}."
-        if model.tag_rows:
-            yield PageTable(gates.grid_of_tags(model), f"{model.name}, by part of speech")
 
 
 def _sentences(findings: Findings) -> str:
@@ -202,7 +206,7 @@ def _sentences(findings: Findings) -> str:
     return f"{' or '.join(f'{count:,}' for count in counts)} sentences"
 
 
-def heads_part(findings: Findings) -> Iterator[Item]:
+def heads_part(findings: Findings) -> Iterator[str]:
     """Show where the heads look, and how much they differ."""
     yield (
         "Distance and its signed mean (negative: to the left) are in subwords. Entropy is in nats, "
@@ -218,38 +222,36 @@ def heads_part(findings: Findings) -> Iterator[Item]:
         if not model.heads:
             yield f"{name} has no attention that can be looked at."
             continue
-        yield Drawing.of(
+        yield figure(
             f"{name}: distance, relative entropy, difference",
             partial(head_figure.draw, [model], top=longest),
         )
-        yield PageTable(heads.grid_of_heads(model), f"{name}: heads")
-        yield PageTable(heads.grid_of_differences(model), f"{name}: difference of heads")
+        yield item("table", heads.grid_of_heads(model), f"{name}: heads")
+        yield item("table", heads.grid_of_differences(model), f"{name}: difference of heads")
     yield from _missing(findings)
 
 
-def lengths_part(findings: Findings) -> Iterator[Item]:
+def lengths_part(findings: Findings) -> Iterator[str]:
     scores = findings.lengths
-    yield Drawing.of(
+    yield figure(
         f"{scores.label} by words of the source sentence",
-        lambda theme: length_figure.draw(
-            list(scores.groups), list(scores.systems), scores.label, theme
-        ),
+        lambda theme: length_figure.draw(scores.groups, scores.systems, scores.label, theme),
     )
-    yield PageTable(lengths.grid(scores))
+    yield item("table", lengths.grid(scores))
     yield from lengths.notes(scores)
 
 
-def curves_part(findings: Findings) -> Iterator[Item]:
+def curves_part(findings: Findings) -> Iterator[str]:
     if not findings.curves:
         return
     drawn = curves.panels(None, findings.curves)
     shown = [curve for panel in drawn for curve in panel.curves]
-    yield Drawing.of("Against updates", lambda theme: curve_figure.draw(drawn, theme))
-    yield PageTable(curves.grid(shown))
+    yield figure("Against updates", lambda theme: curve_figure.draw(drawn, theme))
+    yield item("table", curves.grid(shown))
     yield from curves.notes(shown)
 
 
-def probing_part(findings: Findings) -> Iterator[Item]:
+def probing_part(findings: Findings) -> Iterator[str]:
     """Show what classifiers can tell about sentences from the encoders' states."""
     if not findings.probing:
         return
@@ -257,13 +259,13 @@ def probing_part(findings: Findings) -> Iterator[Item]:
         "Accuracy, in per cent, of classifiers on the frozen encoder's sentence vectors, and its "
         "standard deviation over seeds. Most common class: when always chosen."
     )
-    yield Drawing.of("Accuracy by task", lambda theme: probing_figure.draw(findings.probing, theme))
-    yield PageTable(probing.grid(findings.probing))
+    yield figure("Accuracy by task", lambda theme: probing_figure.draw(findings.probing, theme))
+    yield item("table", probing.grid(findings.probing))
     yield from probing.notes(findings.probing)
 
 
 #: By their headings, in the order of the page; a part without content is left out.
-PARTS: dict[str, Callable[[Findings], Iterator[Item]]] = {
+PARTS: dict[str, Callable[[Findings], Iterator[str]]] = {
     "At a glance": glance_part,
     "Scores": scores_part,
     "Translations": translations_part,
@@ -275,3 +277,12 @@ PARTS: dict[str, Callable[[Findings], Iterator[Item]]] = {
     "Probing": probing_part,
     "Models": models_part,
 }
+
+
+def parts_of(findings: Findings) -> dict[str, list[str]]:
+    """The parts of the page that have content, by their headings."""
+    made = {
+        heading: list(items_of(findings))
+        for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr)
+    }
+    return {heading: items for heading, items in made.items() if items}

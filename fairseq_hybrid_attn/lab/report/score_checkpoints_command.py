@@ -20,19 +20,16 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ...tasks.resumable import numbered_checkpoints
 from ..cli.flags import positive, search_flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..look import model_arguments as model_args
 from ..look import outputs
-from ..runs.fairseq_commands import RunFolder, generate_command
+from ..runs.fairseq_commands import RunFolder
 from ..scores.generate_output import read_generated
 from ..scores.metrics import METRICS, build_metric, check_tokenizer, language
-from .translating import translated
 
 _EPOCH = re.compile(r"checkpoint\d+\.pt")
 
@@ -62,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate and score what is missing, and write the curve."""
+    from ..look.model_arguments import device  # here: these import torch, which takes seconds
+    from .translating import translated
+
     target = language(args.target_lang)
     check_tokenizer(args.score, args.tokenizer)
     metric = build_metric(args.score, target, args.lowercase)
@@ -70,19 +70,13 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{args.data}: there is no such folder")
     paths = checkpoints(args.checkpoints, args.every)
     outputs.make_folder("--output", args.output)
+    how = {"search": args.generate, "on_cpu": device(args) == "cpu", "user_dir": args.user_dir}
     curve = []
     for at in tqdm(sorted(paths), unit=" checkpoints", disable=None):
         point = RunFolder(args.output.resolve() / str(at))
-        data, model = args.data.resolve(), paths[at].resolve()
-        command = generate_command(
-            *(data, model, args.gen_subset, point.translation),
-            search=args.generate,
-            on_cpu=model_args.device(args) == "cpu",
-            user_dir=args.user_dir,
-        )
-        made = translated(command, data, model, args.gen_subset, point)
-        how = [references], args.subwords, args.tokenizer, target
-        score = metric.score(read_generated(made, *how)[0], references)
+        _, output = translated(args.data, paths[at], args.gen_subset, point, **how)
+        text = [references], args.subwords, args.tokenizer, target
+        score = metric.score(read_generated(output, *text)[0], references)
         stored = {"value": score.value, "signature": score.signature}
         curve.append({"updates": at, "scores": {args.score: stored}})
         print(f"update {at:,}: {metric.label} {score.value:.2f}", flush=True)
@@ -91,6 +85,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def checkpoints(folder: Path, every: int) -> dict[int, Path]:
+    """The checkpoints to score, by their updates."""
+    from ...tasks.resumable import numbered_checkpoints  # here: it imports torch
+
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such folder")
     paths = numbered_checkpoints(folder)

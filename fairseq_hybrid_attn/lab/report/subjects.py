@@ -6,14 +6,16 @@ of `prepare` beside the data, or said by flags; how it was translated, in a run'
 
 from __future__ import annotations
 
+import argparse
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq.data.data_utils import infer_language_pair
 
 from ...errors import UserError
+from ..cli.flags import check_name
 from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
@@ -36,14 +38,13 @@ class Subject:
     subset: str
     subwords: str
     tokenizer: str  #: of the target
-    lowercase: bool = False
-    corpus: Path | None = None  #: that `prepare` made
-    test_sets: dict[str, int] = field(default_factory=dict)  #: in ``subset``, if they have names
-    reference: Path | None = None  #: untouched text
-    hypotheses: Path | None = None  #: of a finished run
-    log: Path | None = None  #: or a run's folder
-    search: tuple[str, ...] = ()  #: flags of fairseq-generate
-    training: tuple[str, ...] = ()  #: the command, of a run
+    lowercase: bool
+    corpus: Path | None  #: that `prepare` made
+    test_sets: dict[str, int]  #: in ``subset``, if they have names
+    reference: Path | None  #: untouched text
+    hypotheses: Path | None  #: of a finished run
+    log: Path | None  #: of fairseq-train, or a run's folder
+    search: tuple[str, ...]  #: flags of fairseq-generate
 
     @property
     def search_text(self) -> str:
@@ -57,6 +58,19 @@ class Subject:
             self.corpus / folder / f"{self.subset}.{side}" for side in (self.source, self.target)
         )
         return source, target
+
+
+def subjects_of(args: argparse.Namespace) -> list[Subject]:
+    """The models of the arguments of `report`."""
+    given = {
+        **{"data": args.data, "subset": args.gen_subset, "subwords": args.subwords},
+        **{"tokenizer": args.tokenizer, "lowercase": args.lowercase},
+        **{"reference": args.reference, "search": args.generate},
+    }
+    names = model_args.names_given(args.names or names_of(args.models), args.models)
+    for name, _ in args.probing:
+        check_name("--probing", name, names)
+    return [find(*pair, **given) for pair in zip(names, args.models, strict=True)]
 
 
 def find(
@@ -75,8 +89,6 @@ def find(
     folder = RunFolder(path if path.is_dir() else path.parent)
     model = folder.model if path.is_dir() else path
     task = task_settings(read_checkpoint(model))
-    if isinstance(task, dict) and "target_lang" not in task:
-        raise UserError(f"{model} does not translate: its task is {task.get('_name')}")
     data = data or Path(str(setting(task, "data") or "").split(":")[0])
     if not data.is_dir():
         raise UserError(f"{model}: there is no folder {data}; --data names its data folder")
@@ -87,43 +99,35 @@ def find(
         raise UserError(f"{model}: {data} does not name two languages, dict.de.txt and dict.en.txt")
     corpus = data.resolve().parent
     manifest = read_manifest(corpus)
-    if manifest is None:
-        if not (subwords and tokenizer):
-            raise UserError(
-                f"{model}: {data} is not by `prepare`; how is its text split? Give --subwords and "
-                "--tokenizer, which may be none"
-            )
-        treated = {"subwords": subwords, "tokenizer": tokenizer, "lowercase": lowercase}
-    else:
+    if manifest is not None:
         kind = str(manifest.subwords["kind"])
-        treated = {
-            "subwords": subwords or ("sentencepiece" if "sentencepiece" in kind else kind),
-            "tokenizer": tokenizer or manifest.tokenizer.get(target, "none"),
-            "lowercase": lowercase or manifest.lowercase,
-            "corpus": corpus,
-            "test_sets": manifest.tests if subset == "test" else {},
-        }
+        subwords = subwords or ("sentencepiece" if "sentencepiece" in kind else kind)
+        tokenizer = tokenizer or manifest.tokenizer.get(target, "none")
+        lowercase = lowercase or manifest.lowercase
         reference = reference or corpus / "raw" / f"{subset}.{target}"
-    result = read_result(folder.result) if model.name == folder.model.name else None
-    if result is None:
-        log = folder.path / "train.log"
-        found = {"log": log if log.is_file() else None}
-    else:
+    if not (subwords and tokenizer):
+        raise UserError(
+            f"{model}: {data} is not by `prepare`; how is its text split? Give --subwords and "
+            "--tokenizer, which may be none"
+        )
+    log, hypotheses = folder.path / "train.log", None
+    if model.name == folder.model.name and (result := read_result(folder.result)):
+        log = folder.path if folder.log("train").is_file() else log
         same = manifest is not None and manifest.digest == result["corpus"]["digest"]
-        translated = same and subset == "test" and search is None
-        found = {
-            "log": folder.path if folder.log("train").is_file() else None,
-            "search": tuple(flags(result["settings"].get("generate"))),
-            "training": tuple(result["commands"].get("train", ())),
-            "hypotheses": folder.hypotheses if translated else None,
-        }
-    if search is not None:
-        found["search"] = tuple(search)
+        if same and subset == "test" and search is None:
+            hypotheses = folder.hypotheses
+        search = flags(result["settings"].get("generate")) if search is None else search
     return Subject(
         *(name, model, sha256(model), data, source, target, subset),
+        subwords=subwords,
+        tokenizer=tokenizer,
+        lowercase=lowercase,
+        corpus=corpus if manifest else None,
+        test_sets=manifest.tests if manifest and subset == "test" else {},
         reference=reference,
-        **treated,
-        **found,
+        hypotheses=hypotheses,
+        log=log if log.exists() else None,
+        search=tuple(search or ()),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from ...errors import UserError
 from ..files.checksums import digest, sha256
@@ -10,12 +11,18 @@ from ..files.processes import run_program
 from ..files.stages import Stage, Stages
 from ..look import outputs
 from ..look.loaded import note
-from ..runs.fairseq_commands import RunFolder
+from ..runs.fairseq_commands import RunFolder, generate_command
 
 
-def translated(command: list[str], data: Path, model: Path, subset: str, folder: RunFolder) -> Path:
-    """The output of a ``command`` that translates a set into a folder, kept or made."""
-    log = folder.log("translate")
+def translated(
+    data: Path, model: Path, subset: str, folder: RunFolder, **how: Any
+) -> tuple[list[str], Path]:
+    """The command that translates a set into a folder, and its output, kept or made.
+
+    ``how`` is as for :func:`..runs.fairseq_commands.generate_command`.
+    """
+    data, model, log = data.resolve(), model.resolve(), folder.log("translate")
+    command = generate_command(data, model, subset, folder.translation, **how)
     read = [model, *data.glob(f"{subset}.*"), *data.glob("dict.*")]
     key = digest({"command": command, "sha256": {str(path): sha256(path) for path in read}})
 
@@ -25,8 +32,9 @@ def translated(command: list[str], data: Path, model: Path, subset: str, folder:
         except UserError as error:
             raise UserError(f"{model}: {error}\n   Full log: {log}") from None
 
+    output = folder.generated(subset)
     title = f"{log}: translating {subset} with {model}"
-    makes = (f"{folder.translation.name}/{folder.generated(subset).name}",)
+    makes = (str(output.relative_to(folder.path)),)
     outputs.make_folder("the folder of translations", folder.path)
     Stages(folder.path, note).ensure(Stage("translate", title, makes, key, make, in_place=True))
-    return folder.generated(subset)
+    return command, output

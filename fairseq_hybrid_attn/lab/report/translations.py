@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from sacrebleu.metrics import CHRF
@@ -16,108 +16,105 @@ from ..files.text import read_lines, require_equal
 from ..look.sentences import Sentences
 from ..scores.generate_output import join_subwords
 from ..scores.lengths_command import count_words
-from ..scores.lengths_measure import ScoresByLength, compare_systems, score_by_length
+from ..scores.lengths_measure import (
+    ScoresByLength,
+    SystemScore,
+    compare_systems,
+    score_by_length,
+)
 from ..scores.metrics import build_metric, default_scores, language
-from .findings import SentenceScores, SetScore
 from .subjects import Subject
 
-#: Shown of the worst, median and best sentences, and of those where a model gains or loses most.
-SHOWN, DIFFERING = (7, 6, 7), 5
+#: Sentences shown of the best, and as many of the worst.
+SHOWN = 7
 
 
 @dataclass(frozen=True)
-class ReportTranslations:
-    """The translations of a test set."""
+class SetScore:
+    """A score of all systems on a test set."""
 
+    name: str  #: with the set's, if there are several (``bleu.news``)
+    label: str  #: for display
+    signature: str
+    sentences: int
+    systems: dict[str, SystemScore]  #: others are compared with the first
+
+
+@dataclass(frozen=True)
+class SentenceScores:
+    """A sentence of the test set, from 1, with its translations and their chrF by system."""
+
+    number: int
+    source: str
+    reference: str
+    translations: dict[str, str]
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """A test set; ``systems`` are translations of it, by model, in the models' order."""
+
+    about: str  #: languages and size, for display
     source: list[str]  #: for display
     references: list[str]
     target: str  #: their language
     lowercase: bool
     sets: dict[str, slice]  #: the named parts of the test set, and the whole
     words: list[int]  #: of each source sentence
-    systems: dict[str, list[str]] = field(default_factory=dict)  #: by model, in their order
+    notes: list[str]  #: about its references
 
-    def scores(self) -> list[SetScore]:
-        names, numbers = default_scores(self.target), range(len(self.references))
-        metrics = [build_metric(name, self.target, self.lowercase) for name in names]
-        counts = {
-            metric: {
-                system: metric.counts(lines, self.references)
-                for system, lines in self.systems.items()
+    def scores(self, systems: Mapping[str, list[str]]) -> list[SetScore]:
+        scores, numbers = [], range(len(self.references))
+        for name in tqdm(default_scores(self.target), unit=" scores", file=sys.stderr):
+            metric = build_metric(name, self.target, self.lowercase)
+            counts = {
+                system: metric.counts(lines, self.references) for system, lines in systems.items()
             }
-            for metric in tqdm(metrics, unit=" scores", file=sys.stderr)
-        }
-        return [
-            SetScore(
-                name=f"{metric.name}{suffix}",
-                label=metric.label,
-                signature=metric.signature(),
-                sentences=len(numbers[part]),
-                systems=compare_systems(
-                    {system: whole.of(numbers[part], suffix) for system, whole in of_all.items()}
-                ),
-            )
-            for suffix, part in self.sets.items()
-            for metric, of_all in counts.items()
-        ]
+            scores += [
+                SetScore(
+                    name=f"{name}{suffix}",
+                    label=metric.label,
+                    signature=metric.signature(),
+                    sentences=len(numbers[part]),
+                    systems=compare_systems(
+                        {name: whole.of(numbers[part], suffix) for name, whole in counts.items()}
+                    ),
+                )
+                for suffix, part in self.sets.items()
+            ]
+        return scores
 
-    def by_length(self) -> ScoresByLength:
-        of_sentences = self.systems, self.references, self.words
-        return score_by_length("bleu", *of_sentences, self.target, lowercase=self.lowercase)
+    def by_length(self, systems: Mapping[str, list[str]]) -> ScoresByLength:
+        bleu = build_metric("bleu", self.target, self.lowercase)
+        return score_by_length(bleu, systems, self.references, self.words)
 
-    def examples(self) -> list[SentenceScores]:
-        """All sentences with the chrF of each translation; see :func:`chosen`."""
+    def examples(self, systems: Mapping[str, list[str]]) -> list[SentenceScores]:
+        """All sentences with the chrF of each translation."""
         chrf = CHRF(lowercase=self.lowercase)
-        return [
-            SentenceScores(
-                number=number,
-                source=source,
-                reference=reference,
-                translations=dict(zip(self.systems, hypotheses, strict=True)),
-                scores={
-                    name: chrf.sentence_score(line, [reference]).score
-                    for name, line in zip(self.systems, hypotheses, strict=True)
-                },
-            )
-            for number, (source, reference, *hypotheses) in enumerate(
-                zip(self.source, self.references, *self.systems.values(), strict=True), start=1
-            )
-        ]
+        texts = zip(self.source, self.references, *systems.values(), strict=True)
+        examples = []
+        for number, (source, reference, *hypotheses) in enumerate(texts, start=1):
+            translations = dict(zip(systems, hypotheses, strict=True))
+            scores = {
+                name: chrf.sentence_score(line, [reference]).score
+                for name, line in translations.items()
+            }
+            examples.append(SentenceScores(number, source, reference, translations, scores))
+        return examples
 
 
-def chosen(examples: Sequence[SentenceScores], system: str) -> dict[str, list[SentenceScores]]:
-    """The worst, the median and the best sentences of a system, without repeating any."""
-    ranked = sorted(examples, key=lambda example: example.scores[system])
-    worst, median, best = SHOWN
-    if len(ranked) <= sum(SHOWN):
-        return {"all": ranked}
-    middle = (len(ranked) - median) // 2
-    return {
-        "worst": ranked[:worst],
-        "median": ranked[middle : middle + median],
-        "best": ranked[-best:],
-    }
+def extremes(
+    examples: Sequence[SentenceScores], value: Callable[[SentenceScores], float]
+) -> tuple[list[SentenceScores], list[SentenceScores]]:
+    """The sentences with the lowest values, and those with the highest; none twice."""
+    ranked = sorted(examples, key=value)
+    middle = len(ranked) // 2
+    return ranked[:middle][:SHOWN], ranked[middle:][::-1][:SHOWN]
 
 
-def differing(
-    examples: Sequence[SentenceScores], first: str, other: str
-) -> dict[str, list[SentenceScores]]:
-    """The sentences where ``other`` gains and loses most against ``first``."""
-    ranked = sorted(examples, key=lambda example: _gain(example, first, other))
-    return {
-        f"{other} is better": [
-            e for e in ranked[: -DIFFERING - 1 : -1] if _gain(e, first, other) > 0
-        ],
-        f"{other} is worse": [e for e in ranked[:DIFFERING] if _gain(e, first, other) < 0],
-    }
-
-
-def _gain(example: SentenceScores, first: str, other: str) -> float:
-    return example.scores[other] - example.scores[first]
-
-
-def read_text(first: Subject, sentences: Sentences) -> tuple[ReportTranslations, list[str]]:
-    """The test set, still without translations, as the first model has it; notes about scores."""
+def read_test_set(first: Subject, sentences: Sentences) -> TestSet:
+    """The test set as the first model has it."""
     target, count = language(first.target), len(sentences)
     notes = []
     if first.reference:
@@ -134,14 +131,21 @@ def read_text(first: Subject, sentences: Sentences) -> tuple[ReportTranslations,
     words = joined(sentences.source, first.subwords)
     if tokenised:
         words = _lines(tokenised[0], first.subset, count)
-    return ReportTranslations(
+    of_corpus = first.corpus.name if first.corpus else first.data
+    about = f"{first.source} to {first.target}; {first.subset} set of {of_corpus}: "
+    about += f"{count:,} sentences"
+    if first.test_sets:
+        about += f" ({', '.join(f'{name} {size:,}' for name, size in first.test_sets.items())})"
+    return TestSet(
+        about=about,
         source=_lines(raw[0], first.subset, count) if raw else words,
         references=references,
         target=target,
         lowercase=first.lowercase,
         sets=slices(first.test_sets, count),
-        words=count_words(words, "the source", "these are counted as they are"),
-    ), notes
+        words=count_words(words, "the source"),
+        notes=notes,
+    )
 
 
 def _lines(path: Path, subset: str, count: int) -> list[str]:

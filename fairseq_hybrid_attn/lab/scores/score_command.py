@@ -34,22 +34,32 @@ import argparse
 from pathlib import Path
 
 from ...errors import UserError
+from ..cli import flags
 from ..corpora.test_sets import read_test_sets, slices
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
 from ..files.json_files import write_json
-from ..files.text import read_lines, require_equal
+from ..files.text import read_lines
 from ..files.writing import atomic_write, check_outputs
 from .comet import Comet
-from .generate_output import read_finished, read_generated, warn_if_not_text
-from .metrics import Metric, Score, build_metric, check_tokenizer, default_scores, language
+from .generate_output import read_generated, warn_if_not_text
+from .metrics import (
+    Metric,
+    Score,
+    build_metric,
+    check_parallel,
+    check_tokenizer,
+    default_scores,
+    language,
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:")
+    translations = parser.add_mutually_exclusive_group(required=True).add_argument
+    translations("--generated", type=Path, metavar="OUT", help="output of fairseq-generate; or:")
     text = "detokenised translations, one per line"
-    add("--hypotheses", type=Path, metavar="FILE", help=text)
+    translations("--hypotheses", type=Path, metavar="FILE", help=text)
     text = "untouched text, one per line"
     more = {"type": Path, "nargs": "+", "metavar": "REF"}
     add("--reference", required=True, help=f"{text}; or several such files", **more)
@@ -62,8 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--missing", choices=("error", "empty"), help=text)
     text = "ignore case: for models of lower-cased text, which cannot produce the case of the "
     add("--lowercase", action="store_true", help=text + "untouched reference")
-    text = "wat_bleu into Japanese: KyTea's words with this model (default: MeCab's)"
-    add("--kytea-model", type=Path, metavar="MODEL", help=text)
     add("--comet", metavar="MODEL", help="COMET by this model as well; needs --source")
     add("--source", type=Path, metavar="FILE", help="the untouched source text, for --comet")
     add("--test-sets", type=Path, metavar="FILE", help="test sets in the text, as JSON")
@@ -80,12 +88,10 @@ def run(args: argparse.Namespace) -> None:
         metrics.append(Comet(args.comet, read_lines(args.source)))
     references = [read_lines(path) for path in args.reference]
     count = len(references[0])
-    require_equal(
-        {str(path): len(lines) for path, lines in zip(args.reference, references, strict=True)}
-    )
+    check_parallel({}, *references)
+    missing = 0
     if args.hypotheses:
-        translations = read_finished(args.hypotheses, args.reference[0], count)
-        missing = 0
+        translations = read_lines(args.hypotheses)
     else:
         kinds = (args.subwords, args.tokenizer, args.target_lang, args.missing or "error")
         translations, missing = read_generated(args.generated, references, *kinds)
@@ -109,13 +115,21 @@ def run(args: argparse.Namespace) -> None:
         with atomic_write(args.hypotheses_out) as file:
             file.writelines(f"{line}\n".encode() for line in translations)
     if args.json:
-        found = as_dict(args, metrics, scores, count, missing)
-        found["counts"] = {name: of_all.as_dict() for name, of_all in counts.items()}
-        found["parts"] = {suffix: [part.start, part.stop] for suffix, part in parts.items()}
-        write_json(args.json, found)
+        stored = {
+            name: {"value": score.value, "signature": score.signature}
+            for name, score in scores.items()
+        }
+        versions = {key: found for metric in metrics for key, found in metric.versions().items()}
+        content = {
+            **{"scores": stored, "sentences": count, "missing": missing},
+            **{"target_lang": args.target_lang, "versions": versions},
+            "translations": str(args.generated or args.hypotheses),
+            "reference": list(map(str, args.reference)),
+            "counts": {name: of_all.as_dict() for name, of_all in counts.items()},
+            "parts": {suffix: [part.start, part.stop] for suffix, part in parts.items()},
+        }
+        write_json(args.json, content)
     print_scores(scores, count, missing)
-    if args.scores is None and "tokenised_bleu" not in scores:
-        print("no tokenised BLEU: sacrebleu segments this language by itself")
 
 
 def choose_metrics(args: argparse.Namespace) -> list[Metric]:
@@ -127,41 +141,21 @@ def choose_metrics(args: argparse.Namespace) -> list[Metric]:
         if names.count(name) > 1:
             raise UserError(f"--scores: {name} twice")
         check_tokenizer(name, args.tokenizer if args.generated else None)
-    if args.kytea_model and "wat_bleu" not in names:
-        raise UserError("--kytea-model needs --scores wat_bleu")
-    models = {"wat_bleu": args.kytea_model}
-    return [
-        build_metric(name, args.target_lang, args.lowercase, models.get(name)) for name in names
-    ]
+    return [build_metric(name, args.target_lang, args.lowercase) for name in names]
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    if (args.generated is None) == (args.hypotheses is None):
-        raise UserError(
-            "give one of --generated OUT (output of fairseq-generate) and "
-            "--hypotheses FILE (detokenised text)"
-        )
-    flags = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
-    if args.generated:
-        absent = [flag for flag, value in flags.items() if value is None]
-        if absent:
-            # No defaults: a wrong guess would only show as a lower score.
-            raise UserError(f"--generated needs {' and '.join(absent)} as well (which may be none)")
+    how = {"--subwords": args.subwords, "--tokenizer": args.tokenizer}
+    if args.generated:  # no defaults: a wrong guess would only show as a lower score
+        flags.require(how, "--generated needs {} as well (which may be none)")
     else:
-        for flag, value in {**flags, "--missing": args.missing}.items():
-            if value not in (None, "none", "error"):
-                raise UserError(f"{flag} {value} needs --generated; --hypotheses is text as is")
+        how["--missing"] = args.missing
+        flags.refuse(how, "{} needs --generated; --hypotheses is text as is")
     if bool(args.comet) != bool(args.source):
         raise UserError("--comet and --source: give both or neither")
     if args.comet and len(args.reference) > 1:
         raise UserError("--comet takes one --reference")
-    inputs = [
-        args.generated or args.hypotheses,
-        args.source,
-        *args.reference,
-        args.kytea_model,
-        args.test_sets,
-    ]
+    inputs = [args.generated, args.hypotheses, args.source, *args.reference, args.test_sets]
     check_outputs({"--json": args.json, "--hypotheses-out": args.hypotheses_out}, inputs)
 
 
@@ -173,25 +167,3 @@ def print_scores(scores: dict[str, Score], sentences: int, missing: int) -> None
         if score.interval is not None:
             print(f"  ± {score.interval:.3g}")
         print(f"  {score.signature}")
-
-
-def as_dict(
-    args: argparse.Namespace,
-    metrics: list[Metric | Comet],
-    scores: dict[str, Score],
-    sentences: int,
-    missing: int,
-) -> dict:
-    """Return the scores for JSON; all but COMET are from 0 to 100."""
-    return {
-        "scores": {
-            name: {"value": score.value, "signature": score.signature}
-            for name, score in scores.items()
-        },
-        "sentences": sentences,
-        "missing": missing,
-        "target_lang": args.target_lang,
-        "versions": {key: found for one in metrics for key, found in one.versions().items()},
-        "translations": str(args.generated or args.hypotheses),
-        "reference": list(map(str, args.reference)),
-    }

@@ -7,8 +7,8 @@ with its full SVM model, and MeCab 0.996 with IPA dictionary 2.7.0; for English 
 Japanese, as participants quote the pipeline for KyTea: drop a bracketed number at the end of a
 line; remove spaces, except beside Latin letters; replace ASCII characters by their full-width
 forms; segment; join digits again, with a point between them, and Latin letters.  **[reading]** The
-pipeline for MeCab ends in the same way: it must, since IPAdic splits full-width numbers into
-digits.  The remaining spaces separate words for KyTea too.
+pipeline for MeCab, which segments here, ends in the same way: it must, since IPAdic splits
+full-width numbers into digits.
 
 English: replace full-width characters by ASCII, then apply tokenizer.perl.  **[reading]** That
 script's table (z2h) is the inverse of the Japanese one's (h2z).  It also has the wide space, and
@@ -18,10 +18,8 @@ the full-width forms that Unicode has besides the table's own quotes, minus and 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from ..corpora.tokenisers import LineFunction
-from ..files.checksums import sha256
 
 _ASCII = "".join(map(chr, range(0x21, 0x7F)))
 #: Quotes, minus and wave dash of the table are not the "fullwidth forms" of Unicode.
@@ -45,11 +43,6 @@ def japanese(segment: LineFunction) -> LineFunction:
 
 def english(tokenise: LineFunction) -> LineFunction:
     return lambda line: tokenise(line.translate(_TO_ASCII))
-
-
-def fingerprint(model: Path) -> str:
-    """Return a model's name in a signature: its file name and the start of its SHA-256."""
-    return f"{model.name}-{sha256(model)[:8]}"
 
 
 def normalise_japanese(line: str) -> str:

@@ -14,11 +14,11 @@ import argparse
 import shutil
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...errors import UserError
 from ..cli.average_command import write_checkpoint
-from ..cli.averaging import tied_weights
 from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.of_model import BEGUN, CHECKPOINT, find_model
 from ..corpora.test_sets import TEST_SETS, read_test_sets, slices
@@ -26,7 +26,9 @@ from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
 from ..scores.metrics import Score, build_metric
-from .translator import Translator, load
+
+if TYPE_CHECKING:
+    from .translator import Translator
 
 #: Sentences of the test set whose translations the card has, and the head of their table.
 EXAMPLES, EXAMPLES_HEAD = 3, "| text | translation |"
@@ -38,14 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from .translator import load  # here: it imports torch, which takes seconds
+
     trained = find_model(args.run)
     if not trained.settings:
         raise UserError(f"{args.run} is not a run: it has no {BEGUN} with settings")
     if args.output.exists():
         raise UserError(f"--output {args.output} exists; name a new folder")
-    reference = trained.prepared / "raw" / f"test.{trained.languages[1]}"
-    if not reference.is_file():
-        raise UserError(f"{reference} is gone: it is needed to score the model")
+    raw = trained.prepared / "raw"
+    source, references = (read_lines(raw / f"test.{lang}") for lang in trained.languages)
     for path in (*trained.dictionaries.values(), *trained.subword_files.values()):
         copy = args.output / path.relative_to(trained.prepared)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -55,10 +58,8 @@ def run(args: argparse.Namespace) -> None:
     state = halved(read_checkpoint(trained.checkpoint))
     write_checkpoint(state, args.output / CHECKPOINT)
     translator = load(args.output)
-    test = trained.prepared / "raw"
-    source, references = (read_lines(test / f"test.{lang}") for lang in trained.languages)
     translations = [best[0].text if best else "" for best in translator.translate(source)]
-    sets = read_test_sets(test / TEST_SETS, len(references)) if trained.manifest.tests else {}
+    sets = read_test_sets(raw / TEST_SETS, len(references)) if trained.manifest.tests else {}
     scores = {
         f"{name}{suffix}": build_metric(
             name, trained.languages[1], trained.manifest.lowercase
@@ -74,6 +75,8 @@ def run(args: argparse.Namespace) -> None:
 
 def halved(state: dict) -> dict:
     """A checkpoint with what loading it needs alone, its weights in half precision."""
+    from ..cli.averaging import tied_weights
+
     weights, ties = state["model"], tied_weights(state["model"])
     halves = {
         name: weight.half() if weight.is_floating_point() else weight

@@ -23,14 +23,16 @@ import itertools
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from ...errors import UserError
 from ..cli.flags import positive
 from ..files.text import decoded, lines
-from ..look.searching import PRECISIONS
-from .translator import Translation, load
+
+if TYPE_CHECKING:
+    from .translator import Translation
 
 #: Lines that are read together.
 MANY = 5000
@@ -51,10 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--gnmt-lenpen", type=float, metavar="X", help="or GNMT's")
     add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: a GPU if any")
     text = "fp16 on GPUs; bf16 also on CPUs with AVX512-BF16 or AMX (default: fp32)"
-    add("--precision", choices=PRECISIONS, default="fp32", help=text)
+    add("--precision", choices=("fp32", "fp16", "bf16"), default="fp32", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
+    from .translator import load  # here: it imports torch, which takes seconds
+
     logging.getLogger("fairseq").setLevel(logging.WARNING)  # it tells of each dictionary
     translator = load(args.model, data=args.data, device=args.device, precision=args.precision)
     search = {"beam": args.beam, "lenpen": args.lenpen, "gnmt_lenpen": args.gnmt_lenpen}

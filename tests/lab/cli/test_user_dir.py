@@ -82,7 +82,7 @@ def test_only_the_folder_that_the_user_names_is_imported(theirs, look, capsys, t
     named = ["--user-dir", str(theirs), "--output", page]  # fairseq-generate is another process
     main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", *text, *named])
     page = Path(page).read_text()
-    assert "transformer_of_a_user" in page and "(share gates)" in page
+    assert "transformer_of_a_user" in page and "Mean gates" in page
 
 
 def test_folders_that_cannot_be_imported(look, tmp_path):

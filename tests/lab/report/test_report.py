@@ -13,21 +13,19 @@ import lxml.html
 import numpy
 import pytest
 import torch
-from models import build_tiny
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions, Layer
+from fairseq_hybrid_attn.lab.look.attentions import ENCODER, Layer
 from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import translating
-from fairseq_hybrid_attn.lab.report.findings import SentenceScores, patterns_of
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import find, names_of
-from fairseq_hybrid_attn.lab.report.translations import chosen, differing
-from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder, generate_command
+from fairseq_hybrid_attn.lab.report.translations import SentenceScores, extremes
+from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
 
 REFERENCE = ["the house is there", "yes it is", "so it is said", "I like cats and dogs"]
 NAMES = ("gate1", "mma")
@@ -83,7 +81,6 @@ def data(tmp_path_factory):
     for name, losses in (("gate1", [3.5, 2.25, 2.5]), ("mma", [4, 3]), ("lstm", [2])):
         make_model(folder, name, losses)
     write(folder / "ref.en", REFERENCE)
-    write(folder / "text.tags", ["DET NOUN", "PRT", "", "NOUN ADJ VERB"])
     (folder / "tasks").mkdir()
     tasks = [f"{part}\t{label}\t{text}" for part in ("tr", "va", "te") for label, text in BIGRAMS]
     write(folder / "tasks/bigram_shift.txt", tasks)
@@ -109,7 +106,7 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            f"report {TWO} {TEXT} --cpu --tags text.tags --maps 1,2,4 --probing mma=mma.probing "
+            f"report {TWO} {TEXT} --cpu --maps 1,2,4 --probing mma=mma.probing "
             "--probing gate1=gate1.probing --output whole.html --json whole.json"
         )
     return read(data / "whole.json"), Page(data / "whole.html")
@@ -117,7 +114,7 @@ def whole(data):
 
 @pytest.fixture(scope="module")
 def theirs(data):
-    """The translations of fairseq-generate itself."""
+    """The output of fairseq-generate itself; ``NAME.en`` and ``NAME.json`` of `score`."""
     for name in NAMES:
         cli.run(
             *("fairseq-generate", "bin", "--path", f"{name}/average.pt", "--user-dir"),
@@ -125,6 +122,13 @@ def theirs(data):
             *("--cpu", "--results-path", f"{name}.out"),
             cwd=data,
         )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(data)
+        for name in NAMES:
+            command(
+                f"score --generated {name}.out/generate-test.txt {SCORED} --json {name}.json "
+                f"--hypotheses-out {name}.en"
+            )
     return {name: f"{name}.out/generate-test.txt" for name in NAMES}
 
 
@@ -151,12 +155,13 @@ class Page:
 def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, capsys):
     found, page = whole
     of_parts = {}
-    generated = " ".join(f"--generated {name}={path}" for name, path in theirs.items())
+    write(in_data / "words.de", [line.replace("@@ ", "") for line in analysed.SOURCE])
+    systems = " ".join(f"--hypotheses {name}={name}.en" for name in NAMES)
     for part, words in {
         "Heads and branches": f"heads {BOTH}",
-        "Gates": f"gates {GATED} --tags text.tags",
+        "Gates": f"gates {GATED}",
         "BLEU by source length": (
-            f"lengths --source text.de --source-subwords subword-nmt {SCORED} {generated}"
+            f"lengths --source words.de --reference ref.en --target-lang en {systems}"
         ),
         "Learning curves": "curves gate1=gate1/train.log mma=mma/train.log",
     }.items():
@@ -178,7 +183,6 @@ def test_parts_are_what_the_commands_print_and_write(in_data, whole, theirs, cap
     (gates,) = of_parts["gates"]["models"]
     assert found["models"][0]["gates"] == gates
     assert found["models"][1]["gates"] is None
-    assert found["tags"] == of_parts["gates"]["tags"]
     share = f"{gates['share']:.3f} ± {gates['share_interval']:.3f}"
     assert f"All layers: {share}, window 3." in page.texts["Gates"]
     command(f"maps {BOTH} --sentences 1,2,4 --page maps.html")
@@ -194,11 +198,10 @@ def test_scores_are_those_of_generate_and_score(in_data, whole, theirs):
     assert [score["name"] for score in found["scores"]] == [
         *("bleu", "chrf", "ter", "tokenised_bleu")
     ]
-    for name, path in theirs.items():
-        command(f"score --generated {path} {SCORED} --json score.json --hypotheses-out {name}.en")
+    for name in theirs:
         lines = (in_data / f"{name}.en").read_text().splitlines()
         assert [one["translations"][name] for one in found["examples"]] == lines
-        scores = read(in_data / "score.json")["scores"]
+        scores = read(in_data / f"{name}.json")["scores"]
         for score in found["scores"]:
             assert score["systems"][name]["value"] == scores[score["name"]]["value"]
             assert score["signature"] == scores[score["name"]]["signature"]
@@ -241,11 +244,6 @@ def test_what_the_models_are(data, whole):
         assert model["parameters"] == count and rows["parameters"][number] == f"{count:,}"
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         assert model["sha256"] == rows["sha256"][number] == digest
-    assert found["models"][1]["patterns"] == [
-        "encoder 1-2: 1 × global, 1 × local, 1 × forward, 1 × backward",
-        "decoder 1-2: past",
-        "cross 1-2: global",
-    ]
     assert "fairseq-hybrid report gate1/average.pt" in page.texts["Models"]
     glance = page.texts["At a glance"]
     assert "mma: transformer_mma; encoder global, local, forward, backward; with pos" in glance
@@ -254,10 +252,6 @@ def test_what_the_models_are(data, whole):
     assert all(line in glance for line in shown)
     assert "fairseq-generate" in page.texts["Models"]
     assert f"torch {version('torch')}" in page.texts["Models"]
-    layers = Attentions(build_tiny("gate-hidden")).layers[ENCODER]
-    assert patterns_of(layers) == ["encoder 1-2: global | local (share gates)", "encoder 3: global"]
-    layers = Attentions(build_tiny("hysan-gated")).layers[DECODER]
-    assert patterns_of(layers) == ["decoder 1-2: fw | l5 (squeeze gates)"]
 
 
 def test_small_maps_of_branches_with_one_name_are_numbered():
@@ -298,8 +292,10 @@ def test_the_page_in_a_browser(data, whole, browser):
         page.click("#theme")
         page.emulate_media(color_scheme="light")  # from now on, the button alone says dark
     for width in (820, 1400, 390):
-        page.set_viewport_size({"width": width, "height": 900})
+        page.set_viewport_size({"width": width, "height": 844})
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    first = page.locator(".small-map").first.bounding_box()
+    assert first["y"] + first["height"] < 844  # before the fold of a phone
     page.emulate_media(media="print")
     assert page.locator("img.only-light").first.is_visible()
     page.emulate_media(media="screen")
@@ -314,15 +310,6 @@ def test_the_page_in_a_browser(data, whole, browser):
     page.locator(".small-map").first.click()
     menu, maps = (page.locator(of).bounding_box() for of in ("nav", ".attention-maps"))
     assert menu["height"] - 1 <= maps["y"] < 2 * menu["height"]
-    heading = page.locator("#part3 th", has_text="chrF of mma")
-    page.locator("#part3 summary").click()
-    column = page.locator("#part3 tbody td:nth-child(3)")
-    for sign in (1, -1):
-        heading.click()
-        numbers = [sign * float(text) for text in column.all_text_contents()]
-        assert numbers == sorted(numbers)
-    page.locator("#part4 th").last.click()  # a short table's
-    assert page.locator("#part4 th[aria-sort]").count() == 0
     assert not shown.faults
     assert all(url.startswith(("file:", "data:")) for url in shown.asked)
 
@@ -361,8 +348,6 @@ def test_nothing_becomes_markup(nasty, browser, capsys):
     shown = Shown(browser, nasty / "o.html")
     scripts = shown.page.locator("script").count()
     assert (scripts, shown.faults) == (4, [])
-    shown.page.set_viewport_size({"width": 390, "height": 844})  # a phone's
-    assert shown.page.locator(".small-map").first.bounding_box()["y"] < 844
     assert "no learning curves: there is no train.log beside" in capsys.readouterr().err
     assert "Learning curves" not in page.texts and "Gates" not in page.texts
     reason = "has no encoder attention: LSTMEncoder has no self-attention modules."
@@ -371,26 +356,11 @@ def test_nothing_becomes_markup(nasty, browser, capsys):
 
 
 def test_sentences_worth_reading():
-    def example(number, a, b):
-        return SentenceScores(number, "s", "r", {"a": "", "b": ""}, {"a": a, "b": b})
-
-    many = [example(n, float(n * 7 % 31), 15.0) for n in range(31)]
-    picked = {name: [one.scores["a"] for one in some] for name, some in chosen(many, "a").items()}
-    assert picked == {
-        "worst": list(range(7)),
-        "median": list(range(12, 18)),
-        "best": list(range(24, 31)),
-    }
-    gains = {
-        name: [one.scores["b"] - one.scores["a"] for one in some]
-        for name, some in differing(many, "a", "b").items()
-    }
-    assert gains == {
-        "b is better": [15, 14, 13, 12, 11],
-        "b is worse": [-15, -14, -13, -12, -11],
-    }
-    few = chosen(many[:3], "a")
-    assert [one.scores["a"] for one in few["all"]] == [0, 7, 14]
+    examples = [SentenceScores(n, "", "", {}, {"a": float(n * 7 % 31)}) for n in range(31)]
+    for count, worst, best in ((31, range(7), range(30, 23, -1)), (3, [0], [14, 7])):
+        lists = extremes(examples[:count], lambda example: example.scores["a"])
+        values = [[example.scores["a"] for example in some] for some in lists]
+        assert values == [list(worst), list(best)]
 
 
 # -- What is found -----------------------------------------------------------------------------
@@ -433,10 +403,8 @@ def translate(in_data, tmp_path, monkeypatch):
 
     def run(model="mma/average.pt", *search):
         folder, data = RunFolder(tmp_path / "out"), in_data / "bin"
-        command = generate_command(
-            *(data, in_data / model, "test", folder.translation), search=search, on_cpu=True
-        )
-        output = translating.translated(command, data, in_data / model, "test", folder)
+        how = {"search": search, "on_cpu": True}
+        _, output = translating.translated(data, in_data / model, "test", folder, **how)
         return len(started), output.read_text().splitlines()
 
     return run
@@ -525,8 +493,6 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
         assert score["systems"][name]["value"] == expected["value"]
         assert score["signature"] == expected["signature"] and "case:lc" in score["signature"]
     assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0]
-    assert ours["models"][1]["training"] == ["fairseq-train", "bin", "--arch", "mma"]
-    assert "fairseq-train bin --arch mma" in (in_data / "o.html").read_text()
     assert [curve["run"] for curve in ours["curves"]] == names
     assert not list(in_data.glob("o.translations"))  # nothing was translated
     assert names_of(runs) == names and names_of(runs[:1]) == names[:1]
@@ -561,12 +527,10 @@ def test_mistakes(in_data, tmp_path):
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
         (f"{model} --data tasks", "tasks/dict.de.txt"),
         (f"{model} --gen-subset none", "--gen-subset none"),
-        (f"{model} --log x=mma.log", "--log x=…: there is no such model"),
-        (f"{model} --log mma=text.de", "has no training records"),
+        (f"{model} --probing x=gate1.probing", "--probing x=…: there is no such model"),
         (f"{model} --probing mma=none.json", "none.json cannot be read"),
         (f"{model} --probing mma=gate1.probing", other),
         (f"{model} --probing mma=text.json", "text.json was not written by `probe"),
-        (f"{model} --tags text.tags --tagger de", "one of --tags"),
         (f"{model} --json report.html", "--output writes there too"),
         (f"{model} --json mma/average.pt", "one of the inputs"),
     ]
@@ -579,10 +543,7 @@ def test_mistakes(in_data, tmp_path):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = str(tmp_path / "bin")
     torch.save(state, tmp_path / "other.pt")
-    state["cfg"]["task"] = {"_name": "language_modeling", "data": str(tmp_path / "bin")}
-    torch.save(state, tmp_path / "lm.pt")
     cases = [(f"mma/average.pt {tmp_path}/other.pt {SPLIT} --names mma x", "is not that of mma")]
-    cases += [(f"{tmp_path}/lm.pt", "does not translate: its task is language_modeling")]
     check_command_refusals(cases, "report", "--cpu")
 
 
@@ -606,30 +567,3 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention that can be looked at" in text
     assert not (in_data / "no.html").exists()
-
-
-SLOW = pytest.mark.slow
-
-
-@pytest.mark.parametrize(
-    "name, subwords",
-    [
-        *(("stock", "sentencepiece"), ("lstm", "none")),
-        pytest.param("hysan", "none", marks=SLOW),
-        pytest.param("nopos", "sentencepiece", marks=SLOW),
-        pytest.param("gate2", "none", marks=SLOW),
-    ],
-)
-def test_any_architecture_and_subwords(tmp_path, monkeypatch, name, subwords):
-    monkeypatch.chdir(tmp_path)
-    for side, text in (("SOURCE", analysed.SOURCE), ("TARGET", analysed.TARGET)):
-        lines = [line.replace("@@", "") for line in text]
-        if subwords == "sentencepiece":
-            lines = [" ".join(f"▁{word}" for word in line.split()) for line in lines]
-        monkeypatch.setattr(analysed, side, tuple(lines))
-    analysed.binarise(analysed.make_data(tmp_path, [name]))
-    command(f"report {name}.pt --subwords {subwords} --tokenizer none --cpu --json r.json --maps 1")
-    found, page = read(tmp_path / "r.json"), Page(tmp_path / "report.html")
-    assert found["scores"][0]["systems"][name]["value"] >= 0
-    assert found["examples"][3]["reference"] == "I li ke cats"
-    assert page.tree.xpath("//button[@class='small-map']")

@@ -124,21 +124,6 @@ def test_scores_are_those_asked_for_in_that_order(capsys):
     assert [line for line in printed if " = " in line] == [one.line for one in expected]
 
 
-def test_wat_bleu_with_a_kytea_model(monkeypatch, capsys):
-    """No model comes with KyTea; a segmenter that splits everywhere stands for one."""
-    write("ref.ja", ["猫が12だ"])
-    write("hyp.ja", ["猫は12だ"])
-    Path("jp.mod").write_bytes(b"abc")  # SHA-256 ba7816bf…, FIPS 180-2
-    tokeniser = {("kytea", "ja", Path("jp.mod")): " ".join}
-    metrics = "fairseq_hybrid_attn.lab.scores.metrics"
-    monkeypatch.setattr(f"{metrics}.tokeniser", lambda *asked: tokeniser[asked])
-    monkeypatch.setattr(f"{metrics}.version", lambda package: "0.1")
-    flags = ["--scores", "wat_bleu", "--kytea-model", "jp.mod", "--hypotheses", "hyp.ja"]
-    result = score(*flags, lang="ja", reference="ref.ja")["scores"]["wat_bleu"]
-    assert "tok:wat-ja-kytea-0.1,jp.mod-ba7816bf|" in result["signature"]
-    assert " 75.0/33.3/" in capsys.readouterr().out  # 猫 は １２ だ: three of four words
-
-
 def test_moses_tokens_and_their_subwords_score_as_the_text_they_stand_for():
     """In any order of sentences."""
     pieces = [line.replace("e", "e@@ ").replace("@@  ", " ") for line in MOSES]
@@ -292,7 +277,7 @@ def test_lines_end_at_newlines_only():
     assert Path("out.hyp").read_text().split("\n") == [*REFERENCE, ""]
 
 
-def test_languages_without_spaces_are_segmented_by_sacrebleu(capsys):
+def test_languages_without_spaces_are_segmented_by_sacrebleu():
     pytest.importorskip("MeCab")
     pytest.importorskip("ipadic")
     for lang, reference, hypothesis in (
@@ -307,7 +292,6 @@ def test_languages_without_spaces_are_segmented_by_sacrebleu(capsys):
         found = score(*TEXT, lang=lang, reference="one.txt")["scores"]
         assert found["bleu"] == {"value": value, "signature": report["signature"]}
         assert list(found) == ["bleu", "chrf"]  # of words, not: there are no spaces
-        assert "no tokenised BLEU" in capsys.readouterr().out
 
 
 def test_refusals():
@@ -330,35 +314,28 @@ def test_refusals():
     text = "--hypotheses hyp.txt"
     check_command_refusals(
         [
-            ("", "give one of --generated OUT"),
-            (f"--generated out.txt {text}", "give one of --generated OUT"),
             ("--generated out.txt", "--generated needs --subwords and --tokenizer"),
             ("--generated out.txt --subwords none", "--generated needs --tokenizer as well"),
-            (f"{text} --tokenizer moses", "--tokenizer moses needs --generated"),
-            (f"{text} --missing empty", "--missing empty needs --generated"),
+            (f"{text} --tokenizer moses", "--tokenizer needs --generated"),
             (f"{text} --scores blue", "there is no score 'blue'; choose from bleu, chrf"),
             (f"{text} --scores bleu,", "there is no score ''"),
             (f"{text} --scores bleu,bleu", "--scores: bleu twice"),
             *(
-                (f"{text} --target-lang {lang} --scores {name}", f"not for {lang}; choose bleu")
+                (f"{text} --target-lang zh --scores {name}", "not for zh; choose bleu")
                 for name in ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu")
-                for lang in ("zh", "ja", "ko")
             ),
             (f"{text} --target-lang de --scores wat_bleu", "into ja and en, not into de"),
             (f"{text} --comet model", "--comet and --source: give both"),
             (f"{text} --comet m --source ref.txt --reference ref.txt ref.txt", "takes one --ref"),
-            (f"{text} --reference ref.txt three.txt", "ref.txt has 4 lines, but three.txt has 3"),
-            (f"{text} --kytea-model x", "--kytea-model needs --scores wat_bleu"),
-            (f"{text} --scores wat_bleu --kytea-model x", "is for wat_bleu into ja, not for wat"),
             (
-                f"{text} --target-lang ja --scores wat_bleu --kytea-model nowhere",
-                "KyTea model nowhere is not a file",
+                f"{text} --reference ref.txt three.txt",
+                "reference 2: 3 lines, but the reference has 4",
             ),
             ("--hypotheses nowhere.txt", "nowhere.txt cannot be read: No such file"),
             (f"{text} --reference folder", "folder cannot be read: Is a directory"),
             (f"{text} --reference empty.txt", "empty.txt is empty"),
             ("--hypotheses latin.txt", "latin.txt, line 2: not UTF-8 .byte 0xe9"),
-            ("--hypotheses three.txt", "three.txt has 3 lines, the reference ref.txt has 4"),
+            ("--hypotheses three.txt", "translations: 3 lines, but the reference has 4"),
             (f"{text} --json ref.txt", "--json ref.txt: ref.txt is one of the inputs"),
             (f"{text} --hypotheses-out ./hyp.txt", "is one of the inputs"),
             (f"{text} --json x --hypotheses-out x", "--json writes there too"),

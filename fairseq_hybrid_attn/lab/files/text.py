@@ -67,11 +67,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def count_lines(path: Path) -> int:
-    try:
-        with open(path, "rb") as file:
-            return sum(1 for _ in file)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    return sum(1 for _ in lines(path))
 
 
 def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:

@@ -275,7 +275,8 @@ def with_options(
 ) -> Corpus:
     """Return the corpus with n training ``pairs``, or another subword size."""
     if pairs is not None:
-        expect = {part: count for part, count in corpus.expect.items() if part != "train"}
+        expect = dict(corpus.expect)
+        expect.pop("train", None)
         corpus = replace(corpus, pairs=pairs, expect=expect)
     if subword_size is not None:
         corpus = replace(corpus, subwords=replace(corpus.subwords, size=subword_size))

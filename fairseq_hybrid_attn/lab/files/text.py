@@ -93,10 +93,9 @@ def writing(path: Path) -> TextIO:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def write_lines(path: Path, content: Iterable[str]) -> int:
-    """Write lines; return how many."""
+def write_lines(path: Path, content: Iterable[str]) -> None:
     with writing(path) as file:
-        return sum(file.write(f"{line}\n") > 0 for line in content)
+        file.writelines(f"{line}\n" for line in content)
 
 
 class ParallelWriter(contextlib.ExitStack):

@@ -105,7 +105,7 @@ def test_a_changed_gold_set_remakes_nothing_else(no_preprocess, tmp_path, capsys
     without = own_corpus(recipe(), parts(tmp_path / "text"))
     assert without.gold is None and "gold" not in without.treatment
     folder = write_gold(tmp_path / "text")
-    assert own_corpus(recipe(), folder).digest != without.digest
+    assert own_corpus(recipe(), folder).treatment != without.treatment
     before = by_command(folder, tmp_path / "out")
     assert "hand-aligned: 4 sentences" in capsys.readouterr().out
     assert not (tmp_path / "out/aligned").exists()

@@ -4,7 +4,6 @@ The expected text is written by hand beside the content of the archives.
 """
 
 import contextlib
-import gzip
 import io
 import random
 import tempfile
@@ -389,10 +388,3 @@ def test_memory_does_not_grow_with_the_archive(tmp_path):
         tracemalloc.stop()
     assert (tmp_path / "train.en").stat().st_size == len(side)
     assert peak < 3e6
-
-
-def test_gzip_of_several_parts(tmp_path):
-    """The parts of a split archive, and archives of pigz, may be gzip files one after another."""
-    content = tar({"a.de": "x\n" * 5000}, "")
-    content = gzip.compress(content[:7000]) + gzip.compress(content[7000:])
-    assert members(content, tmp_path / "a.tar", "a.de") == {"a.de": ["x"] * 5000}

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import json
-import random
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,8 @@ from refusals import check_refusals
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus, read_manifest, tokenisers
-from fairseq_hybrid_attn.lab.corpora.binarise import binarise
 from fairseq_hybrid_attn.lab.corpora.cleaning import fault
-from fairseq_hybrid_attn.lab.corpora.definition import Clean, Subwords, parse, with_options
+from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
 from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
@@ -50,17 +48,6 @@ def test_result_is_what_fairseq_takes(prepared):
     assert joined == [line.replace(".", " .") for line in lines(prepared / "raw/test.en")]
     # One dictionary for both sides.
     assert lines(prepared / "bin/dict.de.txt") == lines(prepared / "bin/dict.en.txt")
-
-
-def test_joint_merges_may_have_separate_dictionaries(prepared, tmp_path):
-    subwords = Subwords("subword-nmt", 30, joined_dictionary=False)
-    binarise(replace(recipe(), subwords=subwords), prepared / "subwords", tmp_path, workers=1)
-    for language in ("de", "en"):
-        entries = [line.split()[0] for line in lines(tmp_path / f"dict.{language}.txt")]
-        words = {
-            word for line in lines(prepared / f"subwords/train.{language}") for word in line.split()
-        }
-        assert {entry for entry in entries if not entry.startswith("madeupword")} == words
 
 
 def test_manifest_lists_all_that_was_made(text, prepared):
@@ -263,26 +250,6 @@ def test_treatment_is_the_recipes_and_words_are_the_languages(tmp_path):
     assert corpus.scores == ("bleu", "word_bleu")
     corpus = own_corpus(load_corpus("wat17.ja-en.mma", CONFIGS), folder)
     assert corpus.tokenizer == {"ja": "none", "en": "none"}
-
-
-def test_subwords_have_the_requested_size_and_lose_nothing(no_preprocess, tmp_path):
-    choose = random.Random(0)  # enough words for that many subwords
-    words = ["".join(choose.choices("abcdefgh", k=choose.randint(2, 6))) for _ in range(200)]
-    text = [(" ".join(choose.choices(words, k=6)),) * 2 for _ in range(200)]
-    folder, out = write(tmp_path / "text", "x", text), tmp_path / "out"
-    for kind, joint, models in (
-        ("subword-nmt", True, ["subwords.codes"]),
-        ("subword-nmt", False, ["subwords.de.codes", "subwords.en.codes"]),
-        ("sentencepiece-bpe", False, ["subwords.de.model", "subwords.en.model"]),
-        ("sentencepiece-unigram", True, ["subwords.model"]),
-    ):
-        corpus = own_corpus(recipe(kind=kind, size=100, joint=joint), folder)
-        manifest = prepare(corpus, out, workers=2)
-        assert manifest.subwords["learned"] == dict.fromkeys(models, 100)
-        for name in ("train.de", "train.en", "valid.de", "test.en"):
-            subwords = lines(out / "subwords" / name)
-            joined = [join_subwords(line, corpus.subwords.family) for line in subwords]
-            assert joined == lines(out / "tokenised" / name), (kind, name)
 
 
 def test_fewer_subwords_than_there_are_or_than_characters(text, no_preprocess, tmp_path, capsys):

@@ -72,14 +72,10 @@ def count_lines(path: Path) -> int:
 
 def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:
     """Read two files line by line; refuse them if one has more lines than the other."""
-    counts = [0, 0]
-    for number, pair in enumerate(itertools.zip_longest(lines(first), lines(second)), 1):
-        for side, line in enumerate(pair):
-            if line is not None:
-                counts[side] = number
-        if None not in pair:
-            yield pair
-    require_equal({str(first): counts[0], str(second): counts[1]})
+    try:
+        yield from zip(lines(first), lines(second), strict=True)
+    except ValueError:  # of zip
+        require_equal({str(path): count_lines(path) for path in (first, second)})
 
 
 def require_equal(counts: dict[str, int], advice: str = "") -> None:

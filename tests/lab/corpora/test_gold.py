@@ -18,7 +18,6 @@ from fairseq_hybrid_attn.lab.corpora.definition import with_options
 from fairseq_hybrid_attn.lab.corpora.link_files import read_gold
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.words import words_of
-from fairseq_hybrid_attn.lab.files.processes import ProgramFailed
 
 #: German, English, and links English-German from 1: one is beyond its sentence.
 GOLD = [
@@ -192,8 +191,8 @@ def test_without_eflomal_or_if_it_fails(no_preprocess, tmp_path, monkeypatch):
         made(folder, out, alignments=True)
     assert not (out / "subwords").exists()  # refused before the work
     pytest.importorskip("eflomal")
-    failing = Mock(side_effect=ProgramFailed("out of memory"))
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.corpora.binarise.run_program", failing)
+    failing = Mock(side_effect=UserError("out of memory"))
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.corpora.binarise.align_words", failing)
     with pytest.raises(UserError, match="out of memory"):
         made(folder, out, alignments=True)
     assert not (out / "aligned").exists() and not (out / "manifest.json").exists()

@@ -51,10 +51,8 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
     from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
     from fairseq.utils import parse_alignment
 
-    text = read_bitext(
-        *(prepared / "subwords" / f"train.{language}" for language in corpus.languages),
-        corpus.subwords.family,
-    )
+    source, target = (prepared / f"subwords/train.{language}" for language in corpus.languages)
+    text = read_bitext(source, target, corpus.subwords.family)
     words = ([sentence.words for sentence in side] for side in (text.source, text.target))
     directions = zip(*align_words(*words), strict=True)
     write_pharaoh(output / TEXT, text.expand([symmetrise(*links) for links in directions]))

@@ -94,7 +94,7 @@ class GoldSet:
 
 #: The readers of archives (``readers/``), and the types of the options that each takes.
 READERS: dict[str, dict[str, object]] = {
-    "iwslt14": {"test": tuple[str, ...]},
+    "iwslt14": {"test": tuple[Name, ...]},
     "wmt14": {},
     "wmt17": {},
     "aspec": {},
@@ -156,7 +156,7 @@ class Corpus:
                     f"the recipe's options: files: {part}: {names}; name the {self.source} and the "
                     f"{self.target} file, in this order"
                 )
-            files[part] = names
+            files[part] = list(names)
         return files
 
     @property
@@ -241,12 +241,13 @@ def parse(data: dict, path: Path) -> Corpus:
     where = f"{path} is not a valid recipe"
     data = {key: value for key, value in data.items() if value is not None}
     corpus = read(Corpus, {"subwords": {}, "tokenizer": {}, **data}, where, name=path.stem)
-    known = READERS[corpus.reader]
+    known, options = READERS[corpus.reader], {}
     for option, value in corpus.options.items():
         place = f"{where}: options: {option}"
         if option not in known:
             raise UserError(f"{place}: the reader {corpus.reader} has no such option")
-        read(known[option], value, place)
+        options[option] = read(known[option], value, place)
+    corpus = replace(corpus, options=options)
     if missing := [language for language in corpus.languages if language not in corpus.tokenizer]:
         raise UserError(f"{where}: tokenizer: no {' and '.join(missing)}")
     if corpus.source == corpus.target:

@@ -230,8 +230,7 @@ class _Preparation:
         facts = split_into_subwords(
             self.corpus, self.output / "tokenised", partial / "subwords", self.workers, warn
         )
-        package = self.corpus.subwords.kind.removesuffix("-bpe").removesuffix("-unigram")
-        return {**facts, "versions": manifest.versions(package)}
+        return {**facts, "versions": manifest.versions(self.corpus.subwords.family)}
 
     def binarise(self, partial: Path) -> dict:
         facts = binarise(self.corpus, self.output / "subwords", partial / "bin", self.workers)

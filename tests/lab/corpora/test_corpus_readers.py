@@ -24,7 +24,6 @@ from fairseq_hybrid_attn.lab.corpora.readers import wmt14, wmt17
 WMT14 = load_corpus("wmt14.en-de.hysan", CONFIGS)
 WMT17 = load_corpus("wmt17.zh-en", CONFIGS)
 ASPEC = load_corpus("wat17.ja-en.mma", CONFIGS)
-IWSLT14 = load_corpus("iwslt14.de-en.fairseq", CONFIGS)
 LDC = load_corpus("ldc.en-zh", CONFIGS)
 ASPEC_FILES = ("train/train-1", "train/train-2", "dev/dev", "test/test")
 
@@ -132,8 +131,6 @@ def test_wrong_settings_are_refused_before_reading():
         (WMT14, {"target": "fr"}, "has en and de, not en and fr"),
         (WMT17, {"source": "en", "target": "zh"}, "has zh to en, not en to zh"),
         (ASPEC, {"target": "zh"}, "has ja and en, not ja and zh"),
-        (IWSLT14, {"options": {}}, "test: None; use a list of sets"),
-        (IWSLT14, {"options": {"test": "tst2010"}}, "test: tst2010; use a list of sets"),
         (LDC, {"options": {"files": {"a": ["a.zh", "a.en"]}}}, "name the en and the zh file, in"),
         (LDC, {"options": {"files": dict.fromkeys(("train", "test"), train)}}, "name train, valid"),
     ):

@@ -177,7 +177,6 @@ def test_run_that_was_stopped_or_ran_out_of_disk_is_resumed(text, prepared, tmp_
         (signal.SIGTERM, "tokenising", 130),
         (signal.SIGKILL, "subwords", -9),
         (signal.SIGINT, "binarising", 130),
-        (signal.SIGKILL, "binarising", -9),
     ):
         found, errors = stopped(text, output, number, stage)
         assert found == status

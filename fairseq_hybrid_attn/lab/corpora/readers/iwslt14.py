@@ -27,9 +27,7 @@ _SEGMENT = re.compile(r'<seg id="[0-9]*">\s*(.*?)\s*</seg>')
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
-    direction, tests = "-".join(corpus.languages), corpus.options.get("test")
-    if not isinstance(tests, list):
-        raise UserError(f"the recipe's options: test: {tests}; use a list of sets, as [tst2010]")
+    direction, tests = "-".join(corpus.languages), corpus.options.get("test", [])
     #: What the name of the file of a set and language matches.
     patterns = {("train", lang): rf"train\.tags\.{direction}\.{lang}" for lang in corpus.languages}
     patterns |= {

@@ -103,10 +103,11 @@ def gold_of(
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
     if not isinstance(folder, Path):  # a pair under any name, even train.de and train.en
+        if len(folder) != 2 or not all(path.is_file() for path in folder):
+            named = ", ".join(map(str, folder))
+            raise UserError(f"{named}: give a folder, or the two files of a parallel text")
         pair = {}
         for path in folder:
-            if not path.is_file():
-                raise UserError(f"{path} is not a file")
             name = _NAME.fullmatch(path.name)
             if not name:
                 raise UserError(
@@ -115,9 +116,7 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
             pair[name["language"]] = path
         return {"pair": pair}
     if not folder.is_dir():
-        raise UserError(
-            f"{folder} is not a folder; give a folder, or the two files of a parallel text"
-        )
+        raise UserError(f"{folder}: give a folder, or the two files of a parallel text")
     texts: Texts = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
         name = _NAME.fullmatch(path.name)

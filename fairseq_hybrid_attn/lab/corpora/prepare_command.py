@@ -57,12 +57,13 @@ def run(args: argparse.Namespace) -> None:
     if (args.recipe is None) == (args.like is None):
         raise UserError("name a recipe; or a model, by --like")
     corpus = load_corpus(args.recipe or "own", args.configs)
+    own = args.own and (args.own[0] if len(args.own) == 1 else args.own)
     if args.like:
         if not args.own or args.source_lang or args.target_lang or args.subword_size:
             raise UserError("--like takes your text, --own, and all else from the model")
-        corpus = corpus_like(find_model(args.like), corpus, own_text(args.own))
+        corpus = corpus_like(find_model(args.like), corpus, own)
     elif args.own:
-        corpus = own_corpus(corpus, own_text(args.own), args.source_lang, args.target_lang)
+        corpus = own_corpus(corpus, own, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
         raise UserError("--source-lang and --target-lang need --own; a recipe has its direction")
     corpus = with_options(corpus, args.pairs, args.subword_size)
@@ -81,11 +82,3 @@ def run(args: argparse.Namespace) -> None:
     if args.alignments:
         print(f"data for fairseq --load-alignments: {output / 'aligned'}")
     print(f"data for fairseq: {output / 'bin'}; details: {output / 'manifest.json'}")
-
-
-def own_text(paths: list[Path]) -> Path | list[Path]:
-    if len(paths) == 1:
-        return paths[0]
-    if len(paths) == 2 and not any(path.is_dir() for path in paths):
-        return paths
-    raise UserError("--own takes one folder, or the two files of a parallel text")

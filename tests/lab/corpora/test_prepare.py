@@ -212,7 +212,10 @@ def test_unclear_folders_and_files(tmp_path):
     )
     check_refusals(unclear, lambda names: own_corpus(recipe(), folder_of(names, tmp_path)))
     folder = folder_of("x.de x", tmp_path)
-    two = (("x.de x.en", "x.en is not a file"), ("x.de x", "end in its language, such as x.en"))
+    two = (
+        ("x.de x.en", "x.en: give a folder, or the two"),
+        ("x.de x", "end in its language, such as x.en"),
+    )
     check_refusals(two, lambda files: own_corpus(recipe(), [folder / n for n in files.split()]))
 
 
@@ -275,9 +278,9 @@ def test_mistakes_get_a_message(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mistakes = (
         ("nothing", "there is no recipe 'nothing'"),
-        ("own --own a b c", "--own takes one folder"),
+        ("own --own a b c", "a, b, c: give a folder, or the two files"),
         ("own --target-lang de", "--source-lang and --target-lang need --own"),
-        ("own --own missing", "missing is not a folder"),
+        ("own --own missing", "missing: give a folder, or the two files"),
     )
     check_refusals(mistakes, lambda args: main(["prepare", *args.split(), "--output", "out"]))
     assert not (tmp_path / "out").exists()

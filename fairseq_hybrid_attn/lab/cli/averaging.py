@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -29,29 +29,69 @@ _OF_TRAINING = re.compile(
 def average_checkpoints(paths: Sequence[Path]) -> dict:
     """The checkpoint with the most updates (the last of equals), with its weights averaged.
 
-    The optimizer's state is left out; ``extra_state["averaged_checkpoints"]`` names the files.
+    Means are taken in double precision.  They have the inputs' dtype, or float32 for
+    half-precision inputs, which has too few digits for a mean.  What is not floating-point must be
+    equal.  The optimizer's state is left out; ``extra_state["averaged_checkpoints"]`` names the
+    files.
     """
-    mean = MeanWeights()
-    newest, counts = None, []
+    sums: dict[str, Tensor] = {}
+    dtypes: dict[str, torch.dtype] = {}
+    counts: list[int] = []
     for path in paths:
         state = read_checkpoint(path)
-        counts.append(updates(state))
-        weights = state["model"]
-        mean.add(path, architecture(state), weights, settings_of(state))
-        if newest is None or updates(state) >= updates(newest):
+        weights, kind = state["model"], kind_of(state)
+        if not counts:
+            first = kind
+        check_alike(kind, first, f"{path} is of another model than {paths[0]}")
+        for name, weight in weights.items():
+            if weight.is_floating_point():
+                if name not in sums:
+                    sums[name] = torch.zeros_like(weight, dtype=torch.float64)
+                sums[name] += weight
+                dtypes[name] = torch.promote_types(dtypes.get(name, torch.float32), weight.dtype)
+        if not counts or updates(state) >= max(counts):
             newest, ties = state, tied_weights(weights)
+            rest = {n: weight for n, weight in weights.items() if not weight.is_floating_point()}
+        counts.append(updates(state))
         # Drop the tensors, so that no more than one checkpoint is in memory.
         weights.update(dict.fromkeys(weights))
         state["last_optimizer_state"] = None
 
     warn_of_uneven(counts)
-    newest["model"].update(mean.result(ties))
+    mean = {name: (total / len(paths)).to(dtypes[name]) for name, total in sums.items()} | rest
+    for name, owner in ties.items():
+        if torch.equal(mean[owner], mean[name]):  # as they are if every input ties them
+            mean[name] = mean[owner]
+    newest["model"].update(mean)
     newest["extra_state"] = {
         **(newest.get("extra_state") or {}),
         "previous_training_time": 0,  # a training that begins with it counts its own
         "averaged_checkpoints": [str(path) for path in paths],
     }
     return newest
+
+
+def kind_of(state: dict) -> tuple[dict[str, object], dict[str, str]]:
+    """What must agree: settings; and of weights the shape, or all if they have no mean."""
+    weights = {
+        name: f"of shape {list(weight.shape)}"
+        if weight.is_floating_point()
+        else f"{weight.dtype} {weight.tolist()}"
+        for name, weight in state["model"].items()
+    }
+    return {"architecture": architecture(state), **settings_of(state)}, weights
+
+
+def check_alike(kind: tuple[dict, dict], first: tuple[dict, dict], told: str) -> None:
+    """Refuse another kind; a setting that one checkpoint does not have cannot differ."""
+    (settings, weights), (first_settings, first_weights) = kind, first
+    pairs = {n: (settings[n], first_settings[n]) for n in settings.keys() & first_settings.keys()}
+    for name in weights.keys() | first_weights.keys():
+        pairs[name] = weights.get(name, "missing"), first_weights.get(name, "missing")
+    unlike = [f"its {name} is {a}, not {b}" for name, (a, b) in sorted(pairs.items()) if a != b]
+    if unlike:
+        more = f" and {len(unlike) - _SHOWN} more" if len(unlike) > _SHOWN else ""
+        raise UserError(f"{told}: {', '.join(unlike[:_SHOWN])}{more}")
 
 
 def warn_of_uneven(counts: list[int]) -> None:
@@ -98,100 +138,3 @@ def tied_weights(weights: dict[str, Tensor]) -> dict[str, str]:
         if owner != name:
             ties[name] = owner
     return ties
-
-
-class MeanWeights:
-    """The mean of models' weights in double precision, added one model at a time."""
-
-    def __init__(self):
-        self._sums: dict[str, Tensor] = {}
-        self._dtypes: dict[str, torch.dtype] = {}
-        self._count = 0
-        self._first: tuple[Path, str | None, dict] | None = None
-
-    def add(self, path: Path, arch: str | None, weights: dict[str, Tensor], settings: dict) -> None:
-        """Add a model; refuse one that differs from the first.  ``weights`` stay unchanged."""
-        if self._first is None:
-            self._first = (path, arch, settings)
-            for name, weight in weights.items():
-                # Always copy: tied weights share memory, their sums must not.
-                dtype = torch.float64 if weight.is_floating_point() else weight.dtype
-                self._sums[name] = weight.to(dtype, copy=True)
-                self._dtypes[name] = weight.dtype
-        else:
-            self._check_alike(path, arch, weights, settings)
-            for name, weight in weights.items():
-                self._dtypes[name] = torch.promote_types(self._dtypes[name], weight.dtype)
-                if weight.is_floating_point():
-                    self._sums[name] += weight
-        self._count += 1
-
-    def result(self, ties: dict[str, str]) -> dict[str, Tensor]:
-        """Return the mean in the inputs' dtype, or in float32 for half-precision inputs.
-
-        Weights that ``ties`` (from :func:`tied_weights`) ties share their memory again if their
-        means are equal, as they are if every input ties them.
-        """
-        mean = {}
-        for name, total in self._sums.items():
-            if total.is_floating_point():
-                # Half precision has too few digits for a mean.
-                dtype = torch.promote_types(self._dtypes[name], torch.float32)
-                mean[name] = (total / self._count).to(dtype)
-            else:
-                mean[name] = total
-            owner = mean.get(ties.get(name))
-            if owner is not None and torch.equal(owner, mean[name]):
-                mean[name] = owner
-        return mean
-
-    def _check_alike(
-        self, path: Path, arch: str | None, weights: dict[str, Tensor], settings: dict
-    ) -> None:
-        first_path, first_arch, first_settings = self._first
-        if arch != first_arch:
-            raise UserError(
-                f"{path} holds another architecture ({arch}) than {first_path} ({first_arch})"
-            )
-        for name in sorted(settings.keys() & first_settings.keys()):
-            if settings[name] != first_settings[name]:
-                raise UserError(
-                    f"{path} is of another model than {first_path}: its {name} is "
-                    f"{settings[name]}, not {first_settings[name]}"
-                )
-        absent = self._sums.keys() - weights.keys()
-        surplus = weights.keys() - self._sums.keys()
-        if absent or surplus:
-            raise UserError(
-                f"{path} has other parameters than {first_path}: "
-                f"missing {_some(absent)}; additional {_some(surplus)}"
-            )
-        unlike = [
-            f"{name} {_kind(weight)}, not {_kind(self._sums[name])}"
-            for name, weight in weights.items()
-            if _kind(weight) != _kind(self._sums[name])
-        ]
-        if unlike:
-            raise UserError(f"{path} has other shapes than {first_path}: {_some(unlike)}")
-        unequal = [
-            name
-            for name, weight in weights.items()
-            if not weight.is_floating_point() and not torch.equal(weight, self._sums[name])
-        ]
-        if unequal:
-            raise UserError(
-                f"{path} has other values than {first_path} in what is not floating-point "
-                f"and so has no mean: {_some(unequal)}"
-            )
-
-
-def _kind(weight: Tensor) -> str:
-    """Describe what must agree: the shape and, of weights without a mean, the dtype."""
-    shape = f"[{', '.join(map(str, weight.shape))}]"
-    return shape if weight.is_floating_point() else f"{shape} {weight.dtype}"
-
-
-def _some(names: Iterable[str]) -> str:
-    names = sorted(names)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (", ".join(names[:_SHOWN]) or "none") + more

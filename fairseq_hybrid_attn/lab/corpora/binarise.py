@@ -7,15 +7,15 @@ separate folder, with links to the files of ``bin``.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ..files.deleting import delete
 from ..files.processes import run_program
 from ..files.text import count_lines
 from .definition import PARTS, Corpus
+from .link_files import write_pharaoh
 from .subwords import given
-from .training_links import load_eflomal
+from .training_links import align_words, read_bitext, symmetrise
 
 TEXT = "train.align"  # the alignments in Pharaoh format, between subwords
 
@@ -51,18 +51,11 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
     from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
     from fairseq.utils import parse_alignment
 
-    load_eflomal()  # raises before the work if it is not installed
-    # The command writes beside the text that it reads.
-    text = output.parent.absolute() / "text"
-    text.mkdir()
-    for language in corpus.languages:
-        name = f"train.{language}"
-        (text / name).symlink_to((prepared / "subwords" / name).resolve())
-    command = ["fairseq-hybrid", "align-training"]
-    command += ["--source-lang", corpus.source, "--target-lang", corpus.target]
-    command += ["--subwords", corpus.subwords.family, "--trainpref", str(text / "train")]
-    run_program(command, output.parent / "align-training.log")
-    os.replace(text / TEXT, output / TEXT)
+    source, target = (prepared / f"subwords/train.{language}" for language in corpus.languages)
+    text = read_bitext(source, target, corpus.subwords.family)
+    words = ([sentence.words for sentence in side] for side in (text.source, text.target))
+    directions = zip(*align_words(*words), strict=True)
+    write_pharaoh(output / TEXT, text.expand([symmetrise(*links) for links in directions]))
     # As fairseq-preprocess --align-suffix does.
     prefix = str(output / f"train.align.{corpus.source}-{corpus.target}")
     binarizer = AlignmentDatasetBinarizer(parse_alignment)

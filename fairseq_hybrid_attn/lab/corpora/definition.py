@@ -94,7 +94,7 @@ class GoldSet:
 
 #: The readers of archives (``readers/``), and the types of the options that each takes.
 READERS: dict[str, dict[str, object]] = {
-    "iwslt14": {"test": tuple[str, ...]},
+    "iwslt14": {"test": tuple[Name, ...]},
     "wmt14": {},
     "wmt17": {},
     "aspec": {},
@@ -156,7 +156,7 @@ class Corpus:
                     f"the recipe's options: files: {part}: {names}; name the {self.source} and the "
                     f"{self.target} file, in this order"
                 )
-            files[part] = names
+            files[part] = list(names)
         return files
 
     @property
@@ -224,10 +224,11 @@ def load_corpus(name: str, configs: Path) -> Corpus:
 
 
 def _path(name: str, configs: Path) -> Path:
-    folder = configs / "corpora"
-    named = name.endswith((".yaml", ".yml"))
-    path = Path(name) if named else config_file(f"corpora/{name}.yaml", configs)
-    if not named and (fault_of_name(name) or not path.is_file()):
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    path = config_file(f"corpora/{name}.yaml", configs)
+    if fault_of_name(name) or not path.is_file():
+        folder = configs / "corpora"
         known = ", ".join(sorted(path.stem for path in folder.glob("*.yaml"))) or "none"
         raise UserError(
             f"there is no recipe {name!r} in {folder}; there are: {known} (or name a .yaml file)"
@@ -236,48 +237,44 @@ def _path(name: str, configs: Path) -> Path:
 
 
 def parse(data: dict, path: Path) -> Corpus:
-    """Make a corpus from a recipe's data, or list everything that is wrong with it."""
+    """Make a corpus from a recipe's data; refuse what is wrong with it."""
     where = f"{path} is not a valid recipe"
     data = {key: value for key, value in data.items() if value is not None}
     corpus = read(Corpus, {"subwords": {}, "tokenizer": {}, **data}, where, name=path.stem)
-    faults = []
-    known = READERS[corpus.reader]
+    known, options = READERS[corpus.reader], {}
     for option, value in corpus.options.items():
-        if option in known:
-            read(known[option], value, f"{where}: options: {option}")
-        else:
-            faults.append(f"options: {option}: the reader {corpus.reader} has no such option")
+        place = f"{where}: options: {option}"
+        if option not in known:
+            raise UserError(f"{place}: the reader {corpus.reader} has no such option")
+        options[option] = read(known[option], value, place)
+    corpus = replace(corpus, options=options)
     if missing := [language for language in corpus.languages if language not in corpus.tokenizer]:
-        faults.append(f"tokenizer: no {' and '.join(missing)}")
+        raise UserError(f"{where}: tokenizer: no {' and '.join(missing)}")
     if corpus.source == corpus.target:
-        faults.append("source and target are the same language")
+        raise UserError(f"{where}: source and target are the same language")
     if corpus.gold:
         files = {archive.file for archive in corpus.archives}
-        faults += check_gold(corpus.gold, corpus.languages, files)
-    if faults:
-        raise UserError("\n  ".join([f"{where}:", *faults]))
+        check_gold(corpus.gold, corpus.languages, files, where)
     return corpus
 
 
-def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str]) -> list[str]:
-    """Return what is wrong with a gold set, whose files must be among the archives."""
-    faults = []
+def check_gold(gold: GoldSet, languages: tuple[str, str], files: set[str], where: str) -> None:
+    """Refuse a gold set whose files are not among these, or of other languages."""
+    stray = [file for file in gold.files if file not in files]
     if set(gold.text) != set(languages):
-        faults.append(f"gold: text: give a file for {' and '.join(languages)}")
-    elif stray := [file for file in gold.files if file not in files]:
-        faults.append(f"gold: {', '.join(stray)}: name the file under archives as well")
+        raise UserError(f"{where}: gold: text: give a file for {' and '.join(languages)}")
+    if stray:
+        told = "name the file under archives as well"
+        raise UserError(f"{where}: gold: {', '.join(stray)}: {told}")
     if gold.first not in languages:
-        faults.append(f"gold: first: {gold.first}; use the language that comes first in a link")
-    return faults
+        told = "use the language that comes first in a link"
+        raise UserError(f"{where}: gold: first: {gold.first}; {told}")
 
 
 def with_options(
     corpus: Corpus, pairs: int | None = None, subword_size: int | None = None
 ) -> Corpus:
     """Return the corpus with n training ``pairs``, or another subword size."""
-    for flag, value in (("--pairs", pairs), ("--subword-size", subword_size)):
-        if value is not None and value < 1:
-            raise UserError(f"{flag} {value}: use 1 or more")
     if pairs is not None:
         expect = dict(corpus.expect)
         expect.pop("train", None)

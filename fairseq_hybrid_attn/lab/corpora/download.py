@@ -1,8 +1,7 @@
 """Find the archives of a corpus in a folder, or download them to it, and verify their checksums.
 
 A download goes to ``<file>.partial`` until it is complete, and is resumed there; in a later run
-only if the recipe has its checksum.  What is not of the kind that the file's name says, such as a
-page that asks to log in, is refused.
+only if the recipe has its checksum.  A page, such as one that asks to log in, is refused.
 """
 
 from __future__ import annotations
@@ -11,12 +10,13 @@ import http.client
 import os
 import re
 import shutil
-import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+
+from tqdm import tqdm
 
 from ... import __version__
 from ...errors import UserError
@@ -28,7 +28,6 @@ from .definition import Archive
 ATTEMPTS = 4  # at one URL, while only the connection fails
 PAUSE = 2.0  # seconds before the second attempt, twice that before the third, and so on
 TIMEOUT = 60  # seconds without a byte
-_BLOCK = 1 << 18
 
 #: How an HTML page begins, after a byte order mark or a comment.
 _HTML = re.compile(
@@ -132,9 +131,10 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else None
         with open(partial, "ab" if start else "wb") as file:
-            while block := response.read(_BLOCK):
-                file.write(block)
-                _show(file.tell(), total)
+            # disable: None shows progress on a terminal alone.
+            options = {"total": total, "initial": start, "leave": False, "disable": None}
+            with tqdm.wrapattr(file, "write", **options) as shown:
+                shutil.copyfileobj(response, shown)
             file.flush()
             os.fsync(file.fileno())
             arrived = file.tell()
@@ -142,38 +142,17 @@ def _transfer(url: str, partial: Path, say: Say) -> None:
         raise ConnectionError(f"broken off after {arrived:,} of {total:,} bytes")
 
 
-def _show(done: int, total: int | None) -> None:
-    """Show progress on a terminal, and clear the line at the end."""
-    if not sys.stderr.isatty():
-        return
-    text = f"   {done / 1e6:,.1f} of {total / 1e6:,.1f} MB" if total else f"   {done / 1e6:,.1f} MB"
-    width = shutil.get_terminal_size().columns - 1
-    shown = "" if done == total else text
-    print(f"\r{shown:{width}}\r", end="", file=sys.stderr, flush=True)
-
-
 def _fault(archive: Archive, checksum: str, content: Path) -> str | None:
     """What is wrong with the content of an archive, if anything."""
     if checksum in archive.sha256:
         return None
-    kind = _other_kind(content, archive.file)
-    if not archive.sha256:
-        return kind
-    wanted = " or ".join(archive.sha256)
-    kind = kind or "damaged or a different file"
-    return f"{kind}: its sha256 is {checksum}, it should be {wanted}"
-
-
-def _other_kind(content: Path, name: str) -> str | None:
-    """What a file is instead of what its name says, by its first bytes."""
     with open(content, "rb") as file:
         start = file.read(1024)
     if not start:
         return "empty"
     if _HTML.match(start):
         return "an HTML page, perhaps an error's"
-    gzipped = start.startswith(b"\x1f\x8b")
-    if name.endswith((".tgz", ".tar.gz", ".tar", ".zip")):  # readers look at the content, too
-        known = gzipped or start.startswith(b"PK") or start[257:262] == b"ustar"
-        return None if known else "no archive, to judge by its first bytes"
-    return "not compressed by gzip" if name.endswith(".gz") and not gzipped else None
+    if archive.sha256:
+        wanted = " or ".join(archive.sha256)
+        return f"damaged or a different file: its sha256 is {checksum}, it should be {wanted}"
+    return None

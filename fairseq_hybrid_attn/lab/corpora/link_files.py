@@ -7,7 +7,7 @@ both counted from 0.  Gold files mark links in several ways, see :func:`read_gol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,59 +111,47 @@ def read_gold(
             "for each, empty if it has no links"
         )
     gold = Gold(sentences=[])
-    links: list[tuple[set, set]] = [(set(), set()) for _ in lines]
     zero_seen = False
-    for entry in _line_links(path, lines):
-        if 0 in entry.words and base == 1:
-            raise UserError(
-                f"{path}, line {entry.line}: link {entry.text} has a word 0, but words count "
-                "from 1; should they count from 0 (--gold-base 0)?"
-            )
-        zero_seen |= 0 in entry.words
-        link = entry.words[0] - base, entry.words[1] - base
-        if reverse:
-            link = link[1], link[0]
-        if lengths is not None and not _within(link, lengths[entry.line - 1]):
-            gold.left_out += 1
-            gold.remarks.append(
-                f"{path}, line {entry.line}: sentence {entry.line}, link {entry.text} is "
-                f"beyond the sentence ({_of_lengths(lengths[entry.line - 1])}, counted from "
-                f"{base}); left out"
-            )
-            continue
-        sure, possible = links[entry.line - 1]
-        possible.add(link)
-        if entry.sure:
-            sure.add(link)
-    if base == 0 and not zero_seen and any(possible for _, possible in links):
+    for number, line in enumerate(lines, start=1):
+        sure: set[tuple[int, int]] = set()
+        possible: set[tuple[int, int]] = set()
+        for text in line.split():
+            words, is_sure = _gold_link(f"{path}, line {number}", text)
+            if 0 in words and base == 1:
+                raise UserError(
+                    f"{path}, line {number}: link {text} has a word 0, but words count "
+                    "from 1; should they count from 0 (--gold-base 0)?"
+                )
+            zero_seen |= 0 in words
+            i, j = (word - base for word in (reversed(words) if reverse else words))
+            if lengths is not None and not _within((i, j), lengths[number - 1]):
+                gold.left_out += 1
+                gold.remarks.append(
+                    f"{path}, line {number}: sentence {number}, link {text} is beyond the "
+                    f"sentence ({_of_lengths(lengths[number - 1])}, counted from {base}); left out"
+                )
+                continue
+            possible.add((i, j))
+            if is_sure:
+                sure.add((i, j))
+        gold.sentences.append(GoldSentence(frozenset(sure), frozenset(possible)))
+    if base == 0 and not zero_seen and any(links.possible for links in gold.sentences):
         gold.remarks.append(f"{path}: no link has a word 0; do words count from 1 (--gold-base 1)?")
-    gold.sentences = [GoldSentence(frozenset(sure), frozenset(maybe)) for sure, maybe in links]
     return gold
 
 
-@dataclass(frozen=True)
-class _Entry:
-    line: int  # from 1, and so is its sentence
-    words: tuple[int, int]  # as in the file
-    sure: bool
-    text: str
-
-
-def _line_links(path: Path, lines: list[str]) -> Iterator[_Entry]:
-    for number, line in enumerate(lines, start=1):
-        for word in line.split():
-            match = _GOLD_LINK.fullmatch(word)
-            if not match:
-                raise UserError(
-                    f"{path}, line {number}: {word!r} is not a link such as 1-2 (sure), 1p2 or "
-                    "1-2P (possible)"
-                )
-            first, between, second, letter, digit = match.groups()
-            mark = (letter or digit or "").upper()
-            if between in "pP?" and mark in ("S", "1"):
-                raise UserError(f"{path}, line {number}: link {word} is sure and possible at once")
-            sure = between in "-:" and mark not in ("P", "0")
-            yield _Entry(number, (int(first), int(second)), sure, word)
+def _gold_link(place: str, text: str) -> tuple[tuple[int, int], bool]:
+    """The two words of a link as in the file, and whether it is sure."""
+    match = _GOLD_LINK.fullmatch(text)
+    if not match:
+        raise UserError(
+            f"{place}: {text!r} is not a link such as 1-2 (sure), 1p2 or 1-2P (possible)"
+        )
+    first, between, second, letter, digit = match.groups()
+    mark = (letter or digit or "").upper()
+    if between in "pP?" and mark in ("S", "1"):
+        raise UserError(f"{place}: link {text} is sure and possible at once")
+    return (int(first), int(second)), between in "-:" and mark not in ("P", "0")
 
 
 def _within(link: tuple[int, int], lengths: tuple[int, int]) -> bool:

@@ -17,10 +17,11 @@ from .words import base_language
 _TOKENIZERS = {"ja": "mecab", "zh": "jieba"}  # by language, if not Moses
 _WORDS = {"zh": ("word_bleu",), "ja": (), "ko": ()}  # scores of words, if not of Moses'
 
-_NAME = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?")
-
-#: File endings that are as short as a language's.
-_NO_LANGUAGES = ("txt", "csv", "tsv", "md", "log", "zip", "tar", "tgz", "xml", "sgm", "pdf")
+#: x.de and x.de.gz; not the endings of other files that are as short as a language's.
+_NAME = re.compile(
+    r"(?P<stem>.+?)\.(?!(txt|csv|tsv|md|log|zip|tar|tgz|gz|xml|sgm|pdf)\b)"
+    r"(?P<language>[A-Za-z]{2,3}([-_][A-Za-z0-9]+)?)(\.gz)?"
+)
 
 #: The stem of the files of hand-aligned sentences: gold.de, gold.en, gold.align, gold.yaml.
 GOLD = "gold"
@@ -84,52 +85,43 @@ def gold_of(
     ``gold.yaml`` says about ``gold.align`` what the file itself does not show: ``base`` and
     ``first``, and other keys of :class:`.GoldSet` if need be.
     """
-    if not isinstance(folder, Path):
+    if not isinstance(folder, Path) or not list(folder.glob(f"{GOLD}.*")):
         return None, []
-    paths = {language: folder / f"{GOLD}.{language}" for language in languages}
-    links, about = folder / f"{GOLD}.align", folder / f"{GOLD}.yaml"
-    files = [*paths.values(), links, about]
-    missing = [path.name for path in files if not path.is_file()]
-    if len(missing) == len(files):
-        return None, []
+    about = folder / f"{GOLD}.yaml"
+    files = [folder / f"{GOLD}.{ending}" for ending in (*languages, "align")]
+    missing = [path.name for path in (*files, about) if not path.is_file()]
     if missing:
         raise UserError(
             f"{folder} has hand-aligned sentences, but these files are missing: "
             f"{', '.join(missing)} (docs/alignment.md describes them)"
         )
-    text = {language: path.name for language, path in paths.items()}
-    gold = read(GoldSet, read_mapping(about), str(about), text=text, links=links.name)
-    faults = check_gold(gold, languages, set(gold.files))
-    if faults:
-        raise UserError("\n  ".join([f"{about} is not valid:", *faults]))
-    return gold, [*paths.values(), links]
+    text = {language: path.name for language, path in zip(languages, files, strict=False)}
+    gold = read(GoldSet, read_mapping(about), str(about), text=text, links=files[2].name)
+    check_gold(gold, languages, set(gold.files), str(about))
+    return gold, files
 
 
 def texts_of(folder: Path | Sequence[Path]) -> Texts:
     if not isinstance(folder, Path):  # a pair under any name, even train.de and train.en
+        if len(folder) != 2 or not all(path.is_file() for path in folder):
+            named = ", ".join(map(str, folder))
+            raise UserError(f"{named}: give a folder, or the two files of a parallel text")
         pair = {}
         for path in folder:
-            if not path.is_file():
-                raise UserError(f"{path} is not a file")
-            name = stem_and_language(path)
+            name = _NAME.fullmatch(path.name)
             if not name:
                 raise UserError(
                     f"{path}: its name must end in its language, such as {path.name}.en"
                 )
-            pair[name[1]] = path
+            pair[name["language"]] = path
         return {"pair": pair}
     if not folder.is_dir():
-        raise UserError(
-            f"{folder} is not a folder; give a folder, or the two files of a parallel text"
-        )
+        raise UserError(f"{folder}: give a folder, or the two files of a parallel text")
     texts: Texts = {}
     for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        if path.name.partition(".")[0] == GOLD:
-            continue
-        name = stem_and_language(path)
-        if name:
-            stem, language = name
-            other = texts.setdefault(stem, {}).setdefault(language, path)
+        name = _NAME.fullmatch(path.name)
+        if name and path.name.partition(".")[0] != GOLD:
+            other = texts.setdefault(name["stem"], {}).setdefault(name["language"], path)
             if other != path:
                 raise UserError(f"{other} and {path}: both are {path.stem}; remove one of them")
     parts = [*PARTS[:2], *(stem for stem in sorted(texts) if is_test(stem))]
@@ -144,14 +136,6 @@ def texts_of(folder: Path | Sequence[Path]) -> Texts:
             f"languages (x.de, x.en); all may be .gz; pairs found: {stems}"
         )
     return texts
-
-
-def stem_and_language(path: Path) -> tuple[str, str] | None:
-    """Return x and de for ``x.de.gz``; None if the name does not end in a language."""
-    name = _NAME.fullmatch(path.name)
-    if not name or name["language"] in _NO_LANGUAGES:
-        return None
-    return name["stem"], name["language"]
 
 
 def common_languages(texts: Texts, place: object) -> list[str]:

@@ -98,13 +98,7 @@ class _Preparation:
     """One run, in a folder that no other run works in."""
 
     def __init__(
-        self,
-        corpus: Corpus,
-        output: Path,
-        downloads: Path,
-        workers: int,
-        shop: Stages,
-        align: bool,
+        self, corpus: Corpus, output: Path, downloads: Path, workers: int, shop: Stages, align: bool
     ):
         self.corpus, self.output, self.downloads = corpus, output, downloads
         self.shop, self.say = shop, shop.say
@@ -152,11 +146,10 @@ class _Preparation:
         missing = [item for item in given if not self.places[item.file].is_file()]
         if missing:
             title = f"{self.corpus.title} needs files that this program cannot download"
-            paths = [str(self.places[item.file]) for item in missing]
-            listed = [f"{title}; put them here:", *paths]
-            reasons = dict.fromkeys(item.obtain for item in missing)
-            advice = [text.strip() for text in (*reasons, self.corpus.licence) if text]
-            raise UserError("\n".join(["\n  ".join(listed), *advice]))
+            places = [f"  {self.places[item.file]}" for item in missing]
+            advice = dict.fromkeys([*(item.obtain for item in missing), self.corpus.licence])
+            told = [f"{title}; put them here:", *places, *(text.strip() for text in advice if text)]
+            raise UserError("\n".join(told))
 
     def refuse_missing_packages(self) -> None:
         for language in self.corpus.languages:
@@ -177,27 +170,22 @@ class _Preparation:
         kytea = sha256(kytea_model()) if "kytea" in corpus.tokenizer.values() else None
 
         def stage(
-            name: str, title: str, make: Callable, folders: list, depends: object, *needs: Stage
+            name: str, title: str, make: Callable, folders: tuple, depends: object, *needs: Stage
         ) -> Stage:
-            key = digest([corpus.languages, depends])
-            return Stage(name, title, tuple(folders), key, make, needs)
+            return Stage(name, title, folders, digest([corpus.languages, depends]), make, needs)
 
-        make, folders = functools.partial(self.text, archives), ["raw", "tokenised"]
-        made = stage("text", "reading the text", make, folders, [treatment, text, kytea])
-        title = f"subwords: learning and applying {corpus.subwords.kind}{self.with_workers}"
-        depends: object = [asdict(corpus.subwords), like] if like else asdict(corpus.subwords)
-        subwords = stage("subwords", title, self.split, ["subwords"], depends, made)
-        title, depends = f"binarising{self.with_workers}", corpus.subwords.one_dictionary
-        binary = stage("binarise", title, self.binarise, ["bin"], depends, subwords)
+        make, depends = functools.partial(self.text, archives), [treatment, text, kytea]
+        made = stage("text", "reading the text", make, ("raw", "tokenised"), depends)
+        title = f"subwords: learning and applying {corpus.subwords.kind}"
+        how: object = [asdict(corpus.subwords), like] if like else asdict(corpus.subwords)
+        subwords = stage("subwords", title, self.split, ("subwords",), how, made)
+        joined = corpus.subwords.one_dictionary
+        binary = stage("binarise", "binarising", self.binarise, ("bin",), joined, subwords)
         title = "aligning the words of the training text by eflomal"
-        aligned = stage("align", title, self.align, ["aligned"], None, subwords, binary)
-        title, depends = "hand-aligned sentences", [corpus.resolved()["gold"], gold]
-        hand_aligned = stage("gold", title, self.gold, ["gold"], depends, subwords)
-        return {stage.name: stage for stage in (made, subwords, binary, aligned, hand_aligned)}
-
-    @property
-    def with_workers(self) -> str:
-        return f" ({self.workers} worker{'s' * (self.workers > 1)})"
+        aligned = stage("align", title, self.align, ("aligned",), None, subwords, binary)
+        depends = [corpus.resolved()["gold"], gold]
+        marked = stage("gold", "hand-aligned sentences", self.gold, ("gold",), depends, subwords)
+        return {stage.name: stage for stage in (made, subwords, binary, aligned, marked)}
 
     # The stages: each makes its folders in a partial one, and returns facts about them.
 
@@ -220,7 +208,7 @@ class _Preparation:
                     f"{corpus.title}: what was read for {part} has {counts[0]:,} "
                     f"{corpus.source} and {counts[1]:,} {corpus.target} sentences"
                 )
-        self.say(f"tokenising{self.with_workers}")
+        self.say("tokenising")
         tokens.mkdir()
         for path in sorted(text.iterdir()):
             language = path.name.partition(".")[2]
@@ -242,8 +230,7 @@ class _Preparation:
         facts = split_into_subwords(
             self.corpus, self.output / "tokenised", partial / "subwords", self.workers, warn
         )
-        package = self.corpus.subwords.kind.removesuffix("-bpe").removesuffix("-unigram")
-        return {**facts, "versions": manifest.versions(package)}
+        return {**facts, "versions": manifest.versions(self.corpus.subwords.family)}
 
     def binarise(self, partial: Path) -> dict:
         facts = binarise(self.corpus, self.output / "subwords", partial / "bin", self.workers)
@@ -255,5 +242,5 @@ class _Preparation:
 
     def gold(self, partial: Path) -> dict:
         subwords, folder = self.output / "subwords", partial / "gold"
-        facts = prepare_gold(self.corpus, self.places, subwords, folder, self.workers, warn)
+        facts = prepare_gold(self.corpus, self.places, subwords, folder, warn)
         return {**facts, "versions": {}}

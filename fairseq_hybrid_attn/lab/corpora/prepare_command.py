@@ -18,13 +18,12 @@ too.  The result has raw/ (text; the references are raw/test.LANGUAGE), tokenise
 from __future__ import annotations
 
 import argparse
-import signal
 from pathlib import Path
 
 from ...errors import UserError
+from ..cli.flags import positive
+from ..files.processes import stop_at_signals
 from ..files.yaml_files import CONFIGS
-
-TERMINATED = 128 + signal.SIGTERM
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,14 +36,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--downloads", type=Path, metavar="DIR", help=text)
     text = "folder with corpora/ (%(default)s)"
     add("--configs", type=Path, default=CONFIGS, metavar="DIR", help=text)
-    add("--workers", type=int, metavar="N", help="processes (one per core)")
+    add("--workers", type=positive, metavar="N", help="processes (one per core)")
     text = "your text: a folder, or two files"
     add("--own", type=Path, nargs="+", metavar="DIR|FILE", help=text)
     add("--source-lang", metavar="L", help="translate your text from this language")
     add("--target-lang", metavar="L", help="translate your text to this language")
-    add("--pairs", type=int, metavar="N", help="train on N pairs, the same ones each time")
+    add("--pairs", type=positive, metavar="N", help="train on N pairs, the same ones each time")
     text = "number of merges or subwords, instead of the recipe's"
-    add("--subword-size", type=int, metavar="N", help=text)
+    add("--subword-size", type=positive, metavar="N", help=text)
     text = "also align the words of the training text with eflomal; data in OUTPUT/aligned"
     add("--alignments", action="store_true", help=text)
 
@@ -55,25 +54,22 @@ def run(args: argparse.Namespace) -> None:
     from .of_model import corpus_like, find_model
     from .pipeline import prepare
 
-    if args.workers is not None and args.workers < 1:
-        raise UserError(f"--workers {args.workers}: use 1 or more")
     if (args.recipe is None) == (args.like is None):
         raise UserError("name a recipe; or a model, by --like")
     corpus = load_corpus(args.recipe or "own", args.configs)
+    own = args.own and (args.own[0] if len(args.own) == 1 else args.own)
     if args.like:
         if not args.own or args.source_lang or args.target_lang or args.subword_size:
             raise UserError("--like takes your text, --own, and all else from the model")
-        corpus = corpus_like(find_model(args.like), corpus, own_text(args.own))
+        corpus = corpus_like(find_model(args.like), corpus, own)
     elif args.own:
-        corpus = own_corpus(corpus, own_text(args.own), args.source_lang, args.target_lang)
+        corpus = own_corpus(corpus, own, args.source_lang, args.target_lang)
     elif args.source_lang or args.target_lang:
-        flag = "--source-lang" if args.source_lang else "--target-lang"
-        raise UserError(f"{flag} needs --own; a recipe has its direction")
+        raise UserError("--source-lang and --target-lang need --own; a recipe has its direction")
     corpus = with_options(corpus, args.pairs, args.subword_size)
-    signal.signal(signal.SIGTERM, _end)
-    manifest = prepare(
-        corpus, args.output, args.downloads, args.workers, alignments=args.alignments
-    )
+    stop_at_signals()  # so that partial output is removed and child processes end
+    output = args.output
+    manifest = prepare(corpus, output, args.downloads, args.workers, alignments=args.alignments)
     counts = ", ".join(f"{part} {manifest.counts[part]:,}" for part in PARTS)
     if manifest.tests:
         counts += f" ({', '.join(f'{name} {count:,}' for name, count in manifest.tests.items())})"
@@ -82,20 +78,7 @@ def run(args: argparse.Namespace) -> None:
         listed = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         print(f"dropped from {part}: {listed}")
     if manifest.gold:
-        print(f"hand-aligned: {manifest.gold['sentences']:,} sentences, in {args.output / 'gold'}")
+        print(f"hand-aligned: {manifest.gold['sentences']:,} sentences, in {output / 'gold'}")
     if args.alignments:
-        print(f"data for fairseq --load-alignments: {args.output / 'aligned'}")
-    print(f"data for fairseq: {args.output / 'bin'}; details: {args.output / 'manifest.json'}")
-
-
-def own_text(paths: list[Path]) -> Path | list[Path]:
-    if len(paths) == 1:
-        return paths[0]
-    if len(paths) == 2 and not any(path.is_dir() for path in paths):
-        return paths
-    raise UserError("--own takes one folder, or the two files of a parallel text")
-
-
-def _end(number: int, frame: object) -> None:
-    """Exit by an exception, so that partial output is removed and child processes end."""
-    raise SystemExit(TERMINATED)
+        print(f"data for fairseq --load-alignments: {output / 'aligned'}")
+    print(f"data for fairseq: {output / 'bin'}; details: {output / 'manifest.json'}")

@@ -127,27 +127,17 @@ def _learn_pieces(text: Iterator[str], model: Path, subwords: Subwords, coverage
 
 
 def split(text: Path, output: Path, kind: str, model: Path, workers: int) -> None:
-    splitter(kind, model)  # before other processes need it: it may be of another kind
-    rewrite(text, output, _split_line, (kind, model, _version(model)), workers)
+    _splitter.cache_clear()  # the file may have another model by now
+    _splitter(kind, model)  # before other processes need it: it may be of another kind
+    rewrite(text, output, _split_line, (kind, model), workers)
+
+
+def _split_line(line: str, kind: str, model: Path) -> str:
+    return _splitter(kind, model)(line)
 
 
 def splitter(kind: str, model: Path) -> Callable[[str], str]:
     """Load the function that splits a line of words into subwords with spaces between."""
-    return _splitter(kind, model, _version(model))
-
-
-def _version(model: Path) -> tuple[int, int]:
-    status = model.stat()
-    return status.st_ino, status.st_mtime_ns
-
-
-def _split_line(line: str, kind: str, model: Path, version: tuple[int, int]) -> str:
-    return _splitter(kind, model, version)(line)
-
-
-@lru_cache(maxsize=2)
-def _splitter(kind: str, model: Path, version: tuple[int, int]) -> Callable[[str], str]:
-    """Load the function that splits a line, once in each process."""
     try:
         if kind == "subword-nmt":
             from subword_nmt.apply_bpe import BPE
@@ -160,3 +150,6 @@ def _splitter(kind: str, model: Path, version: tuple[int, int]) -> Callable[[str
     except (OSError, RuntimeError, UnicodeDecodeError):  # those of the two libraries
         raise UserError(f"{model}: this is no model of {kind}") from None
     return lambda line: " ".join(processor.encode(line, out_type=str))
+
+
+_splitter = lru_cache(maxsize=2)(splitter)  # once in each process

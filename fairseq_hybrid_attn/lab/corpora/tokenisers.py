@@ -74,28 +74,21 @@ def spelling(kind: str, lang: str) -> LineFunction:
     Moses escapes some characters.  White space in a word, at which others would split it,
     becomes ``_``; so the number of words stays the same.
     """
-    spell = _kind(kind, lang).spell(base_language(lang))
+    spell = _kind(kind, lang).spell
     return lambda word: spell(_SPACE.sub("_", word))
 
 
 def tokenise_file(
-    source: Path,
-    destination: Path,
-    kind: str,
-    lang: str,
-    workers: int,
-    lowercase: bool = False,
-    model: Path | None = None,
+    source: Path, destination: Path, kind: str, lang: str, workers: int, lowercase: bool = False
 ) -> None:
     """Tokenise a file: line n of the result is line n of the source.
 
     Tokens are lower-cased at the end, since tokenisers look at case.
     """
-    if kind == "kytea":
-        model = kytea_model(model)
+    _cached_tokeniser.cache_clear()  # KYTEA_MODEL may be another by now
     # Here too, so that a mistake shows before work starts; forked workers inherit the result.
-    _cached_tokeniser(kind, lang, model)
-    rewrite(source, destination, _tokenise_line, (kind, lang, lowercase, model), workers)
+    _cached_tokeniser(kind, lang)
+    rewrite(source, destination, _tokenise_line, (kind, lang, lowercase), workers)
 
 
 def kytea_model(model: Path | None = None) -> Path:
@@ -117,8 +110,8 @@ def kytea_model(model: Path | None = None) -> Path:
 _cached_tokeniser = lru_cache(maxsize=4)(tokeniser)
 
 
-def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool, model: Path | None) -> str:
-    tokens = _cached_tokeniser(kind, lang, model)(line)
+def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool) -> str:
+    tokens = _cached_tokeniser(kind, lang)(line)
     return tokens.lower() if lowercase else tokens
 
 
@@ -128,10 +121,6 @@ def _tokenise_line(line: str, kind: str, lang: str, lowercase: bool, model: Path
 def _make_moses(lang: str, model: Path | None, aggressive: bool, split_last: bool) -> LineFunction:
     lists = _import("sacremoses", "moses").corpus.NonbreakingPrefixes()
     return moses(lang, list(lists.words(lang)), aggressive, split_last)
-
-
-def _spell_moses(lang: str) -> LineFunction:
-    return lambda word: word.translate(ESCAPE)
 
 
 def _undo_moses(lang: str) -> LineFunction:
@@ -166,14 +155,10 @@ def _make_jieba(lang: str, model: Path | None) -> LineFunction:
     return lambda line: " ".join(cut(line))
 
 
-def _undo_mecab(lang: str) -> LineFunction:
+def _undo_japanese(lang: str) -> LineFunction:
     # A digit of full width is a token to IPAdic, other numbers and Latin words are one token:
     # these only follow each other where there was a space.
     return lambda line: _join(line, ("[A-Za-zÀ-ÖØ-öø-ɏＡ-Ｚａ-ｚ]", "[0-9]"))
-
-
-def _undo_jieba(lang: str) -> LineFunction:
-    return lambda line: _join(line, ("[A-Za-z0-9]",))
 
 
 def _join(line: str, classes: tuple[str, ...]) -> str:
@@ -194,12 +179,17 @@ class Kind:
     undo: Callable[[str], LineFunction]  # from the language: turns tokens into text
     packages: tuple[str, ...] = ()  # required packages, by their PyPI names
     languages: tuple[str, ...] = ()  # supported languages; all if empty
-    spell: Callable[[str], LineFunction] = lambda lang: str  # spells a word as in tokens
+    spell: LineFunction = str  # spells a word as in tokens
 
 
 def _moses_kind(aggressive: bool = False, split_last: bool = True) -> Kind:
     make = partial(_make_moses, aggressive=aggressive, split_last=split_last)
-    return Kind(make, _undo_moses, ("sacremoses", "regex"), spell=_spell_moses)
+    packages = ("sacremoses", "regex")
+    return Kind(make, _undo_moses, packages, spell=lambda word: word.translate(ESCAPE))
+
+
+def _as_it_is(lang: str, model: Path | None = None) -> LineFunction:
+    return str
 
 
 MOSES = {
@@ -209,11 +199,13 @@ MOSES = {
 }
 KINDS = {
     **MOSES,
-    "mecab": Kind(_make_mecab, _undo_mecab, ("mecab-python3", "ipadic"), ("ja",)),
-    "kytea": Kind(_make_kytea, _undo_mecab, ("kytea",), ("ja",)),
-    "jieba": Kind(_make_jieba, _undo_jieba, ("rjieba",), ("zh",)),
-    "none": Kind(lambda lang, model: str, lambda lang: str),
-    "given": Kind(lambda lang, model: str, lambda lang: str),
+    "mecab": Kind(_make_mecab, _undo_japanese, ("mecab-python3", "ipadic"), ("ja",)),
+    "kytea": Kind(_make_kytea, _undo_japanese, ("kytea",), ("ja",)),
+    "jieba": Kind(
+        _make_jieba, lambda lang: partial(_join, classes=("[A-Za-z0-9]",)), ("rjieba",), ("zh",)
+    ),
+    "none": Kind(_as_it_is, _as_it_is),
+    "given": Kind(_as_it_is, _as_it_is),
 }
 
 

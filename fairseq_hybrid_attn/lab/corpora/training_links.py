@@ -124,7 +124,7 @@ def load_eflomal():
     return eflomal
 
 
-def symmetrise(forward: Links, backward: Links, how: str) -> Links:
+def symmetrise(forward: Links, backward: Links, how: str = SYMMETRISATIONS[0]) -> Links:
     """Merge two directions into one alignment, by one of ``SYMMETRISATIONS``."""
     simple = {
         "forward": forward,

@@ -13,7 +13,7 @@ from ...errors import UserError
 
 @contextlib.contextmanager
 def locked(
-    path: Path, say: Callable[[str], None], while_waiting: Callable[[], None] | None = None
+    path: Path, say: Callable[[str], None], while_waiting: Callable[[], None] = lambda: None
 ) -> Iterator[int]:
     """Hold a lock; wait while another process, perhaps on another node, holds it.
 
@@ -25,8 +25,7 @@ def locked(
         if not _take(file):
             say(f"another process is at work in {path.parent}; waiting for it to end")
             while not _take(file):
-                if while_waiting is not None:
-                    while_waiting()
+                while_waiting()
                 time.sleep(1)
         yield file.fileno()
 

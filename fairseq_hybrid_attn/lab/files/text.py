@@ -67,23 +67,15 @@ def read_lines(path: Path) -> list[str]:
 
 
 def count_lines(path: Path) -> int:
-    try:
-        with open(path, "rb") as file:
-            return sum(1 for _ in file)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    return sum(1 for _ in lines(path))
 
 
 def pairs(first: Path, second: Path) -> Iterator[tuple[str, str]]:
     """Read two files line by line; refuse them if one has more lines than the other."""
-    counts = [0, 0]
-    for number, pair in enumerate(itertools.zip_longest(lines(first), lines(second)), 1):
-        for side, line in enumerate(pair):
-            if line is not None:
-                counts[side] = number
-        if None not in pair:
-            yield pair
-    require_equal({str(first): counts[0], str(second): counts[1]})
+    try:
+        yield from zip(lines(first), lines(second), strict=True)
+    except ValueError:  # of zip
+        require_equal({str(path): count_lines(path) for path in (first, second)})
 
 
 def require_equal(counts: dict[str, int], advice: str = "") -> None:
@@ -97,10 +89,9 @@ def writing(path: Path) -> TextIO:
     return open(path, "w", encoding="utf-8", newline="\n")
 
 
-def write_lines(path: Path, content: Iterable[str]) -> int:
-    """Write lines; return how many."""
+def write_lines(path: Path, content: Iterable[str]) -> None:
     with writing(path) as file:
-        return sum(file.write(f"{line}\n") > 0 for line in content)
+        file.writelines(f"{line}\n" for line in content)
 
 
 class ParallelWriter(contextlib.ExitStack):

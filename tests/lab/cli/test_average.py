@@ -123,7 +123,7 @@ def test_all_but_the_weights_comes_from_the_newest():
     paths = [save(f"{n}.pt", {"w": torch.zeros(1)}, cfg=None, args=args) for n in (1, 2)]
     assert average(*paths)["args"] == args
     other = save("other.pt", {"w": torch.zeros(1)}, cfg=None, args=argparse.Namespace(arch="x"))
-    with pytest.raises(UserError, match=r"\(x\) .*\(transformer_iwslt_de_en\)"):
+    with pytest.raises(UserError, match="its architecture is x, not transformer_iwslt"):
         average(paths[0], other)
 
 
@@ -156,21 +156,17 @@ def test_the_last_of_a_folder(numbered, capsys):
 
 def test_wrong_choices(numbered):
     save("old.pt", {"w": torch.zeros(1)})
-    Path("link.pt").symlink_to("checkpoint1.pt")
     Path("folder").mkdir()
     check_command_refusals(
         [
-            ("--last-updates 1 --last-epochs 1 .", "mutually exclusive"),
-            ("--last-updates 1 . checkpoint1.pt", "give one directory"),
-            ("--last-updates 1 nowhere", "nowhere is not a directory"),
+            ("--last-updates 1 . checkpoint1.pt", "of one directory: give that"),
+            ("--last-updates 1 nowhere", "of one directory: give that"),
             ("--up-to 3 checkpoint1.pt checkpoint2.pt", "--up-to limits"),
             (".", "add --last-updates N or --last-epochs N"),
-            ("--last-updates 0 .", "--last-updates 0: use 1 or more"),
             ("--last-updates 3 --up-to 250 .", r"only 2 up to 250 \(checkpoint_2_150.pt, checkpoi"),
             ("--last-epochs 5 .", r"only 4 \(checkpoint1.pt, checkpoint2.pt, checkpoint9.pt, che"),
             ("--last-epochs 1 --up-to 0 .", r"only 0 up to 0 \(none"),
-            ("checkpoint1.pt one.pt two.pt", "no such file: one.pt, two.pt"),
-            ("checkpoint1.pt link.pt", "are the same file"),
+            ("checkpoint1.pt one.pt two.pt", "one.pt cannot be read: No such file"),
             ("old.pt checkpoint1.pt", "--output old.pt: old.pt is one of the inputs"),
             ("--output nowhere/a.pt checkpoint1.pt", "there is no directory nowhere"),
             ("--output folder checkpoint1.pt", "--output folder is a directory"),
@@ -224,13 +220,13 @@ def test_files_that_cannot_be_averaged():
             ("other.pt", "other.pt is not a fairseq checkpoint"),
             ("strings.pt", "not all its weights are tensors"),
             ("code.pt", "refers to posix.mkdir, which might run code"),
-            ("fewer.pt", "missing w1, w2, w3 and 2 more; additional none"),
-            ("more.pt", "missing none; additional bias"),
-            ("shapes.pt", r"other shapes than good.pt: w4 \[2, 3\], not \[2\]"),
-            ("arch.pt", r"architecture \(transformer_mma\) than good.pt \(transformer\)"),
-            *((f"{name}.pt", r"another architecture \(None\)") for name in ("nothing", "word")),
-            ("counts.pt", "not floating-point and so has no mean: count"),
-            ("floats.pt", r"count \[1\], not \[1\] torch.int64"),
+            ("fewer.pt", r"than good.pt: its w1 is missing, not of shape \[2\], .* and 2 more"),
+            ("more.pt", r"its bias is of shape \[2\], not missing"),
+            ("shapes.pt", r"its w4 is of shape \[2, 3\], not of shape \[2\]"),
+            ("arch.pt", "its architecture is transformer_mma, not transformer"),
+            *((f"{name}.pt", "its architecture is None") for name in ("nothing", "word")),
+            ("counts.pt", r"its count is torch.int64 \[2\], not torch.int64 \[1\]"),
+            ("floats.pt", r"its count is of shape \[1\], not torch.int64"),
         ],
         *("average", "--output", "old.pt", "good.pt"),
     )
@@ -340,16 +336,3 @@ def test_what_never_ends_is_refused():
     for path in ("pipe", "/dev/zero"):
         with pytest.raises(UserError, match=f"{path} is not a regular file"):
             average(path)
-
-
-def test_the_end_of_an_epoch_without_numbered_file_is_told(capsys):
-    """fairseq writes update 72 as checkpoint2.pt alone; 95 ends the training."""
-    names = {"_1_18": 18, "1": 36, "_2_54": 54, "2": 72, "_3_90": 90, "3": 95, "_last": 95}
-    for name, updates in names.items():
-        save(f"checkpoint{name}.pt", {"w": torch.zeros(1)}, updates=updates)
-    average("--last-updates", 2, ".")
-    told = capsys.readouterr().err
-    assert told.count("warning") == 1 and "checkpoint2.pt is of update 72" in told
-    save("checkpoint_2_72.pt", {"w": torch.zeros(1)}, updates=72)
-    average("--last-updates", 2, ".")
-    assert "warning" not in capsys.readouterr().err

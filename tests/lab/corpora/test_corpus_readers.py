@@ -4,7 +4,6 @@ The expected text is written by hand beside the content of the archives.
 """
 
 import contextlib
-import gzip
 import io
 import random
 import tempfile
@@ -25,7 +24,6 @@ from fairseq_hybrid_attn.lab.corpora.readers import wmt14, wmt17
 WMT14 = load_corpus("wmt14.en-de.hysan", CONFIGS)
 WMT17 = load_corpus("wmt17.zh-en", CONFIGS)
 ASPEC = load_corpus("wat17.ja-en.mma", CONFIGS)
-IWSLT14 = load_corpus("iwslt14.de-en.fairseq", CONFIGS)
 LDC = load_corpus("ldc.en-zh", CONFIGS)
 ASPEC_FILES = ("train/train-1", "train/train-2", "dev/dev", "test/test")
 
@@ -133,8 +131,6 @@ def test_wrong_settings_are_refused_before_reading():
         (WMT14, {"target": "fr"}, "has en and de, not en and fr"),
         (WMT17, {"source": "en", "target": "zh"}, "has zh to en, not en to zh"),
         (ASPEC, {"target": "zh"}, "has ja and en, not ja and zh"),
-        (IWSLT14, {"options": {}}, "test: None; use a list of sets"),
-        (IWSLT14, {"options": {"test": "tst2010"}}, "test: tst2010; use a list of sets"),
         (LDC, {"options": {"files": {"a": ["a.zh", "a.en"]}}}, "name the en and the zh file, in"),
         (LDC, {"options": {"files": dict.fromkeys(("train", "test"), train)}}, "name train, valid"),
     ):
@@ -152,7 +148,7 @@ def test_damaged_and_wrong_archives(wmt14_archives):
         broken += [(name, bad, f"{name} is damaged") for bad in (content[:-20], wrong_checksum)]
         broken += [(name, None, f"{name} cannot be read")]
     for other in (b"", b"<html>404 Not Found</html>" * 50, b"\x1f\x8b\x08", b"PK\3\4"):
-        broken += [(NEWS, other, f"{NEWS} is damaged or cut off .*delete it")]
+        broken += [(NEWS, other, f"{NEWS} is damaged or cut off; delete it")]
     german, english = f"{NEWS_V9}.de", f"{NEWS_V9}.en"
     for files, said in (
         ({german: "x\n", "other.en": "x\n"}, f"{NEWS} has no .*v9.de-en.en; it is another"),
@@ -210,7 +206,7 @@ two lines</SEG></p></DOC>
         ("3", ""),
         ("4", ""),
         ("5", "over two lines"),
-        ("1", "one & <i>two</i> 3 < 4 &copy; AB &#10;'\u2028"),
+        ("1", "one & <i>two</i> 3 < 4 &copy; AB  '\u2028"),
     ]
     start = '<doc docid="d">\n<seg id="1">one'
     for content, said in (
@@ -389,10 +385,3 @@ def test_memory_does_not_grow_with_the_archive(tmp_path):
         tracemalloc.stop()
     assert (tmp_path / "train.en").stat().st_size == len(side)
     assert peak < 3e6
-
-
-def test_gzip_of_several_parts(tmp_path):
-    """The parts of a split archive, and archives of pigz, may be gzip files one after another."""
-    content = tar({"a.de": "x\n" * 5000}, "")
-    content = gzip.compress(content[:7000]) + gzip.compress(content[7000:])
-    assert members(content, tmp_path / "a.tar", "a.de") == {"a.de": ["x"] * 5000}

@@ -96,20 +96,14 @@ def test_own_folder_and_files(checkout):
     assert done.given[:4] == ["prepare", "own", "--output", str(checkout / "data/own/my text")]
     assert done.given[6:] == ["--own", "my text", "--source-lang", "de"]
     for language in ("de", "en"):
-        (checkout / f"my text/x.{language}.gz").write_text("")
-    files = ["my text/x.de.gz", "my text/x.en.gz"]
+        (checkout / f"my text/x.2019.{language}.gz").write_text("")
+    files = ["my text/x.2019.de.gz", "my text/x.2019.en.gz"]
     done = run(checkout, "own.sh", *files, RECIPE="iwslt14.de-en.mma")
-    folder = str(checkout / "data/own/x")
+    folder = str(checkout / "data/own/x.2019")
     assert done.given[:4] == ["prepare", "iwslt14.de-en.mma", "--output", folder]
     assert done.given[6:] == ["--own", *files]
-
-
-def test_names_of_own_text(checkout):
-    for language in ("de", "en"):
-        (checkout / f"news.2019.{language}").write_text("")
-    for words, name in (("news.2019.de news.2019.en", "news.2019"), (".", checkout.name)):
-        done = run(checkout, "own.sh", *words.split())
-        assert done.given[3] == str(checkout / "data/own" / name)
+    done = run(checkout, "own.sh", ".")
+    assert done.given[3] == str(checkout / "data/own" / checkout.name)
 
 
 def test_an_environment_in_use_is_not_made_again(checkout):

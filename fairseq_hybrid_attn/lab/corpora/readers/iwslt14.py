@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ....errors import UserError
-from ...files.text import lines, pairs, require_equal, write_lines
+from ...files.text import lines, pairs, write_lines
 from ..definition import Corpus
 from ..formats import contents, part_writer
 
@@ -24,17 +24,11 @@ _ABOUT = re.compile("<(url|talkid|keywords|speaker|reviewer|translator)[ >]|</?d
 _TAGS = re.compile("</?(title|description)>")
 _SEGMENT = re.compile(r'<seg id="[0-9]*">\s*(.*?)\s*</seg>')
 
-#: (Set, language) -> where its sentences are, and how many; or what its file's name matches.
-Texts = dict[tuple[str, str], tuple[Path, int]]
-Patterns = dict[tuple[str, str], str]
-
 
 def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
     """Write training and test text; the recipe takes validation sentences from the former."""
-    direction = "-".join(corpus.languages)
-    tests = corpus.options.get("test")
-    if not isinstance(tests, list):
-        raise UserError(f"the recipe's options: test: {tests}; use a list of sets, as [tst2010]")
+    direction, tests = "-".join(corpus.languages), corpus.options.get("test", [])
+    #: What the name of the file of a set and language matches.
     patterns = {("train", lang): rf"train\.tags\.{direction}\.{lang}" for lang in corpus.languages}
     patterns |= {
         (name, lang): rf"IWSLT\d+\.TEDX?\.{re.escape(name)}\.{direction}\.{lang}\.xml"
@@ -42,10 +36,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
         for lang in corpus.languages
     }
     with TemporaryDirectory(dir=destination) as folder:
-        texts: Texts = {}
-        for path in archives.values():
-            wanted = {key: p for key, p in patterns.items() if key not in texts}
-            texts |= find(path, wanted, Path(folder))
+        texts = find(archives.values(), patterns, Path(folder))
         for (name, lang), pattern in patterns.items():
             if (name, lang) not in texts:
                 example = pattern.replace("\\d+", "14").replace("X?", "").replace("\\", "")
@@ -56,30 +47,27 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> None:
         for part, names in (("train", ["train"]), ("test", tests)):
             with part_writer(destination, part, corpus.languages) as writer:
                 for name in names:
-                    sides = {f"{name} ({lang})": texts[name, lang] for lang in corpus.languages}
-                    require_equal({side: count for side, (_, count) in sides.items()})
-                    for pair in pairs(*(path for path, _ in sides.values())):
+                    for pair in pairs(*(texts[name, lang] for lang in corpus.languages)):
                         writer.write(pair)
 
 
-def find(path: Path, patterns: Patterns, folder: Path) -> Texts:
-    """Write the sentences of these sets, as far as an archive or a file has them, to files."""
-    names: dict[tuple[str, str], str] = {}
-    texts: Texts = {}
-    plain = path.suffix not in (".tgz", ".gz")
-    for name, text in [(path.name, lines(path))] if plain else contents(path):
-        place = str(path) if plain else f"{path}: {name}"
-        for key, pattern in patterns.items():
-            if re.fullmatch(pattern, name):
-                if key in names:
-                    raise UserError(
-                        f"{path}: more than one file for {key[0]}: {names[key]}, {name}"
-                    )
-                take = training_sentences if key[0] == "train" else test_sentences
-                names[key] = name
-                # A carriage return within a line would end it for some programs.
-                sentences = (line.replace("\r", " ") for line in take(text, place))
-                texts[key] = folder / name, write_lines(folder / name, sentences)
+def find(
+    paths: Iterable[Path], patterns: dict[tuple[str, str], str], folder: Path
+) -> dict[tuple[str, str], Path]:
+    """Write the sentences of these sets, as far as archives and files have them, to files."""
+    texts: dict[tuple[str, str], Path] = {}
+    for path in paths:
+        plain = path.suffix not in (".tgz", ".gz")
+        for name, text in [(path.name, lines(path))] if plain else contents(path):
+            place = str(path) if plain else f"{path}: {name}"
+            for key, pattern in patterns.items():
+                if re.fullmatch(pattern, name):
+                    if key in texts:
+                        raise UserError(f"{place}: there is more than one file for {key[0]}")
+                    take = training_sentences if key[0] == "train" else test_sentences
+                    texts[key] = folder / name
+                    # A carriage return within a line would end it for some programs.
+                    write_lines(texts[key], (line.replace("\r", " ") for line in take(text, place)))
     return texts
 
 

@@ -16,7 +16,6 @@ from ..gold import scored_rows
 
 LARGEST = 1000  # sentences of valid and of test, by default
 SHARE = 0.05  # of the sentences, at most
-FEWEST = 3  # different source sentences: one for each part
 
 Writers = dict[str, ParallelWriter]  # of each part
 
@@ -32,9 +31,9 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
     """
     if corpus.lacks_text:
         raise UserError(f"the recipe {corpus.name} is for your own text; name it: --own DIR")
-    texts = corpus.files
-    for name in itertools.chain(*texts.values()):
-        archive_of(archives, name)  # refuses one that is not listed
+    texts = {
+        part: [archive_of(archives, name) for name in names] for part, names in corpus.files.items()
+    }
     train, valid, test = PARTS
     tests = [part for part in texts if is_test(part)]
     is_divided = bool(tests) and set(texts) == {train, valid, *tests}
@@ -51,18 +50,17 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
         if is_divided:
             return {"tests": copy(corpus, texts, archives, writers)}
         ((source, target),) = texts.values()
-        return {"dropped": {"train": split(corpus, archives[source], archives[target], writers)}}
+        return {"dropped": {"train": split(corpus, source, target, writers)}}
 
 
 def copy(
-    corpus: Corpus, texts: dict[str, list[str]], archives: dict[str, Path], writers: Writers
+    corpus: Corpus, texts: dict[str, list[Path]], archives: dict[str, Path], writers: Writers
 ) -> list:
     """Copy existing parts; return the test sets, if they have names."""
     tests: list[tuple[str, int]] = []
-    for part, names in texts.items():
-        files = [archives[name] for name in names]
+    for part, files in texts.items():
         rows = pairs(*files)
-        if names == corpus.gold_text:
+        if corpus.files[part] == corpus.gold_text:
             rows = itertools.compress(rows, scored_rows(corpus, archives))
         writer = writers[PARTS[2] if is_test(part) else part]
         before = writer.count
@@ -86,45 +84,31 @@ def split(corpus: Corpus, source: Path, target: Path, writers: Writers) -> dict[
     A source sentence is in one part only; test and valid have its first translation, and the
     training text has no duplicate pairs.
     """
-    dropped: Counter = Counter()
-    sources = set()
-    for pair in pairs(source, target):
-        if all(side.strip() for side in pair):
-            sources.add(pair[0].strip())
-        else:
-            dropped["empty side"] += 1
-    if len(sources) < FEWEST:
-        raise UserError(
-            f"{source} has {len(sources)} different sentences that are translated; "
-            f"train, valid and test need at least {FEWEST}"
-        )
+    sources = {
+        text.strip() for text, other in pairs(source, target) if text.strip() and other.strip()
+    }
     shuffled = sorted(sources, key=lambda line: hashlib.sha256(line.encode()).digest())
-    tests, valids = (size(corpus, part, len(sources)) for part in ("test", "valid"))
+    default = max(1, min(LARGEST, int(len(sources) * SHARE)))
+    tests, valids = (corpus.options.get(part) or default for part in ("test", "valid"))
     if tests + valids >= len(sources):
         raise UserError(
-            f"{source} has {len(sources)} different sentences; with {tests} for test and {valids} "
-            "for valid none is left to train on"
+            f"{source} has {len(sources)} different sentences that are translated; with {tests} "
+            f"for test and {valids} for valid none is left to train on"
         )
     part_of = dict.fromkeys(shuffled[:tests], "test")
     part_of.update(dict.fromkeys(shuffled[tests : tests + valids], "valid"))
-    written: set = set()  # hashes of training pairs, to save memory
+    dropped: Counter = Counter()
+    written = set()  # hashes, to save memory
     for pair in pairs(source, target):
-        key = pair[0].strip()
-        if not key or not pair[1].strip():
-            continue
-        part = part_of.get(key, "train")
-        identity = hash_of(pair) if part == "train" else key
-        if identity not in written:
-            written.add(identity)
-            write(writers[part], pair)
-        else:
+        sides = [side.strip() for side in pair]
+        part = part_of.get(sides[0], "train")
+        identity = "\n".join(sides if part == "train" else sides[:1]).encode()
+        key = hashlib.sha256(identity).digest()[:16]
+        if not all(sides):
+            dropped["empty side"] += 1
+        elif key in written:
             dropped["duplicate" if part == "train" else f"source sentence in {part}"] += 1
+        else:
+            written.add(key)
+            write(writers[part], pair)
     return dict(dropped)
-
-
-def size(corpus: Corpus, part: str, sentences: int) -> int:
-    return corpus.options.get(part) or max(1, min(LARGEST, int(sentences * SHARE)))
-
-
-def hash_of(pair: tuple[str, str]) -> bytes:
-    return hashlib.sha256("\n".join(side.strip() for side in pair).encode()).digest()[:16]

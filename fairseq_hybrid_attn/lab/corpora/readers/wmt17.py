@@ -7,13 +7,10 @@ left out.  Rules on the number of tokens are left to the recipe's ``clean``.
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from ....errors import UserError
 from ...files.deleting import delete
@@ -66,14 +63,7 @@ def read(corpus: Corpus, archives: dict[str, Path], destination: Path) -> dict:
             names = (f"{name}-src.zh.sgm", f"{name}-ref.en.sgm")
             formats.append_segments(writer, formats.archive_of(archives, file), names)
     dropped: Counter[str] = Counter()
-    fingerprints = _write_plausible(archives, destination, dropped)
-    dropped["repeated"] = _leave_out_repeated(destination, fingerprints)
-    return {"dropped": {"train": dict(+dropped)}}
-
-
-def _write_plausible(archives: dict[str, Path], destination: Path, dropped: Counter) -> array:
-    """Write the training pairs that look like Chinese and English; return their fingerprints."""
-    fingerprints = array("Q")
+    seen: set[int] = set()
     join = detokeniser("jieba", "zh")
     with formats.part_writer(destination, "train", LANGUAGES) as train:
         for text in (text for text in TRAIN if text.archive in archives):
@@ -83,14 +73,17 @@ def _write_plausible(archives: dict[str, Path], destination: Path, dropped: Coun
                 for zh, en in pairs(*everything.paths):
                     zh = join(zh) if text.segmented else zh
                     reason = implausible(zh, en)
+                    if not reason:
+                        key = fingerprint(zh, en)
+                        reason = "repeated" if key in seen else None
+                        seen.add(key)
                     if reason:
                         dropped[reason] += 1
                     else:
                         train.write((zh, en))
-                        fingerprints.append(fingerprint(zh, en))
     for language in LANGUAGES:
         delete(destination / f"all.{language}", destination)
-    return fingerprints
+    return {"dropped": {"train": dict(dropped)}}
 
 
 def implausible(zh: str, en: str) -> str | None:
@@ -110,20 +103,3 @@ def fingerprint(zh: str, en: str) -> int:
     """Hash a pair to 64 bits; 25 million pairs have a collision with a chance of 1 in 60,000."""
     digest = blake2b(f"{zh.strip()}\n{en.strip()}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
-
-
-def _leave_out_repeated(destination: Path, fingerprints: array) -> int:
-    """Keep the first of equal training pairs; return how many were left out."""
-    if not fingerprints:
-        return 0
-    numbers = np.frombuffer(fingerprints, dtype=np.uint64)
-    first = np.zeros(len(numbers), dtype=bool)
-    first[np.unique(numbers, return_index=True)[1]] = True
-    paths = [destination / f"train.{language}" for language in LANGUAGES]
-    with formats.part_writer(destination, "once", LANGUAGES) as once:
-        for pair, keep in zip(pairs(*paths), first, strict=True):
-            if keep:
-                once.write(pair)
-    for path, kept in zip(paths, once.paths, strict=True):
-        kept.replace(path)
-    return len(first) - once.count

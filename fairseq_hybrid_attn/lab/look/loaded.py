@@ -41,10 +41,10 @@ class Loaded:
         arch = getattr(cfg, "_name", None) or type(self.model).__name__
         return "; ".join(filter(None, (arch, encoder(self.model), positions(self.model))))
 
-    def attentions(self, kinds: Sequence[str]) -> Attentions:
+    def attentions(self, kinds: Sequence[str], *, full_context: bool = False) -> Attentions:
         """The attentions of the model; notes say why it does not have some of these kinds."""
         try:
-            attentions = Attentions(self.model, kinds)
+            attentions = Attentions(self.model, kinds, full_context=full_context)
         except UserError as error:
             raise UserError(f"--path {self.path}: {error}") from None
         for kind, reason in attentions.missing().items():

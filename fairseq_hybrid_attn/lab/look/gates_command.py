@@ -61,7 +61,10 @@ def add_tags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_arguments(args)
+    model_args.check_models(args)
+    check_tags(args)
+    inputs = [*model_args.inputs_of(args), args.tags]
+    outputs.check(args, inputs, {"--write-tags": args.write_tags})
     models = []
     known: list[list[str]] | None = None  # tags; the words are the same for all models
     for loaded in model_args.load(args):
@@ -79,16 +82,8 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"tags": source_of_tags(args), "models": [vars(model) for model in models]},
-        [record for model in models for record in records_of(model)],
         lambda theme: gates_figure.draw(models, theme),
     )
-
-
-def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check_models(args)
-    check_tags(args)
-    inputs = [*model_args.inputs_of(args), args.tags]
-    outputs.check(args, inputs, {"--write-tags": args.write_tags})
 
 
 def check_tags(args: argparse.Namespace) -> None:
@@ -161,14 +156,3 @@ def grid_of_gates(model: ModelGates) -> Grid:
 def grid_of_tags(model: ModelGates) -> Grid:
     columns = {key: key for key in ("layer", "gate of", "tag", "words", *NUMBERS)}
     return Grid.of(model.tag_rows, {**columns, "gate of": "branch"})
-
-
-def records_of(model: ModelGates) -> list[dict]:
-    """Records for CSV; means over positions have no tag."""
-    about = ("kind", "layer", "gate", "branch", "head", "tag", "count", *NUMBERS)
-    rows = [{**row, "tag": None, "count": row["positions"]} for row in model.rows]
-    rows += [{**row, "count": row["words"]} for row in model.tag_rows]
-    return [
-        {"model": model.name, "window": model.window, **{key: row[key] for key in about}}
-        for row in rows
-    ]

@@ -2,7 +2,7 @@
 
   fairseq-hybrid heads data-bin --path model.pt --gen-subset test --subwords subword-nmt
   fairseq-hybrid heads data-bin --path mma.pt plain.pt --gen-subset test --subwords subword-nmt \\
-      --kinds encoder --figure heads.pdf --json heads.json --csv heads.csv
+      --kinds encoder --figure heads.pdf --json heads.json
 
 The model reads each source sentence and is forced to decode the given translation.  The table shows
 means over all positions, for the heads of a layer (and branch) that have the same pattern:
@@ -17,7 +17,7 @@ means over all positions, for the heads of a layer (and branch) that have the sa
 and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
 attention, 1 = no key in common), between the heads of a branch and between the branches; beside
 it, that of even attention under the same patterns, so how much the patterns alone make them differ.
---json and --csv have every head; --json also has the divergence of each pair of heads.
+--json has every head, and the divergence of each pair of heads.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"models": [vars(model) for model in models]},
-        [{"model": model.name, **row} for model in models for row in model.heads],
         lambda theme: heads_figure.draw(models, theme),
     )
 

@@ -78,12 +78,6 @@ class Curve:
             "values": [value if math.isfinite(value) else None for value in self.values],
         }
 
-    def rows(self) -> list[dict]:
-        return [
-            {**self._about(), "updates": at, "value": value if math.isfinite(value) else None}
-            for at, value in zip(self.updates, self.values, strict=True)
-        ]
-
 
 def curves_of_log(run: str, log: TrainingLog) -> list[Curve]:
     parts = [(TRAINING, "train", log.training)]

@@ -96,23 +96,6 @@ class ScoresByLength:
         """Plain data for JSON; sentences are counted from 1."""
         return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
 
-    def rows(self) -> list[dict]:
-        """A row for each group and system, for CSV; None where there is nothing."""
-        empty = asdict(SystemScore(0.0)) | {"value": None}
-        return [
-            {
-                "group": group.label,
-                "sentences": group.sentences,
-                "source_words": group.words,
-                "system": system,
-                "score": self.score,
-                **(asdict(group.scores[system]) if group.scores else empty),
-                "signature": self.signature,
-            }
-            for group in (*self.groups, self.whole)
-            for system in self.systems
-        ]
-
 
 def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore]:
     """The score of each system, compared with the first; all of the same sentences."""

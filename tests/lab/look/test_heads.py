@@ -1,6 +1,5 @@
 """Where heads look: against loops in plain Python, and against what is known beforehand."""
 
-import csv
 import json
 import math
 from functools import cache
@@ -136,7 +135,7 @@ def test_command(in_data, look, capsys):
     look(
         "heads",
         *("--path", "mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
-        *("--json", "heads.json", "--csv", "heads.csv", "--figure", "heads.pdf"),
+        *("--json", "heads.json", "--figure", "heads.pdf"),
     )
     said = capsys.readouterr()
     assert "L: no encoder attention: LSTMEncoder has no self-attention modules" in said.err
@@ -146,13 +145,11 @@ def test_command(in_data, look, capsys):
     # A row is the mean of the heads with one pattern.
     branch = written["models"][1]["heads"][:4]
     assert f"{np.mean([head['distance'] for head in branch]):.3f}" in said.out
-    rows = list(csv.DictReader((in_data / "heads.csv").open()))
-    assert {row["model"] for row in rows} == {"M", "H", "L"}
-    assert len(rows) == sum(len(model["heads"]) for model in written["models"])
-    lstm = [row for row in rows if row["model"] == "L"]
-    assert [(row["kind"], row["distance"]) for row in lstm] == [("cross", "")]
+    assert [model["name"] for model in written["models"]] == ["M", "H", "L"]
+    lstm = written["models"][2]["heads"]
+    assert [(row["kind"], row["distance"]) for row in lstm] == [("cross", None)]
     # Three subwords, one and five, and the end symbols.
-    assert rows[0]["queries"] == "12"
+    assert branch[0]["queries"] == 12
     assert (in_data / "heads.pdf").read_bytes().startswith(b"%PDF")
 
 

@@ -40,7 +40,6 @@ from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
 from ..look import model_arguments as model_args
 from ..look.attentions import CROSS, Observed
-from ..look.loaded import TOO_LONG
 from ..look.sentences import some
 from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 from .error_rate import AlignmentScore, score
@@ -87,9 +86,10 @@ def run(args: argparse.Namespace) -> None:
         for pair in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
-    skip = loaded.unusable(range(len(sentences))).get(TOO_LONG, [])
+    skip = sentences.too_long(loaded.model, loaded.task)
     if skip and args.too_long == "error":
-        loaded.refuse(TOO_LONG, skip, "--too-long empty gives them no links")
+        told = f"{len(skip):,} sentences are longer than the model takes: {some(skip)}"
+        raise UserError(f"--path {args.path}: {told}; --too-long empty gives them no links")
     end_symbol = args.end_symbol == "null"
     attentions = loaded.attentions([CROSS], full_context=args.full_context)
     # A sentence that is left out has no links.

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
     for loaded in model_args.load(args):
         if known is None:
             known = tags_of(args, loaded.sentences.source, args.subwords)
-        models.append(measure(loaded, args.sentences, args.too_long == "skip", known))
+        models.append(measure(loaded, model_args.selected(args, loaded), known))
     for model in models:
         print(model.name)
         print(grid_of_gates(model).terminal())
@@ -118,13 +118,8 @@ def tags_of(
     return known
 
 
-def measure(
-    loaded: Loaded, listed: str, skip_long: bool, known: list[list[str]] | None
-) -> ModelGates:
-    """The gates of a model over the sentences that are ``listed`` as for ``--sentences``.
-
-    ``known`` are the tags of its words, or None.
-    """
+def measure(loaded: Loaded, numbers: list[int], known: list[list[str]] | None) -> ModelGates:
+    """The gates of a model over these sentences (from 0); ``known``: tags of all, or None."""
     attentions = loaded.attentions([ENCODER, DECODER])
     gates = Gates(attentions.layers)
     if not gates.layers:
@@ -133,8 +128,7 @@ def measure(
             "has them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own "
             "if it has a gate_kind"
         )
-    use = gates.use(loaded, known)
-    loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
+    loaded.look(attentions, numbers, gates.use(loaded, known))
     return gates.of_model(loaded.name)
 
 

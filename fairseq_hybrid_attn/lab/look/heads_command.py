@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     model_args.check_models(args)
     outputs.check(args, model_args.inputs_of(args))
     models = [
-        measure(loaded, args.kinds, args.sentences, args.too_long == "skip")
+        measure(loaded, args.kinds, model_args.selected(args, loaded))
         for loaded in model_args.load(args)
     ]
     for model in models:
@@ -57,11 +57,10 @@ def run(args: argparse.Namespace) -> None:
     )
 
 
-def measure(loaded: Loaded, kinds: list[str], listed: str, skip_long: bool) -> ModelHeads:
-    """The heads of a model over the sentences that are ``listed`` as for ``--sentences``."""
+def measure(loaded: Loaded, kinds: list[str], numbers: list[int]) -> ModelHeads:
+    """The heads of a model over these sentences (from 0)."""
     attentions = loaded.attentions(kinds)
     heads = Heads(attentions.layers)
-    numbers = loaded.usable(listed, skip_long=skip_long)
     loaded.look(attentions, numbers, lambda _, observed: heads.add(observed))
     return heads.of_model(loaded.name, loaded.description)
 

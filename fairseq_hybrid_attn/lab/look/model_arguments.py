@@ -14,7 +14,7 @@ from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.words import SUBWORDS
 from . import loading
 from .attentions import KINDS
-from .loaded import Loaded
+from .loaded import Loaded, chosen
 from .searching import pieces_of, search
 from .sentences import Sentences, read_sentences
 
@@ -75,12 +75,13 @@ def add_sentences(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
+def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
+    """Declare which sentences are looked at; ``unless`` given, all or those that it says."""
     parser.add_argument(
         "--sentences",
-        default="all",
+        default="all" if unless == "all" else None,
         metavar="LIST",
-        help="sentences to use, from 1, such as 1-500 (default: all)",
+        help=f"sentences to use, from 1, such as 1,5-7, or all (default: {unless})",
     )
     parser.add_argument(
         "--too-long",
@@ -88,6 +89,12 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="sentences that are too long for the model: an error (default), or left out",
     )
+
+
+def selected(args: argparse.Namespace, loaded: Loaded) -> list[int]:
+    """The sentences (from 0) that :func:`add_selection` selects; notes say which it leaves out."""
+    numbers = chosen("--sentences", args.sentences, len(loaded.sentences))
+    return loaded.usable(numbers, skip_long=args.too_long == "skip")
 
 
 def add_kinds(parser: argparse.ArgumentParser) -> None:

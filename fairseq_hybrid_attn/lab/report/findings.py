@@ -11,7 +11,7 @@ from ..look.attentions import KINDS, Layer, Observed
 from ..look.gates_measure import Gates, ModelGates
 from ..look.heads_measure import Heads, ModelHeads
 from ..look.loaded import Loaded
-from ..look.maps_measure import ModelMaps, SentenceMaps, maps_of
+from ..look.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..scores.counts import SAMPLES, SEED
 from ..scores.lengths_measure import ScoresByLength, SystemScore
 from .curves_measure import Curve
@@ -130,13 +130,12 @@ def look(
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
     add_gates = gates.use(loaded, tags)
-    show = maps_of(attentions, loaded)
 
     def use(number: int, observed: Observed) -> SentenceMaps | None:
         if number in measured:
             add_gates(number, observed)
             heads.add(observed)
-        return show(number, observed) if number in shown else None
+        return sentence_maps(loaded, attentions, number, observed) if number in shown else None
 
     sentences = loaded.look(attentions, {*measured, *shown}, use, needed=False)
     name, about = loaded.name, loaded.description

@@ -108,8 +108,7 @@ def run(args: argparse.Namespace) -> None:
     # Sentences first: what cannot be compared shows before hours of work.
     loaded = [load(subject, args, warn=subject is subjects[0]) for subject in subjects]
     check_same_text(subjects, loaded)
-    skip_long = args.too_long == "skip"
-    measured = [model.usable(args.sentences, skip_long=skip_long) for model in loaded]
+    measured = [model_args.selected(args, model) for model in loaded]
     texts, notes = translations.read_text(subjects[0], loaded[0].sentences)
     systems, commands = {}, {}
     for subject in subjects:

@@ -5,21 +5,9 @@ r"""Extract word alignments from a model's cross-attention, by forced decoding o
   fairseq-hybrid align data-bin --path model.pt --source test.bpe.de --target test.bpe.en \
       --subwords subword-nmt --gold test.gold --gold-base 0 --table
 
-The sentences are a binarised split in the data folder, or two text files in the model's subwords;
-either way, the folder's dictionaries are used.  The model is any fairseq encoder-decoder whose
-decoder has cross-attention: fairseq's transformer and lstm, those of this package and, with
---user-dir, yours.
-
 Each target word is linked to the source word that it attends to most: by the attention of a layer
-(1 is the lowest) and a head (1 is the first), or by the mean of all.  Attention is summed over the
-subwords of a source word and averaged over those of a target word.  The end symbol of the source
-cannot be chosen; with --end-symbol null it can, and the target word then has no link.
-
---output writes the links in Pharaoh format (i-j: source word, target word, from 0), one line per
-sentence in the order of the text.  --matrices writes the attention, target words by source words
-with the end symbol in the last column, as an array per sentence, named by its number from 0.
---gold prints the alignment error
-rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
+and a head, or by the mean of all.  Any fairseq encoder-decoder with cross-attention works.  --gold
+prints the alignment error rate (see fairseq-hybrid aer).  docs/alignment.md says how.
 """
 
 from __future__ import annotations

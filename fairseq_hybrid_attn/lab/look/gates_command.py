@@ -7,16 +7,9 @@
       --subwords subword-nmt --figure figure2.pdf
 
 The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
-1 = only local attention).  Its mean is shown for each layer (Fig. 3 of that paper) and, for several
-models, against their windows (Fig. 2).  For transformer_hysan with gated sum, the command shows the
-mean of each branch's squeeze gate, in encoder and decoder.  A fusion of your own says itself what
-its gates are.
-
-The interval of a mean is 95 %, over sentences; half of it is shown.
-
-By part of speech (Fig. 4), a word of several subwords counts as their mean.  Tags of the source's
-words come from a file in any tagset, with one line per sentence and one tag per word; or from a
-tagger for German, English, Japanese or Chinese, in the universal tagset of the paper's figure.
+1 = only local attention).  For transformer_hysan with gated sum, it is the mean of each branch's
+squeeze gate.  A fusion of your own says itself what its gates are.  The interval of a mean is 95 %,
+over sentences; half of it is shown.  docs/analysis.md says more, also of tags.
 """
 
 from __future__ import annotations

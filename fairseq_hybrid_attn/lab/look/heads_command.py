@@ -4,20 +4,10 @@
   fairseq-hybrid heads data-bin --path mma.pt plain.pt --gen-subset test --subwords subword-nmt \\
       --kinds encoder --figure heads.pdf --json heads.json
 
-The model reads each source sentence and is forced to decode the given translation.  The table shows
-means over all positions, for the heads of a layer (and branch) that have the same pattern:
-
-  distance    distance to the keys, in tokens, weighted by the attention
-  signed      the same with its direction: negative to the left
-  entropy     in nats; 0 = all attention on one key
-  relative    entropy divided by the largest that the pattern allows; 1 = all keys equal
-  self        attention to the position itself
-  symbol      attention to the end symbol; in decoder self-attention, to the start symbol
-
-and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
-attention, 1 = no key in common), between the heads of a branch and between the branches; beside
-it, that of even attention under the same patterns, so how much the patterns alone make them differ.
---json has every head, and the divergence of each pair of heads.
+The model reads each source sentence and is forced to decode the given translation.  The tables show
+means over all positions, for the heads of a layer (and branch) that have the same pattern, and for
+each layer how much its heads differ, in bits.  docs/analysis.md defines the columns.  --json has
+every head, and the divergence of each pair of heads.
 """
 
 from __future__ import annotations

@@ -6,23 +6,10 @@
       --source test.bpe.de --target test.bpe.en --subwords subword-nmt --page maps.html \\
       --figures figures --json maps.json
 
-The model reads the source and is forced to decode the given translation.  The sentences are a
-binarised split in the data folder, or two text files in the model's subwords.  Any fairseq
-encoder-decoder works; one without attention in its encoder or decoder (lstm, fconv) shows what
-it has.
-
---page writes one HTML file that needs no network: choose sentence, encoder, decoder or
-cross-attention, layer, branch and head; words or subwords; one map or two side by side, of one
-model or two.  Point at a cell to see its two tokens and the weight.  Bars below the map show the
-gates of its rows, if the branch has gates.
-
---figures writes PNG and PDF files into a folder, for each sentence, kind of attention and model: a
-row for each layer and a column for each head (MMA Fig. 3) or, where layers have several branches,
-for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: for
-each encoder layer a row for each model (HySAN Fig. 5).
-
---json writes the weights and the gates.  Words are merged from subwords: attention is
-summed over the pieces of a key word and, like gates, averaged over those of a query word.
+The model reads the source and is forced to decode the given translation.  --page writes one HTML
+file that needs no network.  --figures writes PNG and PDF files into a folder, for each sentence,
+kind of attention and model, and sentenceN.compare of several models' encoders.  --json has weights
+and gates.  docs/analysis.md describes them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from ..files.tabular import Grid
 from ..look import gates_command as gates
@@ -213,17 +212,16 @@ def heads_part(findings: Findings) -> Iterator[Item]:
         "bits (0: equal, 1: no key in common), beside that of even attention under the same "
         "patterns."
     )
-    longest = head_figure.longest(model.heads for model in findings.models)  # one scale of colours
-    for name, model in ((model.name, model.heads) for model in findings.models):
+    models = [model.heads for model in findings.models]
+    if seen := [model for model in models if model.heads]:
+        caption = "Distance, relative entropy, difference"
+        yield Drawing.of(caption, lambda theme: head_figure.draw(seen, theme))
+    for model in models:
         if not model.heads:
-            yield f"{name} has no attention that can be looked at."
+            yield f"{model.name} has no attention that can be looked at."
             continue
-        yield Drawing.of(
-            f"{name}: distance, relative entropy, difference",
-            partial(head_figure.draw, [model], top=longest),
-        )
-        yield PageTable(heads.grid_of_heads(model), f"{name}: heads")
-        yield PageTable(heads.grid_of_differences(model), f"{name}: difference of heads")
+        yield PageTable(heads.grid_of_heads(model), f"{model.name}: heads")
+        yield PageTable(heads.grid_of_differences(model), f"{model.name}: difference of heads")
     yield from _missing(findings)
 
 

@@ -2,6 +2,7 @@
 
 import random
 import sys
+from functools import partial
 from itertools import product
 
 import pytest
@@ -11,6 +12,7 @@ from fairseq.tasks.translation import load_langpair_dataset
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.alignment import align_training_command
 from fairseq_hybrid_attn.lab.alignment.error_rate import score
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import training_links
@@ -168,9 +170,8 @@ def test_long_sentences_are_reported(tmp_path, monkeypatch, capsys):
     for side in ("de", "en"):
         lines = [" ".join(["x"] * n) for n in (2, 1023, 1024)]
         (tmp_path / f"t.{side}").write_text("".join(f"{line}\n" for line in lines))
-    monkeypatch.setattr(
-        training_links.align_words, "__kwdefaults__", {"samplers": 1, "length": 0.001}
-    )
+    quick = partial(align_words, samplers=1, length=0.001)
+    monkeypatch.setattr(align_training_command, "align_words", quick)
     main([*FLAGS, "--testpref", "t"])
     assert "1 sentences have more than 1,023 words" in capsys.readouterr().err
     found = read_pharaoh(tmp_path / "t.align")

@@ -156,7 +156,6 @@ def test_command(in_data, look, capsys):
 MISTAKES = {
     "mma.pt --figure f.xyz": "ends in one of",
     "mma.pt --json text.de": "one of the inputs",
-    "mma.pt --max-tokens 0": "use 1 or more",
     "mma.pt --gen-subset test": "--gen-subset is a split in DATA",
     "mma.pt mma.pt": r"two models are called '.*/mma'",
     "mma.pt --names a b": "2 names for 1 models",

@@ -280,7 +280,7 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     images = [link for link in named if link.startswith("data:image/")]
     # Figures, and maps of 2 + 2 + 2 layers: 2 branches or 4 heads.
     small = 2 * (2 * 2 + 2 * 4 + 2 * 4) + 2 * (3 * 2 * 4)
-    assert len(images) == 2 * (1 + 2 + 1 + 1 + 1) + small
+    assert len(images) == 2 * (1 + 1 + 1 + 1 + 1) + small
     assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 11)]
     text = (data / "whole.html").read_text()
     assert "http://" not in text and "https://" not in text

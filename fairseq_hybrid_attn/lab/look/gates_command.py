@@ -103,8 +103,8 @@ def tags_of(
     ]
     if args.tags:
         return tags.read_tags(args.tags, words)
-    with tqdm(total=len(words), unit=" tagged", file=sys.stderr, mininterval=1.0) as bar:
-        known = tags.tag_all(args.tagger, words, bar.update)
+    bar = tqdm(words, unit=" tagged", file=sys.stderr, mininterval=1.0)
+    known = tags.tag_all(args.tagger, bar)
     if args.write_tags:
         text = "".join(f"{' '.join(line)}\n" for line in known)
         outputs.write_text(args.write_tags, text)

@@ -198,9 +198,8 @@ def test_taggers(language, package):
     pytest.importorskip(package)
     pairs = [word.split("/") for word in TAGGED[language, package].split()]
     words, expected = map(list, zip(*pairs, strict=True))
-    told = []
-    assert tags.tag_all(language, [words, []], told.append) == [expected, []]
-    assert sum(told) == 2 and set(expected) <= set(tags.UNIVERSAL)
+    assert tags.tag_all(language, [words, []]) == [expected, []]
+    assert set(expected) <= set(tags.UNIVERSAL)
 
 
 def test_tags_by_characters():

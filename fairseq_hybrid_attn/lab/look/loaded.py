@@ -56,7 +56,7 @@ class Loaded:
         empty = {n for n in numbers if not (source[n] and target[n])}
         if long and not skip_long:
             told = f"{len(long):,} sentences are longer than the model takes: {some(sorted(long))}"
-            raise UserError(f"--path {self.path}: {told}; --too-long skip leaves them out")
+            raise UserError(f"--path {self.path}: {told}; name others, or --too-long skip")
         for reason, left_out in (("longer than the model takes", long), ("empty on a side", empty)):
             if left_out:
                 count, which = len(left_out), some(sorted(left_out))

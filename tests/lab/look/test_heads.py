@@ -176,7 +176,9 @@ def test_too_long_sentences(in_data, look, capsys):
     (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
     (in_data / "long.en").write_text("so\nso\n")
     flags = ["--path", "mma.pt", "--source", "long.de", "--target", "long.en"]
-    with pytest.raises(UserError, match="1 sentences are longer .*: sentence 1; --too-long skip"):
+    with pytest.raises(
+        UserError, match="1 sentences are longer .*: sentence 1; name others, or --too-long skip"
+    ):
         look("heads", *flags)
     look("heads", *flags, "--too-long", "skip", "--json", "long.json")
     (model,) = json.loads((in_data / "long.json").read_text())["models"]

@@ -317,7 +317,7 @@ MISTAKES = {
     "stock.pt --page p.html --source-lang xx": "No such file or directory: 'bin/dict.xx.txt'",
     "lstm.pt --page p.html --kinds decoder": "no attention of decoder",
     "mma.pt --page p.html --source long.de --target long.en --sentences 1": (
-        "longer than the model takes: sentence 1; --too-long skip"
+        "longer than the model takes: sentence 1; name others, or --too-long skip"
     ),
 }
 

@@ -100,7 +100,7 @@ def check_models(args: argparse.Namespace) -> None:
     if args.text and (args.trained is None or args.source or args.gen_subset):
         raise UserError("--text is for a run or an exported model, and the only text then")
     check(args)
-    names_given(args.names, args.path)
+    args.names = names_given(args.names, args.path)
 
 
 def names_given(names: list[str] | None, paths: list[Path]) -> list[str]:
@@ -142,8 +142,7 @@ def load_one(args: argparse.Namespace, path: Path | None = None) -> tuple[nn.Mod
 
 def load(args: argparse.Namespace) -> Iterator[Loaded]:
     """Load one model of ``--path`` after the other, with the sentences in its numbers."""
-    names = names_given(args.names, args.path)
-    for number, (name, path) in enumerate(zip(names, args.path, strict=True)):
+    for number, (name, path) in enumerate(zip(args.names, args.path, strict=True)):
         yield load_with_sentences(args, name, path, warn=number == 0)
 
 

@@ -3,13 +3,9 @@
   fairseq-hybrid aer --gold test.gold --gold-base 1 --source test.zh --target test.en test.align
 
 The alignments are in Pharaoh format (i-j, from 0: source word, target word); each file has a row
-in the table.  In a gold file, 1-2 is a sure link, and 1p2, 1?2, 1-2P, 1:2/0 are possible ones.
-No file says whether its words count from 0 or 1, so --gold-base is required.
-
-AER = 1 - (|A n S| + |A n P|) / (|A| + |S|), precision = |A n P| / |A|, recall = |A n S| / |S|, of
-the counts of all sentences; P contains S.  Sentences without links in A and in S have no AER; they
-are reported and change nothing.  --source and --target find links outside a sentence: in an
-alignment they are an error, in the gold they are reported and left out.
+in the table.  No gold file says whether its words count from 0 or 1, so --gold-base is required.
+--source and --target find links outside a sentence: in an alignment they are an error, in the gold
+they are reported and left out.  docs/alignment.md has the forms of links and the definitions.
 """
 
 from __future__ import annotations

@@ -5,49 +5,33 @@ r"""Extract word alignments from a model's cross-attention, by forced decoding o
   fairseq-hybrid align data-bin --path model.pt --source test.bpe.de --target test.bpe.en \
       --subwords subword-nmt --gold test.gold --gold-base 0 --table
 
-The sentences are a binarised split in the data folder, or two text files in the model's subwords;
-either way, the folder's dictionaries are used.  The model is any fairseq encoder-decoder whose
-decoder has cross-attention: fairseq's transformer and lstm, those of this package and, with
---user-dir, yours.
-
 Each target word is linked to the source word that it attends to most: by the attention of a layer
-(1 is the lowest) and a head (1 is the first), or by the mean of all.  Attention is summed over the
-subwords of a source word and averaged over those of a target word.  The end symbol of the source
-cannot be chosen; with --end-symbol null it can, and the target word then has no link.
-
---output writes the links in Pharaoh format (i-j: source word, target word, from 0), one line per
-sentence in the order of the text.  --matrices writes the attention, target words by source words
-with the end symbol in the last column, as an array per sentence, named by its number from 0.
---gold prints the alignment error
-rate (see fairseq-hybrid aer); --table prints that of every layer, head and mean, from one pass.
+and a head, or by the mean of all.  Any fairseq encoder-decoder with cross-attention works.  --gold
+prints the alignment error rate (see fairseq-hybrid aer).  docs/alignment.md says how.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import re
-import sys
-import zipfile
 from dataclasses import astuple
 from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
 from ...errors import UserError
 from ..cli import flags
-from ..corpora.link_files import Gold, Links, pharaoh
+from ..corpora.link_files import Gold, Links, write_pharaoh
 from ..corpora.words import words_of
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
 from ..look import model_arguments as model_args
-from ..look.loaded import TOO_LONG
+from ..look.attentions import CROSS, Observed
 from ..look.sentences import some
 from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 from .error_rate import AlignmentScore, score
-from .forced import AVERAGE, AlignedSentence, Choice, align, strongest
+from .forced import AVERAGE, AlignedSentence, Choice, aligned, strongest
 
 Key = tuple[Choice, Choice]  # a layer and a head
 SELECTED: Key = ("selected", "selected")  # those of --layer and --head
@@ -90,38 +74,31 @@ def run(args: argparse.Namespace) -> None:
         for pair in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
-    skip = loaded.unusable(range(len(sentences))).get(TOO_LONG, [])
+    skip = sentences.too_long(loaded.model, loaded.task)
     if skip and args.too_long == "error":
-        loaded.refuse(TOO_LONG, skip, "--too-long empty gives them no links")
+        told = f"{len(skip):,} sentences are longer than the model takes: {some(skip)}"
+        raise UserError(f"--path {args.path}: {told}; --too-long empty gives them no links")
     end_symbol = args.end_symbol == "null"
+    attentions = loaded.attentions([CROSS], full_context=args.full_context)
+    # A sentence that is left out has no links.
+    everyone: list[dict[Key, Links]] = [{SELECTED: frozenset()} for _ in lengths]
+    matrices = [np.zeros((m, n + 1), np.float32) for n, m in lengths] if args.matrices else []
 
-    def use(sentence: AlignedSentence) -> tuple[np.ndarray, dict[Key, Links]]:
+    def use(number: int, observed: Observed) -> None:
+        sentence = aligned(loaded, number, observed, read_step=args.step == "read")
         attention = sentence.of(*selected)
-        links = {SELECTED: strongest(attention, end_symbol=end_symbol)}
-        return attention, links | (all_links(sentence, end_symbol) if args.table else {})
+        everyone[number][SELECTED] = strongest(attention, end_symbol=end_symbol)
+        if args.table:
+            everyone[number] |= all_links(sentence, end_symbol)
+        if args.matrices:
+            matrices[number] = attention.copy()  # not a view of all layers and heads
 
-    everyone: list[dict[Key, Links]] = []
-    with contextlib.ExitStack() as stack:
-        output = stack.enter_context(atomic_write(args.output)) if args.output else None
-        matrices = stack.enter_context(atomic_write(args.matrices)) if args.matrices else None
-        archive = zipfile.ZipFile(matrices, "w", zipfile.ZIP_DEFLATED) if matrices else None
-        stack.enter_context(archive or contextlib.nullcontext())
-        bar = stack.enter_context(
-            tqdm(total=len(sentences), unit=" sentences", file=sys.stderr, mininterval=1.0)
-        )
-        how = {"read_step": args.step == "read", "full_context": args.full_context}
-        results = align(loaded, use=use, skip=skip, progress=bar.update, **how)
-        for number, result in enumerate(results):
-            source, target = lengths[number]  # a sentence that is left out has no links
-            nothing = np.zeros((target, source + 1), np.float32), {SELECTED: frozenset()}
-            attention, links = result or nothing
-            if output:
-                output.write(f"{pharaoh(links[SELECTED])}\n".encode())
-            if archive:  # unlike np.savez, hold no other array in memory
-                with archive.open(f"{number}.npy", "w") as file:
-                    np.lib.format.write_array(file, attention, allow_pickle=False)
-            if gold:
-                everyone.append(links)
+    loaded.look(attentions, set(range(len(lengths))).difference(skip), use)
+    if args.output:
+        write_pharaoh(args.output, [links[SELECTED] for links in everyone])
+    if args.matrices:
+        with atomic_write(args.matrices) as file:
+            np.savez_compressed(file, **{str(n): array for n, array in enumerate(matrices)})
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")

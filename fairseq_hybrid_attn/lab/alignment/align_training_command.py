@@ -6,13 +6,9 @@ r"""Align training text with eflomal, and write alignment files for fairseq.
   fairseq-train … --load-alignments …
 
 It reads bpe/train.de and bpe/train.en and writes bpe/train.align, likewise for the other parts:
-i-j, source and target subword, from 0, one line per sentence.  All parts are aligned together.
-Words align better than subwords, so subwords are joined first.  Then every subword of a
-source word is linked to every subword of the target words that the word is linked to.
-
-eflomal (Oestling & Tiedemann 2016) aligns in both directions.  The default of --symmetrise is
-grow-diag-final-and (Koehn et al. 2005).  eflomal cannot be seeded: two runs differ in some links,
-fewer with more --samplers.  --check aligns nothing and checks existing alignment files.
+i-j, source and target subword, from 0, one line per sentence.  All parts are aligned together, as
+words; every subword of a source word is linked to every subword of its target words.  eflomal
+(Oestling & Tiedemann 2016) cannot be seeded: two runs differ in some links.
 """
 
 from __future__ import annotations
@@ -22,8 +18,7 @@ import sys
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.flags import positive
-from ..corpora.link_files import Links, read_pharaoh, write_pharaoh
+from ..corpora.link_files import Links, write_pharaoh
 from ..corpora.training_links import (
     LONGEST,
     SYMMETRISATIONS,
@@ -51,25 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     default = "grow-diag-final-and"
     text = f"{', '.join(SYMMETRISATIONS)}; default {default}"
     add("--symmetrise", choices=SYMMETRISATIONS, default=default, metavar="HOW", help=text)
-    text = "eflomal's independent samplers; default 3"
-    add("--samplers", type=positive, default=3, metavar="N", help=text)
-    text = "eflomal's iterations, relative; default 1"
-    add("--length", type=float, default=1.0, metavar="X", help=text)
-    text = "check that PREFIX.SUFFIX fits the text, and stop"
-    add("--check", action="store_true", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
     parts = read_parts(args)
-    if args.check:
-        check(args, parts)
-        return
-    check_flags(args, parts)
+    check_suffixes(args, parts)
     source = [sentence.words for part in parts.values() for sentence in part.source]
     target = [sentence.words for part in parts.values() for sentence in part.target]
     warn_of_long(parts)
     print(f"aligning {len(source):,} sentence pairs in both directions", flush=True)
-    directions = align_words(source, target, samplers=args.samplers, length=args.length)
+    directions = align_words(source, target)
     links = (symmetrise(*pair, args.symmetrise) for pair in zip(*directions, strict=True))
     for prefix, part in parts.items():
         write(args, prefix, part, [next(links) for _ in part.source])
@@ -88,16 +74,7 @@ def read_parts(args: argparse.Namespace) -> dict[str, Bitext]:
     return {prefix: read_bitext(*sides, args.subwords) for prefix, sides in paths.items()}
 
 
-def check(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
-    for prefix, part in parts.items():
-        path = Path(f"{prefix}.{args.align_suffix}")
-        links = read_pharaoh(path, part.piece_lengths)
-        print(f"{path}: {sum(map(len, links)):,} links in {len(links):,} sentences, all in range")
-
-
-def check_flags(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
-    if not args.length > 0:
-        raise UserError(f"--length {args.length}: use a number above 0")
+def check_suffixes(args: argparse.Namespace, parts: dict[str, Bitext]) -> None:
     languages = (args.source_lang, args.target_lang)
     suffixes = {"--align-suffix": args.align_suffix, "--word-suffix": args.word_suffix}
     outputs = {

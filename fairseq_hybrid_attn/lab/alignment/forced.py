@@ -16,19 +16,15 @@ attention that it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from ...errors import UserError
 from ..corpora.link_files import Links
 from ..corpora.words import text_of, word_attention, words_of
-from ..look.attentions import CROSS, Attentions
+from ..look.attentions import CROSS, Observed
 from ..look.loaded import Loaded
-from ..look.sentences import in_batches
 
 #: Smaller differences of attention count as equal, since rounding depends on the batch.
 _TIE = 1e-5
@@ -85,61 +81,20 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
     return frozenset((int(i), j) for j, i in enumerate(first) if i < words)
 
 
-def cross_attention(model: nn.Module, sample: dict, *, full_context: bool = False) -> list[Tensor]:
-    """The cross-attention of all layers and heads in a fairseq batch; its target is padded right.
-
-    It is ``[layers, heads, t, s]`` for each sentence, without padding; t and s count end symbols.
-    ``full_context`` lets the decoder see the whole target (Garg et al. 2019), for a model that was
-    trained to align this way.
-    """
-    seen = Attentions(model, (CROSS,)).observe(sample, full_context=full_context)
-    if any(CROSS not in sentence for sentence in seen):
-        raise UserError("this model's decoder has no cross-attention, or does not return it")
-    return [torch.stack([layer.weights[0] for layer in sentence[CROSS]]) for sentence in seen]
-
-
-def align(
-    loaded: Loaded,
-    *,
-    use: Callable[[AlignedSentence], object] = lambda sentence: sentence,
-    read_step: bool = False,
-    full_context: bool = False,
-    skip: Sequence[int] = (),
-    progress: Callable[[int], object] = lambda done: None,
-) -> Iterator:
-    """Align sentences with their translations by the attention of a model.
-
-    Yield, in order, what ``use`` returns for each aligned sentence, which is large; None for those
-    to ``skip`` (from 0).
-
-    Args:
-        read_step: take a target piece's attention from the step that reads it, not from the one
-            that predicts it.
-        full_context: as for :func:`cross_attention`.
-        progress: is called with the number of sentences just done.
-    """
-    model, sentences = loaded.model.to(loaded.device).eval(), loaded.sentences
-
-    def compute(sample: dict) -> Iterator:
-        attention = cross_attention(model, sample, full_context=full_context)
-        for number, weights in zip(sample["id"].tolist(), attention, strict=True):
-            # A piece is read one step after it is predicted.
-            steps = weights.numpy()[:, :, 1:] if read_step else weights.numpy()
-            pieces = sentences.source[number], sentences.target[number]
-            yield use(_in_words(steps, *pieces, loaded.subwords))
-
-    batches = {"max_tokens": loaded.max_tokens, "device": loaded.device}
-    return in_batches(sentences, compute, skip=skip, progress=progress, **batches)
-
-
-def _in_words(
-    weights: np.ndarray, source: list[str], target: list[str], subwords: str
+def aligned(
+    loaded: Loaded, number: int, observed: Observed, *, read_step: bool = False
 ) -> AlignedSentence:
-    """Words and their attention, from that of subwords ``[layers, heads, t, s]``."""
-    source_words, target_words = words_of(source, subwords), words_of(target, subwords)
-    ends = list(range(len(source), weights.shape[-1]))  # the end symbol
+    """A sentence (from 0) in words, from what was observed of its subwords.
+
+    With ``read_step``, a target piece has the attention of the step that reads it, which is one
+    after the step that predicts it.
+    """
+    weights = np.stack([layer.weights[0] for layer in observed[CROSS]])[:, :, int(read_step) :]
+    pieces = loaded.sentences.source[number], loaded.sentences.target[number]
+    source, target = (words_of(side, loaded.subwords) for side in pieces)
+    end = [len(pieces[0])]
     return AlignedSentence(
-        source=[text_of(word, source, subwords) for word in source_words],
-        target=[text_of(word, target, subwords) for word in target_words],
-        attention=word_attention(weights, [*source_words, ends], target_words),
+        source=[text_of(word, pieces[0], loaded.subwords) for word in source],
+        target=[text_of(word, pieces[1], loaded.subwords) for word in target],
+        attention=word_attention(weights, [*source, end], target),
     )

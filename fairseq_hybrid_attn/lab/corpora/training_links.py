@@ -42,7 +42,6 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 class Sentence:
     """A sentence in subwords."""
 
-    pieces: int  # the number of its subwords, as fairseq counts them
     groups: Words  # the places of each word's subwords
     words: list[str]
 
@@ -50,7 +49,7 @@ class Sentence:
     def of(cls, line: str, subwords: str) -> Sentence:
         pieces = line.split()  # as fairseq-preprocess counts them
         groups = words_of(pieces, subwords)
-        return cls(len(pieces), groups, [text_of(word, pieces, subwords) for word in groups])
+        return cls(groups, [text_of(word, pieces, subwords) for word in groups])
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,6 @@ class Bitext:
 
     source: list[Sentence]
     target: list[Sentence]
-
-    @property
-    def piece_lengths(self) -> list[tuple[int, int]]:
-        """The numbers of source and target subwords of each pair."""
-        return [(s.pieces, t.pieces) for s, t in zip(self.source, self.target, strict=True)]
 
     def expand(self, alignments: Sequence[Links]) -> Iterator[Links]:
         for links, source, target in zip(alignments, self.source, self.target, strict=True):

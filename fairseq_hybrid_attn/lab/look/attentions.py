@@ -9,21 +9,26 @@ Shape letters: l branches, h heads, n queries, m keys, d the model's width.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
+from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
+from ...attention import AttentionRecord, PatternedAttention
 from ...attention.fusion import GateKind
 from ...errors import UserError
 from ...patterns import GLOBAL, Pattern
 from . import pattern_names
-from .recording import Attention, record_modules
 
 #: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
 ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+
+#: The modules that can be recorded.
+Attention = PatternedAttention | MultiheadAttention
 
 _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"}
 
@@ -84,7 +89,15 @@ Observed = dict[str, list[Seen]]
 
 
 class Attentions:
-    def __init__(self, model: nn.Module, kinds: Sequence[str] = KINDS):
+    """The attention modules of a model.
+
+    ``full_context`` lets the decoder see the whole target (Garg et al. 2019), for a model that was
+    trained to align this way.
+    """
+
+    def __init__(
+        self, model: nn.Module, kinds: Sequence[str] = KINDS, *, full_context: bool = False
+    ):
         if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
             raise UserError(
                 f"the model is a {type(model).__name__}, not an encoder-decoder; only models that "
@@ -92,6 +105,7 @@ class Attentions:
             )
         self.model = model
         self.kinds = tuple(kinds)
+        self.full_context = full_context
         # Of each kind that has some, the lowest layer first.
         self.modules = {k: modules for k in kinds if (modules := _modules(model, k))}
 
@@ -130,31 +144,24 @@ class Attentions:
         return reasons
 
     @torch.no_grad()
-    def observe(self, sample: dict, *, full_context: bool = False) -> list[Observed]:
+    def observe(self, sample: dict) -> list[Observed]:
         """Observe each sentence of a batch; kinds that the model does not have are left out.
 
-        The target of ``sample`` is padded on the right.  ``full_context`` lets the decoder see the
-        whole target (Garg et al. 2019), for a model that was trained to align this way.
+        The target of ``sample`` is padded on the right.
         """
         model, inputs = self.model, sample["net_input"]
         source = inputs["src_tokens"]
-        places = {
-            (kind, place): module
-            for kind, modules in self.modules.items()
-            for place, module in enumerate(modules)
-        }
-        with record_modules(places) as records:
+        with _recorded([m for modules in self.modules.values() for m in modules]) as records:
             encoder_out = model.encoder(source, src_lengths=inputs["src_lengths"])
             if {DECODER, CROSS} & set(self.kinds):
-                output = _decode(model, inputs["prev_output_tokens"], encoder_out, full_context)
-        seen = {
-            kind: [_seen(*records[kind, place]) for place in range(len(modules))]
-            for kind, modules in self.modules.items()
-        }
-        if CROSS in self.kinds and CROSS not in seen:
+                output = _decode(
+                    model, inputs["prev_output_tokens"], encoder_out, self.full_context
+                )
+        batches = {k: [_seen(records[m]) for m in modules] for k, modules in self.modules.items()}
+        if CROSS in self.kinds and CROSS not in batches:
             returned = _returned(output)
             if returned is not None:
-                seen[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
+                batches[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
 
         columns = _source_columns(model, encoder_out, source).cpu()
         rows = sample["target"].ne(model.decoder.dictionary.pad()).cpu()
@@ -163,12 +170,60 @@ class Attentions:
             {
                 kind: [
                     _of_sentence(batch, number, *sides[kind], layer)
-                    for batch, layer in zip(batches, self.layers[kind], strict=True)
+                    for batch, layer in zip(layers, self.layers[kind], strict=True)
                 ]
-                for kind, batches in seen.items()
+                for kind, layers in batches.items()
             }
             for number in range(len(source))
         ]
+
+
+@contextmanager
+def _recorded(modules: Sequence[Attention]) -> Iterator[dict[Attention, AttentionRecord]]:
+    """What each of these modules computes while the block runs.
+
+    The modules themselves are recorded, so ``need_attn``, normalisation or activation checkpointing
+    in the layers around them do not matter.
+    """
+    records: dict[Attention, AttentionRecord] = {}
+    with ExitStack() as stack:
+        for module in modules:
+            own = isinstance(module, PatternedAttention)
+            record = module.recorded_by if own else partial(_stock_recorded_by, module)
+            stack.enter_context(record(partial(records.__setitem__, module)))
+        yield records
+
+
+@contextmanager
+def _stock_recorded_by(
+    attention: MultiheadAttention, listener: Callable[[AttentionRecord], None]
+) -> Iterator[None]:
+    """Make fairseq's own attention return the weights of its heads, and pass them on.
+
+    With ``skip_embed_dim_check``, the module takes the softmax itself.  PyTorch's function for
+    all of attention would return the mean over the heads.
+    """
+
+    def ask(module, args, kwargs):
+        return args, {**kwargs, "need_weights": True, "need_head_weights": True}
+
+    def take(module, args, returned):
+        output, weights = returned  # weights [h, b, n, m]
+        weights = weights.transpose(0, 1)[None]
+        listener(AttentionRecord(weights=weights, branches=None, gates=None, output=output))
+
+    before = attention.skip_embed_dim_check
+    attention.skip_embed_dim_check = True
+    hooks = (
+        attention.register_forward_pre_hook(ask, with_kwargs=True),
+        attention.register_forward_hook(take),
+    )
+    try:
+        yield
+    finally:
+        attention.skip_embed_dim_check = before
+        for hook in hooks:
+            hook.remove()
 
 
 def _modules(model: nn.Module, kind: str) -> list[Attention]:
@@ -183,7 +238,7 @@ def _tuples(lists: list[list]) -> tuple[tuple, ...]:
     return tuple(map(tuple, lists))
 
 
-def _seen(record) -> Seen:
+def _seen(record: AttentionRecord) -> Seen:
     """What was recorded of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
     gates = None if record.gates is None else record.gates.float().cpu()
     return Seen(weights=record.weights.float().cpu(), gates=gates)

@@ -7,16 +7,9 @@
       --subwords subword-nmt --figure figure2.pdf
 
 The gate of transformer_hybrid_gate is the share of the local branch (0 = only global attention,
-1 = only local attention).  Its mean is shown for each layer (Fig. 3 of that paper) and, for several
-models, against their windows (Fig. 2).  For transformer_hysan with gated sum, the command shows the
-mean of each branch's squeeze gate, in encoder and decoder.  A fusion of your own says itself what
-its gates are.
-
-The interval of a mean is 95 %, over sentences; half of it is shown.
-
-By part of speech (Fig. 4), a word of several subwords counts as their mean.  Tags of the source's
-words come from a file in any tagset, with one line per sentence and one tag per word; or from a
-tagger for German, English, Japanese or Chinese, in the universal tagset of the paper's figure.
+1 = only local attention).  For transformer_hysan with gated sum, it is the mean of each branch's
+squeeze gate.  A fusion of your own says itself what its gates are.  The interval of a mean is 95 %,
+over sentences; half of it is shown.  docs/analysis.md says more, also of tags.
 """
 
 from __future__ import annotations
@@ -61,13 +54,16 @@ def add_tags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    check_arguments(args)
+    model_args.check_models(args)
+    check_tags(args)
+    inputs = [*model_args.inputs_of(args), args.tags]
+    outputs.check(args, inputs, {"--write-tags": args.write_tags})
     models = []
     known: list[list[str]] | None = None  # tags; the words are the same for all models
     for loaded in model_args.load(args):
         if known is None:
             known = tags_of(args, loaded.sentences.source, args.subwords)
-        models.append(measure(loaded, args.sentences, args.too_long == "skip", known))
+        models.append(measure(loaded, model_args.selected(args, loaded), known))
     for model in models:
         print(model.name)
         print(grid_of_gates(model).terminal())
@@ -79,16 +75,8 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"tags": source_of_tags(args), "models": [vars(model) for model in models]},
-        [record for model in models for record in records_of(model)],
         lambda theme: gates_figure.draw(models, theme),
     )
-
-
-def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check_models(args)
-    check_tags(args)
-    inputs = [*model_args.inputs_of(args), args.tags]
-    outputs.check(args, inputs, {"--write-tags": args.write_tags})
 
 
 def check_tags(args: argparse.Namespace) -> None:
@@ -115,21 +103,16 @@ def tags_of(
     ]
     if args.tags:
         return tags.read_tags(args.tags, words)
-    with tqdm(total=len(words), unit=" tagged", file=sys.stderr, mininterval=1.0) as bar:
-        known = tags.tag_all(args.tagger, words, bar.update)
+    bar = tqdm(words, unit=" tagged", file=sys.stderr, mininterval=1.0)
+    known = tags.tag_all(args.tagger, bar)
     if args.write_tags:
         text = "".join(f"{' '.join(line)}\n" for line in known)
         outputs.write_text(args.write_tags, text)
     return known
 
 
-def measure(
-    loaded: Loaded, listed: str, skip_long: bool, known: list[list[str]] | None
-) -> ModelGates:
-    """The gates of a model over the sentences that are ``listed`` as for ``--sentences``.
-
-    ``known`` are the tags of its words, or None.
-    """
+def measure(loaded: Loaded, numbers: list[int], known: list[list[str]] | None) -> ModelGates:
+    """The gates of a model over these sentences (from 0); ``known``: tags of all, or None."""
     attentions = loaded.attentions([ENCODER, DECODER])
     gates = Gates(attentions.layers)
     if not gates.layers:
@@ -138,8 +121,7 @@ def measure(
             "has them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own "
             "if it has a gate_kind"
         )
-    use = gates.use(loaded, known)
-    loaded.look(attentions, loaded.usable(listed, skip_long=skip_long), use)
+    loaded.look(attentions, numbers, gates.use(loaded, known))
     return gates.of_model(loaded.name)
 
 
@@ -161,14 +143,3 @@ def grid_of_gates(model: ModelGates) -> Grid:
 def grid_of_tags(model: ModelGates) -> Grid:
     columns = {key: key for key in ("layer", "gate of", "tag", "words", *NUMBERS)}
     return Grid.of(model.tag_rows, {**columns, "gate of": "branch"})
-
-
-def records_of(model: ModelGates) -> list[dict]:
-    """Records for CSV; means over positions have no tag."""
-    about = ("kind", "layer", "gate", "branch", "head", "tag", "count", *NUMBERS)
-    rows = [{**row, "tag": None, "count": row["positions"]} for row in model.rows]
-    rows += [{**row, "count": row["words"]} for row in model.tag_rows]
-    return [
-        {"model": model.name, "window": model.window, **{key: row[key] for key in about}}
-        for row in rows
-    ]

@@ -58,10 +58,6 @@ class Place:
     branch: str
     head: int | None = None
 
-    @property
-    def order(self) -> tuple:
-        return (self.kind != ENCODER, self.layer, self.head or 0)
-
 
 def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
     """The values of a layer's gates in a sentence, each ``[n]``."""
@@ -87,7 +83,9 @@ class Gates:
         self.shares = {kind.name for kind in kinds if kind.branch is not None}
         self.all_shares = RunningMean()
         self.places: dict[Place, RunningMean] = defaultdict(RunningMean)
-        self.tags: dict[tuple[Place, str], RunningMean] = defaultdict(RunningMean)
+        self.tags: dict[Place, dict[str, RunningMean]] = defaultdict(
+            lambda: defaultdict(RunningMean)
+        )
 
     def add(self, observed: Observed, words: Words = (), tags: Sequence[str] | None = None) -> None:
         """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
@@ -97,13 +95,13 @@ class Gates:
                 values |= gate_values(layer, observed[kind][layer.number - 1])
         for place, numbers in values.items():
             self.places[place].add(numbers)
-            if tags is None or place.kind != ENCODER:
+            if tags is None or place.kind != ENCODER or place.head is not None:
                 continue
             of_tags = defaultdict(list)
             for word, tag in zip(words, tags, strict=True):
                 of_tags[tag].append(numbers[word].mean())
             for tag, of_words in of_tags.items():
-                self.tags[place, tag].add(of_words)
+                self.tags[place][tag].add(of_words)
         if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
             self.all_shares.add(np.concatenate(shares))
 
@@ -131,16 +129,11 @@ class Gates:
         return None
 
     def of_model(self, name: str) -> ModelGates:
-        rows = [
-            _row(place, mean, positions=mean.count)
-            for place, mean in sorted(self.places.items(), key=lambda item: item[0].order)
-        ]
+        rows = [_row(place, mean, positions=mean.count) for place, mean in self.places.items()]
         tag_rows = [
             _row(place, mean, tag=tag, words=mean.count)
-            for (place, tag), mean in sorted(
-                self.tags.items(), key=lambda item: (item[0][0].order, item[0][1])
-            )
-            if place.head is None
+            for place, means in self.tags.items()
+            for tag, mean in sorted(means.items())
         ]
         shares = self.all_shares
         return ModelGates(

@@ -2,22 +2,12 @@
 
   fairseq-hybrid heads data-bin --path model.pt --gen-subset test --subwords subword-nmt
   fairseq-hybrid heads data-bin --path mma.pt plain.pt --gen-subset test --subwords subword-nmt \\
-      --kinds encoder --figure heads.pdf --json heads.json --csv heads.csv
+      --kinds encoder --figure heads.pdf --json heads.json
 
-The model reads each source sentence and is forced to decode the given translation.  The table shows
-means over all positions, for the heads of a layer (and branch) that have the same pattern:
-
-  distance    distance to the keys, in tokens, weighted by the attention
-  signed      the same with its direction: negative to the left
-  entropy     in nats; 0 = all attention on one key
-  relative    entropy divided by the largest that the pattern allows; 1 = all keys equal
-  self        attention to the position itself
-  symbol      attention to the end symbol; in decoder self-attention, to the start symbol
-
-and, for each layer, how much its heads differ: the Jensen-Shannon divergence, in bits (0 = same
-attention, 1 = no key in common), between the heads of a branch and between the branches; beside
-it, that of even attention under the same patterns, so how much the patterns alone make them differ.
---json and --csv have every head; --json also has the divergence of each pair of heads.
+The model reads each source sentence and is forced to decode the given translation.  The tables show
+means over all positions, for the heads of a layer (and branch) that have the same pattern, and for
+each layer how much its heads differ, in bits.  docs/analysis.md defines the columns.  --json has
+every head, and the divergence of each pair of heads.
 """
 
 from __future__ import annotations
@@ -43,7 +33,7 @@ def run(args: argparse.Namespace) -> None:
     model_args.check_models(args)
     outputs.check(args, model_args.inputs_of(args))
     models = [
-        measure(loaded, args.kinds, args.sentences, args.too_long == "skip")
+        measure(loaded, args.kinds, model_args.selected(args, loaded))
         for loaded in model_args.load(args)
     ]
     for model in models:
@@ -53,16 +43,14 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"models": [vars(model) for model in models]},
-        [{"model": model.name, **row} for model in models for row in model.heads],
         lambda theme: heads_figure.draw(models, theme),
     )
 
 
-def measure(loaded: Loaded, kinds: list[str], listed: str, skip_long: bool) -> ModelHeads:
-    """The heads of a model over the sentences that are ``listed`` as for ``--sentences``."""
+def measure(loaded: Loaded, kinds: list[str], numbers: list[int]) -> ModelHeads:
+    """The heads of a model over these sentences (from 0)."""
     attentions = loaded.attentions(kinds)
     heads = Heads(attentions.layers)
-    numbers = loaded.usable(listed, skip_long=skip_long)
     loaded.look(attentions, numbers, lambda _, observed: heads.add(observed))
     return heads.of_model(loaded.name, loaded.description)
 

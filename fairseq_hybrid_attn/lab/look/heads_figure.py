@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,20 +15,13 @@ _MEASURES = {"distance": "mean distance, tokens", "relative_entropy": "entropy /
 _CELL, _MOST_CELLS = 0.38, 16  # inches of a column; columns for which a panel grows
 
 
-def longest(models: Iterable[ModelHeads]) -> float:
-    """The longest mean distance of any head: where the colours of distances end."""
-    distances = [row["distance"] for model in models for row in model.heads]
-    return max((distance for distance in distances if distance is not None), default=0.0) or 1.0
-
-
-def draw(
-    models: Sequence[ModelHeads], theme: str = "light", top: float | None = None
-) -> style.Figure:
+def draw(models: Sequence[ModelHeads], theme: str = "light") -> style.Figure:
     """Draw distance and entropy of each head, and how much the heads of each layer differ.
 
-    There is a row for each model and kind of attention.  Colours end at the distance ``top``, by
-    default the :func:`longest` of these models.
+    There is a row for each model and kind of attention.  Distances of all have one scale.
     """
+    distances = [row["distance"] for model in models for row in model.heads]
+    longest = max((distance for distance in distances if distance is not None), default=0.0) or 1.0
     shown = [
         (model, kind, [row for row in model.heads if row["kind"] == kind])
         for model in models
@@ -42,7 +35,7 @@ def draw(
         grid = figure.subplots(len(shown), 3, squeeze=False, height_ratios=heights)
         for (model, kind, rows), axes in zip(shown, grid, strict=True):
             for place, (measure, title) in zip(axes, _MEASURES.items(), strict=False):
-                ends = (top or longest(models)) if measure == "distance" else 1.0
+                ends = longest if measure == "distance" else 1.0
                 _heatmap(place, rows, measure, style.scale(theme, colours.background), ends)
                 place.set_title(f"{model.name}: {kind}\n{title}", fontsize=8)
             _lines(axes[2], [row for row in model.layers if row["kind"] == kind], colours)

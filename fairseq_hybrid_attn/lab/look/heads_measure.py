@@ -175,24 +175,21 @@ class Heads:
     """Where the heads of a model look, over many sentences."""
 
     def __init__(self, described: dict[str, list[Layer]]):
-        self.described = described
-        self.layers: dict[tuple[str, int], HeadsOfLayer] = {}
+        self.layers = {kind: list(map(HeadsOfLayer, layers)) for kind, layers in described.items()}
 
     def add(self, observed: Observed) -> None:
         """Add a sentence."""
         for kind, layers in observed.items():
-            for layer, seen in zip(self.described[kind], layers, strict=True):
-                key = kind, layer.number
-                if key not in self.layers:
-                    self.layers[key] = HeadsOfLayer(layer)
-                allowed = layer.allowed(*seen.weights.shape[-2:])
-                self.layers[key].add(seen.weights.numpy(), allowed.numpy())
+            for heads, seen in zip(self.layers[kind], layers, strict=True):
+                allowed = heads.layer.allowed(*seen.weights.shape[-2:])
+                heads.add(seen.weights.numpy(), allowed.numpy())
 
     def of_model(self, name: str, description: str) -> ModelHeads:
         """All numbers of the model, for JSON, tables and figures."""
-        heads = [row for layer in self.layers.values() for row in layer.rows()]
-        layers = [layer.difference() for layer in self.layers.values()]
-        return ModelHeads(name, description, heads, layers)
+        # A decoder may have no cross-attention to return.
+        seen = [heads for layers in self.layers.values() for heads in layers if heads.queries]
+        rows = [row for heads in seen for row in heads.rows()]
+        return ModelHeads(name, description, rows, [heads.difference() for heads in seen])
 
 
 def by_pattern(rows: list[dict]) -> list[dict]:

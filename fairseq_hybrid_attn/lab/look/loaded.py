@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from torch import nn
 from tqdm import tqdm
@@ -16,9 +15,6 @@ from ...errors import UserError
 from ...models.transformer import PatternedTransformer
 from .attentions import ENCODER, Attentions, Observed
 from .sentences import Sentences, in_batches, some
-
-#: Why a sentence cannot be looked at.
-TOO_LONG, EMPTY = "longer than the model takes", "empty on a side"
 
 
 @dataclass(frozen=True)
@@ -41,10 +37,10 @@ class Loaded:
         arch = getattr(cfg, "_name", None) or type(self.model).__name__
         return "; ".join(filter(None, (arch, encoder(self.model), positions(self.model))))
 
-    def attentions(self, kinds: Sequence[str]) -> Attentions:
+    def attentions(self, kinds: Sequence[str], *, full_context: bool = False) -> Attentions:
         """The attentions of the model; notes say why it does not have some of these kinds."""
         try:
-            attentions = Attentions(self.model, kinds)
+            attentions = Attentions(self.model, kinds, full_context=full_context)
         except UserError as error:
             raise UserError(f"--path {self.path}: {error}") from None
         for kind, reason in attentions.missing().items():
@@ -53,36 +49,22 @@ class Loaded:
             raise UserError(f"--path {self.path}: there is no attention of {' or '.join(kinds)}")
         return attentions
 
-    def unusable(self, numbers: Iterable[int]) -> dict[str, list[int]]:
-        """Which of these sentences (from 0) cannot be looked at, by the reason."""
-        numbers = sorted(numbers)
-        long = set(self.sentences.too_long(self.model, self.task))
+    def usable(self, numbers: Sequence[int], *, skip_long: bool = False) -> list[int]:
+        """Those of these sentences (from 0) that can be looked at; notes say which are left out."""
         source, target = self.sentences.source, self.sentences.target
-        reasons = {
-            TOO_LONG: [n for n in numbers if n in long],
-            EMPTY: [n for n in numbers if not (source[n] and target[n])],
-        }
-        return {reason: some_ for reason, some_ in reasons.items() if some_}
-
-    def usable(self, listed: str, *, skip_long: bool = False) -> list[int]:
-        """The sentences (from 0) of a list for ``--sentences``; notes say which are left out."""
-        numbers = chosen("--sentences", listed, len(self.sentences))
-        unusable = self.unusable(numbers)
-        if TOO_LONG in unusable and not skip_long:
-            self.refuse(TOO_LONG, unusable[TOO_LONG], "--too-long skip leaves them out")
-        for reason, left_out in unusable.items():
-            shown = f"{len(left_out):,} sentences are {reason} and are left out: {some(left_out)}"
-            note(f"{self.name}: {shown}")
-        left = sorted(set(numbers).difference(*unusable.values()))
+        long = set(self.sentences.too_long(self.model, self.task)).intersection(numbers)
+        empty = {n for n in numbers if not (source[n] and target[n])}
+        if long and not skip_long:
+            told = f"{len(long):,} sentences are longer than the model takes: {some(sorted(long))}"
+            raise UserError(f"--path {self.path}: {told}; name others, or --too-long skip")
+        for reason, left_out in (("longer than the model takes", long), ("empty on a side", empty)):
+            if left_out:
+                count, which = len(left_out), some(sorted(left_out))
+                note(f"{self.name}: {count:,} sentences are {reason} and are left out: {which}")
+        left = sorted(set(numbers) - long - empty)
         if not left:
             raise UserError(f"--path {self.path}: none of the sentences can be analysed")
         return left
-
-    def refuse(self, reason: str, numbers: Sequence[int], way_out: str) -> NoReturn:
-        raise UserError(
-            f"--path {self.path}: {len(numbers):,} sentences are {reason}: {some(numbers)}; "
-            f"{way_out}"
-        )
 
     def look(
         self,

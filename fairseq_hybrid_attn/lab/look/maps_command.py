@@ -6,23 +6,10 @@
       --source test.bpe.de --target test.bpe.en --subwords subword-nmt --page maps.html \\
       --figures figures --json maps.json
 
-The model reads the source and is forced to decode the given translation.  The sentences are a
-binarised split in the data folder, or two text files in the model's subwords.  Any fairseq
-encoder-decoder works; one without attention in its encoder or decoder (lstm, fconv) shows what
-it has.
-
---page writes one HTML file that needs no network: choose sentence, encoder, decoder or
-cross-attention, layer, branch and head; words or subwords; one map or two side by side, of one
-model or two.  Point at a cell to see its two tokens and the weight.  Bars below the map show the
-gates of its rows, if the branch has gates.
-
---figures writes PNG and PDF files into a folder, for each sentence, kind of attention and model: a
-row for each layer and a column for each head (MMA Fig. 3) or, where layers have several branches,
-for each branch, the mean of its heads.  For several models, it also writes sentenceN.compare: for
-each encoder layer a row for each model, with a column for each branch (HySAN Fig. 5).
-
---json writes the weights and the gates.  Words are merged from subwords: attention is
-summed over the pieces of a key word and, like gates, averaged over those of a query word.
+The model reads the source and is forced to decode the given translation.  --page writes one HTML
+file that needs no network.  --figures writes PNG and PDF files into a folder, for each sentence,
+kind of attention and model, and sentenceN.compare of several models' encoders.  --json has weights
+and gates.  docs/analysis.md describes them.
 """
 
 from __future__ import annotations
@@ -31,6 +18,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -41,7 +29,7 @@ from . import maps_figure, maps_page, outputs, style
 from . import model_arguments as model_args
 from .attentions import ENCODER
 from .loaded import Loaded, chosen
-from .maps_measure import UNITS, Map, ModelMaps, maps_of
+from .maps_measure import UNITS, Map, ModelMaps, rounded, sentence_maps
 
 FIRST = 5  # sentences that are shown by default
 
@@ -49,11 +37,7 @@ FIRST = 5  # sentences that are shown by default
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     model_args.add_models(parser)
     model_args.add_sentences(parser)
-    parser.add_argument(
-        "--sentences",
-        metavar="LIST",
-        help="sentences to show, from 1, such as 1,5-7, or all (default: the first five)",
-    )
+    model_args.add_selection(parser, unless="the first five")
     model_args.add_kinds(parser)
     group = parser.add_argument_group("what to write")
     group.add_argument("--page", type=Path, metavar="FILE", help="the page, .html")
@@ -63,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unit",
         choices=UNITS,
         default=UNITS[0],
-        help="rows and columns of figures and data (default: words); the page has both",
+        help="rows and columns of figures (default: words); page and data have both",
     )
     outputs.add_theme(group)
 
@@ -73,14 +57,16 @@ def run(args: argparse.Namespace) -> None:
     models: list[ModelMaps] = []
     for loaded in model_args.load(args):
         attentions = loaded.attentions(args.kinds)
-        numbers = shown("--sentences", args.sentences, loaded, models[0] if models else None)
-        sentences = loaded.look(attentions, numbers, maps_of(attentions, loaded))
+        first = models[0] if models else None
+        skip_long = args.too_long == "skip"
+        numbers = shown("--sentences", args.sentences, loaded, first, skip_long)
+        sentences = loaded.look(attentions, numbers, partial(sentence_maps, loaded, attentions))
         models.append(ModelMaps(loaded.name, loaded.description, sentences))
     if args.page:
         title = f"Attention maps: {', '.join(model.name for model in models)}"
         outputs.write_text(args.page, maps_page.page(title, models))
     if args.json:
-        data = {"unit": args.unit, "models": [model.as_dict(args.unit) for model in models]}
+        data = {"models": [model.as_dict(rounded) for model in models]}
         outputs.write_text(args.json, json.dumps(data, ensure_ascii=False))
     if args.figures:
         draw(args, models)
@@ -99,21 +85,19 @@ def check_arguments(args: argparse.Namespace) -> None:
         outputs.make_folder("--figures", args.figures)
 
 
-def shown(flag: str, listed: str | None, loaded: Loaded, first: ModelMaps | None) -> list[int]:
+def shown(
+    flag: str, listed: str | None, loaded: Loaded, first: ModelMaps | None, skip_long: bool = False
+) -> list[int]:
     """The sentences (from 0) to show.
 
     Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
     first usable ones.
     """
-    if listed is None and first is None:
-        return loaded.usable("all", skip_long=True)[:FIRST]
     if first:
-        numbers = [sentence.number for sentence in first.sentences]
-    else:
-        numbers = chosen(flag, listed, len(loaded.sentences))
-    for reason, some_ in loaded.unusable(numbers).items():
-        loaded.refuse(reason, some_, f"name others by {flag}")
-    return numbers
+        return loaded.usable([sentence.number for sentence in first.sentences])
+    if listed is None:
+        return loaded.usable(range(len(loaded.sentences)), skip_long=True)[:FIRST]
+    return loaded.usable(chosen(flag, listed, len(loaded.sentences)), skip_long=skip_long)
 
 
 def draw(args: argparse.Namespace, models: list[ModelMaps]) -> None:
@@ -133,13 +117,9 @@ def figures_of(
         encoders = {}
         for number, model in enumerate(models, start=1):
             maps = model.sentences[place].units[unit]
+            which = f".model{number}" if len(models) > 1 else ""
             for kind, map_ in maps.items():
-                branched = any(len(layer.heads) > 1 for layer in map_.layers)
-                arrange = (
-                    maps_figure.branches_of_layers if branched else maps_figure.heads_of_layers
-                )
-                which = f".model{number}" if len(models) > 1 else ""
-                yield f"{begin}.{kind}{which}", arrange(map_), map_
+                yield f"{begin}.{kind}{which}", maps_figure.rows_of(map_), map_
             if ENCODER in maps:
                 encoders[model.name] = maps[ENCODER]
         if len(encoders) > 1:

@@ -35,12 +35,20 @@ class MapRow:
     panels: list[MapPanel]
 
 
-def heads_of_layers(map_: Map) -> list[MapRow]:
-    """A row for each layer, a column for each head of its only branch (MMA Fig. 3)."""
+def rows_of(map_: Map) -> list[MapRow]:
+    """A row for each layer, a column for each head (MMA Fig. 3).
+
+    If layers have several branches, a column is a branch, the mean of its heads.
+    """
     return [
         MapRow(
             f"layer {layer.number}",
             [
+                MapPanel(word, weights[branch].mean(0), allowed[branch].any(0))
+                for branch, word in enumerate(layer.branches)
+            ]
+            if map_.branched
+            else [
                 MapPanel(f"head {head + 1}\n{word}", weights[0, head], allowed[0, head])
                 for head, word in enumerate(layer.heads[0])
             ],
@@ -49,24 +57,10 @@ def heads_of_layers(map_: Map) -> list[MapRow]:
     ]
 
 
-def branches_of_layers(map_: Map) -> list[MapRow]:
-    """A row for each layer, a column for each branch, the mean of its heads."""
-    return [
-        MapRow(
-            f"layer {layer.number}",
-            [
-                MapPanel(word, weights[branch].mean(0), allowed[branch].any(0))
-                for branch, word in enumerate(layer.branches)
-            ],
-        )
-        for layer, weights, allowed in zip(map_.layers, map_.weights, map_.allowed, strict=True)
-    ]
-
-
 def compared(maps: dict[str, Map]) -> list[MapRow]:
-    """The branches of each layer, models below each other (HySAN Fig. 5); ``maps`` by model."""
+    """The rows of each layer, models below each other (HySAN Fig. 5); ``maps`` by model."""
     of_models = [
-        [replace(row, title=f"{name}\n{row.title}") for row in branches_of_layers(map_)]
+        [replace(row, title=f"{name}\n{row.title}") for row in rows_of(map_)]
         for name, map_ in maps.items()
     ]
     return [row for layer in zip(*of_models, strict=False) for row in layer]

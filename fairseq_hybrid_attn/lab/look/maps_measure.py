@@ -21,6 +21,14 @@ END, START = "</s>", "<s>"
 #: What the rows and columns of a map can be.
 UNITS = ("words", "subwords")
 
+#: From the weights of a layer, and what it allows, to what JSON has of them.
+WeightsForm = Callable[[np.ndarray, np.ndarray], object]
+
+
+def rounded(numbers: np.ndarray, allowed: np.ndarray | None = None) -> list:
+    """A :data:`WeightsForm` of lists, ``[branches][heads][queries][keys]``, to 6 digits."""
+    return numbers.astype(float).round(6).tolist()
+
 
 @dataclass(frozen=True)
 class Map:
@@ -60,25 +68,22 @@ class Map:
             ],
         )
 
-    def described(self) -> list[dict]:
-        """What each layer is, for JSON: its branches and heads, and its gates if it has some."""
+    @property
+    def branched(self) -> bool:
+        return any(len(layer.heads) > 1 for layer in self.layers)
+
+    def as_dict(self, form: WeightsForm) -> dict:
         layers = []
-        for layer, gates in zip(self.layers, self.gates, strict=True):
+        numbers = zip(self.layers, self.weights, self.allowed, self.gates, strict=True)
+        for layer, weights, allowed, gates in numbers:
             about = {"layer": layer.number, "branches": layer.branches, "heads": layer.heads}
+            about["weights"] = form(weights, allowed)
             if layer.gate:
                 about["gate"] = f"{layer.gate.name}: {layer.gate.meaning}"
                 about["gates"] = [
-                    gates[b].astype(float).round(6).tolist() if b in gates else None
-                    for b in range(len(layer.heads))
+                    rounded(gates[b]) if b in gates else None for b in range(len(layer.heads))
                 ]
             layers.append(about)
-        return layers
-
-    def as_dict(self) -> dict:
-        layers = [
-            {**layer, "weights": weights.astype(float).round(6).tolist()}
-            for layer, weights in zip(self.described(), self.weights, strict=True)
-        ]
         return {"queries": self.queries, "keys": self.keys, "layers": layers}
 
 
@@ -100,8 +105,8 @@ class ModelMaps:
     description: str
     sentences: Sequence[SentenceMaps]
 
-    def as_dict(self, unit: str) -> dict:
-        """All weights for JSON, ``[branches][heads][queries][keys]`` of each layer."""
+    def as_dict(self, form: WeightsForm) -> dict:
+        """All of it for JSON, with the weights of each layer in this ``form``."""
         return {
             "name": self.name,
             "description": self.description,
@@ -110,7 +115,10 @@ class ModelMaps:
                     "sentence": sentence.number + 1,
                     "source": sentence.source,
                     "target": sentence.target,
-                    "maps": {kind: map_.as_dict() for kind, map_ in sentence.units[unit].items()},
+                    "maps": {
+                        unit: {kind: map_.as_dict(form) for kind, map_ in maps.items()}
+                        for unit, maps in sentence.units.items()
+                    },
                 }
                 for sentence in self.sentences
             ],
@@ -118,14 +126,11 @@ class ModelMaps:
 
 
 def sentence_maps(
-    attentions: Attentions,
-    number: int,
-    observed: Observed,
-    source: list[str],
-    target: list[str],
-    subwords: str,
+    loaded: Loaded, attentions: Attentions, number: int, observed: Observed
 ) -> SentenceMaps:
-    """Make the maps of a sentence in these subwords from its attentions."""
+    """Make the maps of a sentence, which counts from 0, from what was observed."""
+    source, target = loaded.sentences.source[number], loaded.sentences.target[number]
+    subwords = loaded.subwords
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.
     sides = {
@@ -166,16 +171,6 @@ def sentence_maps(
         target=[text_of(word, target, subwords) for word in target_words],
         units=units,
     )
-
-
-def maps_of(attentions: Attentions, loaded: Loaded) -> Callable[[int, Observed], SentenceMaps]:
-    """A function for ``loaded.look`` that makes maps of each sentence."""
-
-    def use(number: int, observed: Observed) -> SentenceMaps:
-        pieces = loaded.sentences.source[number], loaded.sentences.target[number]
-        return sentence_maps(attentions, number, observed, *pieces, loaded.subwords)
-
-    return use
 
 
 def _words(pieces: list[str], subwords: str) -> Words:

@@ -10,94 +10,74 @@ import torch
 from torch import nn
 
 from ...errors import UserError
+from ..cli.flags import positive
 from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.words import SUBWORDS
 from . import loading
 from .attentions import KINDS
-from .loaded import Loaded
+from .loaded import Loaded, chosen
 from .searching import pieces_of, search
 from .sentences import Sentences, read_sentences
 
 
-def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Declare data, models and the device."""
-    parser.add_argument(
-        "data",
-        type=Path,
-        metavar="DATA",
-        help="output folder of fairseq-preprocess" + "; or a run, or an exported model" * several,
-    )
-    parser.add_argument(
-        "--path",
-        required=not several,
-        type=Path,
-        nargs="+" if several else None,
-        metavar="FILE",
-        help="checkpoint; several are compared" if several else "checkpoint",
-    )
-    parser.add_argument("--source-lang", metavar="LANG", help="default: as in the checkpoint")
-    parser.add_argument("--target-lang", metavar="LANG", help="default: as in the checkpoint")
-    parser.add_argument(
-        "--max-tokens",
-        type=int,
-        default=4000,
-        metavar="N",
-        help="subwords per batch (default: 4000)",
-    )
-    parser.add_argument("--cpu", action="store_true", help="do not use a GPU")
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Declare data, a model and the device."""
+    add = parser.add_argument
+    add("data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess")
+    add("--path", required=True, type=Path, metavar="FILE", help="checkpoint")
+    _add_reading(parser)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
     """Declare data, models that share their dictionaries, and the device."""
-    add_model(parser, several=True)
-    parser.add_argument(
-        "--names", nargs="+", metavar="NAME", help="names of the models (default: from their paths)"
-    )
-    parser.add_argument(
-        "--text",
-        nargs="+",
-        metavar="SENTENCE",
-        help="sentences that the run or the exported model translates itself",
-    )
+    add = parser.add_argument
+    text = "output folder of fairseq-preprocess; or a run, or an exported model"
+    add("data", type=Path, metavar="DATA", help=text)
+    add("--path", type=Path, nargs="+", metavar="FILE", help="checkpoint; several are compared")
+    text = "names of the models (default: from their paths)"
+    add("--names", nargs="+", metavar="NAME", help=text)
+    text = "sentences that the run or the exported model translates itself"
+    add("--text", nargs="+", metavar="SENTENCE", help=text)
+    _add_reading(parser)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--source-lang", metavar="LANG", help="default: as in the checkpoint")
+    add("--target-lang", metavar="LANG", help="default: as in the checkpoint")
+    text = "subwords per batch (default: 4000)"
+    add("--max-tokens", type=positive, default=4000, metavar="N", help=text)
+    add("--cpu", action="store_true", help="do not use a GPU")
 
 
 def add_sentences(parser: argparse.ArgumentParser) -> None:
     """Declare sentences and their translations."""
-    parser.add_argument("--gen-subset", metavar="NAME", help="split in DATA (default: test)")
-    parser.add_argument("--source", type=Path, metavar="FILE", help="or: source text in subwords")
-    parser.add_argument(
-        "--target", type=Path, metavar="FILE", help="translations of --source, in subwords"
-    )
-    parser.add_argument(
-        "--subwords",
-        choices=SUBWORDS,
-        help="how words of the text are split (needed, but for a run or an exported model)",
-    )
+    add = parser.add_argument
+    add("--gen-subset", metavar="NAME", help="split in DATA (default: test)")
+    add("--source", type=Path, metavar="FILE", help="or: source text in subwords")
+    add("--target", type=Path, metavar="FILE", help="translations of --source, in subwords")
+    text = "how words of the text are split (needed, but for a run or an exported model)"
+    add("--subwords", choices=SUBWORDS, help=text)
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--sentences",
-        default="all",
-        metavar="LIST",
-        help="sentences to use, from 1, such as 1-500 (default: all)",
-    )
-    parser.add_argument(
-        "--too-long",
-        choices=("error", "skip"),
-        default="error",
-        help="sentences that are too long for the model: an error (default), or left out",
-    )
+def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
+    """Declare which sentences are looked at; ``unless`` given, all or those that it says."""
+    add = parser.add_argument
+    text = f"sentences to use, from 1, such as 1,5-7, or all (default: {unless})"
+    add("--sentences", default="all" if unless == "all" else None, metavar="LIST", help=text)
+    text = "sentences that are too long for the model: an error (default), or left out"
+    add("--too-long", choices=("error", "skip"), default="error", help=text)
+
+
+def selected(args: argparse.Namespace, loaded: Loaded) -> list[int]:
+    """The sentences (from 0) that :func:`add_selection` selects; notes say which it leaves out."""
+    numbers = chosen("--sentences", args.sentences, len(loaded.sentences))
+    return loaded.usable(numbers, skip_long=args.too_long == "skip")
 
 
 def add_kinds(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kinds",
-        nargs="+",
-        choices=KINDS,
-        default=list(KINDS),
-        help="self-attention of encoder or decoder, cross-attention (default: all)",
-    )
+    text = "self-attention of encoder or decoder, cross-attention (default: all)"
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help=text)
 
 
 def check(args: argparse.Namespace) -> None:
@@ -108,8 +88,6 @@ def check(args: argparse.Namespace) -> None:
         raise UserError("--gen-subset is a split in DATA; leave out --source and --target")
     if args.subwords is None:
         raise UserError(f"give --subwords: {', '.join(SUBWORDS)}")
-    if args.max_tokens < 1:
-        raise UserError(f"--max-tokens {args.max_tokens}: use 1 or more")
 
 
 def check_models(args: argparse.Namespace) -> None:
@@ -122,7 +100,7 @@ def check_models(args: argparse.Namespace) -> None:
     if args.text and (args.trained is None or args.source or args.gen_subset):
         raise UserError("--text is for a run or an exported model, and the only text then")
     check(args)
-    names_given(args.names, args.path)
+    args.names = names_given(args.names, args.path)
 
 
 def names_given(names: list[str] | None, paths: list[Path]) -> list[str]:
@@ -164,8 +142,7 @@ def load_one(args: argparse.Namespace, path: Path | None = None) -> tuple[nn.Mod
 
 def load(args: argparse.Namespace) -> Iterator[Loaded]:
     """Load one model of ``--path`` after the other, with the sentences in its numbers."""
-    names = names_given(args.names, args.path)
-    for number, (name, path) in enumerate(zip(names, args.path, strict=True)):
+    for number, (name, path) in enumerate(zip(args.names, args.path, strict=True)):
         yield load_with_sentences(args, name, path, warn=number == 0)
 
 

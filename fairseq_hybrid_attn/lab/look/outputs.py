@@ -1,4 +1,4 @@
-"""What an analysis writes beside its printed table: a figure, and its data as JSON and CSV."""
+"""What an analysis writes beside its printed table: a figure, and its data as JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..files.json_files import write_json
-from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
 from . import style
 
@@ -21,7 +20,6 @@ def add_outputs(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to write")
     add_figure(group)
     group.add_argument("--json", type=Path, metavar="FILE", help="the data")
-    group.add_argument("--csv", type=Path, metavar="FILE", help="the data, one number per line")
 
 
 def add_figure(parser) -> None:
@@ -47,8 +45,7 @@ def check(
     others: Mapping[str, Path | None] | None = None,
 ) -> None:
     """Check up front that all files can be written: these, and ``others`` by flag."""
-    named = {"--figure": args.figure, "--json": args.json, "--csv": args.csv, **(others or {})}
-    check_outputs(named, inputs)
+    check_outputs({"--figure": args.figure, "--json": args.json, **(others or {})}, inputs)
     check_figure(args)
 
 
@@ -57,14 +54,10 @@ def check_figure(args: argparse.Namespace) -> None:
         style.check_figure(args.figure)
 
 
-def write(
-    args: argparse.Namespace, data: dict, records: list[dict], draw: Callable[[str], Figure]
-) -> None:
-    """Write what is requested: data as JSON, records as CSV, the figure in its theme."""
+def write(args: argparse.Namespace, data: dict, draw: Callable[[str], Figure]) -> None:
+    """Write what is requested: the data, the figure in its theme."""
     if args.json:
         write_json(args.json, data)
-    if args.csv:
-        write_text(args.csv, Grid.of(records).csv())
     if args.figure:
         style.save(draw(args.theme), args.figure)
 

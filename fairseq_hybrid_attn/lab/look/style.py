@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import logging
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,7 +74,6 @@ _CHINESE = (
     *("Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Source Han Sans"),
     *("WenQuanYi Zen Hei", "WenQuanYi Micro Hei", "PingFang SC", "Microsoft YaHei", "SimHei"),
 )
-_SHOWN = 12  # characters that a warning names
 
 
 def require() -> None:
@@ -98,10 +96,7 @@ def check_figure(path: Path) -> None:
 
 @contextmanager
 def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
-    """Draw in the colours of one of :data:`THEMES`, in fonts that have the characters of ``texts``.
-
-    Characters that no installed font has are named on standard error, and drawn as boxes.
-    """
+    """Draw in the colours of one of :data:`THEMES`, in fonts for the characters of ``texts``."""
     require()
     import matplotlib
 
@@ -193,33 +188,17 @@ def render(figure: Figure, form: str) -> bytes:
 
 def save(figure: Figure, path: Path) -> None:
     """Write a figure atomically, in the format of the file's suffix."""
-    check_figure(path)
     content = render(figure, path.suffix.lower().removeprefix("."))
     with atomic_write(path) as file:
         file.write(content)
 
 
 def fonts(text: str) -> list[str]:
-    """Installed fonts to draw a text in, matplotlib's own first.
-
-    A warning names characters that none of them has.
-    """
+    """Installed fonts to draw a text in, matplotlib's own first; it warns of what none has."""
     from matplotlib import font_manager, rcParamsDefault
 
-    own = rcParamsDefault["font.sans-serif"][0]
-    if text.isascii():
-        return [own]
     kana = any("\u3040" <= character <= "\u30ff" for character in text)
     preferred = (*_JAPANESE, *_CHINESE) if kana else (*_CHINESE, *_JAPANESE)
-    files = {font.name: font.fname for font in font_manager.fontManager.ttflist}
-    families = [own, *(family for family in preferred if family in files)]
-    known = {c for f in families for c in font_manager.get_font(files[f]).get_charmap()}
-    missing = {c for c in text if c.isprintable() and not c.isspace() and ord(c) not in known}
-    if missing:
-        named = " ".join(sorted(missing)[:_SHOWN]) + (" …" if len(missing) > _SHOWN else "")
-        print(
-            f"warning: no installed font has {named}; the figure will show boxes instead. "
-            "For Japanese and Chinese install Noto Sans CJK (Debian, Ubuntu: fonts-noto-cjk)",
-            file=sys.stderr,
-        )
-    return families
+    installed = {font.name for font in font_manager.fontManager.ttflist}
+    own = rcParamsDefault["font.sans-serif"][0]
+    return [own, *(family for family in preferred if family in installed)]

@@ -90,9 +90,7 @@ def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
 Tagger = Callable[[list[str]], list[str]]
 
 
-def tag_all(
-    language: str, sentences: Iterable[list[str]], progress: Callable[[int], object]
-) -> list[list[str]]:
+def tag_all(language: str, sentences: Iterable[list[str]]) -> list[list[str]]:
     """The universal tags of all words of these sentences; ``language`` is one of ``TAGGERS``."""
     make, extra = TAGGERS[language]
     try:
@@ -101,12 +99,8 @@ def tag_all(
         raise UserError(
             f'--tagger {language}: pip install "fairseq-hybrid-attn[{extra}]" ({error})'
         ) from None
-    tagged = []
-    for words in sentences:
-        # Moses' tokeniser writes some characters as HTML entities.
-        tagged.append(tag([html.unescape(word) for word in words]) if words else [])
-        progress(1)
-    return tagged
+    # Moses' tokeniser writes some characters as HTML entities.
+    return [tag([html.unescape(word) for word in words]) if words else [] for words in sentences]
 
 
 def _hanta(model: str, table: _Table) -> Tagger:

@@ -20,7 +20,7 @@ b = sentences of a batch, d = width of the vectors, c = classes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -148,14 +148,9 @@ def train_classifier(
     classes: int,
     settings: ProbeSettings,
     seed: int,
-    *,
     device: str = "cpu",
-    progress: Callable[[int], object] = lambda done: None,
 ) -> Fit:
-    """Train all candidates, and test the one with the best validation accuracy.
-
-    ``progress`` is called with the number of passes done since the last call.
-    """
+    """Train all candidates, and test the one with the best validation accuracy."""
     train, valid, test = (part.to(device) for part in (train, valid, test))
     best: Fit | None = None
     for hidden in settings.hidden:
@@ -166,7 +161,7 @@ def train_classifier(
                 train.vectors.size(1), hidden, classes, *map(list, zip(*candidates, strict=True))
             ).to(device, train.vectors.dtype)
             model.noise = torch.Generator(device).manual_seed(_NOISE + seed)
-            reached, passes = _train(model, train, valid, settings, progress)
+            reached, passes = _train(model, train, valid, settings)
         tested = model.accuracy(test)
         for number, (dropout, l2) in enumerate(candidates):
             accuracy = 100 * reached[number].item()
@@ -184,11 +179,7 @@ def train_classifier(
 
 
 def _train(
-    model: SideBySide,
-    train: Examples,
-    valid: Examples,
-    settings: ProbeSettings,
-    progress: Callable[[int], object],
+    model: SideBySide, train: Examples, valid: Examples, settings: ProbeSettings
 ) -> tuple[Tensor, Tensor]:
     """Train until all have stopped; return best validation accuracies and their passes, ``[k]``."""
     optimiser = torch.optim.Adam(model.parameters())
@@ -203,7 +194,6 @@ def _train(
         for _ in range(settings.passes):
             _one_pass(model, optimiser, train, settings.batch_size)
             passes += 1
-            progress(1)
         accuracy = model.accuracy(valid)
         better = active & (accuracy > best)
         best = torch.where(better, accuracy, best)

@@ -18,6 +18,16 @@ from ..look.sentences import Sentences, in_batches
 LAST = -1
 
 
+def encoder_of(model: nn.Module) -> TransformerEncoderBase:
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, TransformerEncoderBase):
+        raise UserError(
+            f"probing does not know where a {type(model).__name__} has its encoder's states; it "
+            "supports transformers of fairseq and of this package"
+        )
+    return encoder
+
+
 def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor]:
     """Run a model's encoder on the ``net_input`` of a batch, padded on either side.
 
@@ -25,12 +35,7 @@ def encode(model: nn.Module, net_input: dict) -> tuple[dict[int, Tensor], Tensor
         states ``[n, b, d]`` of the layers that the encoder returns: 0 = embeddings, 1 = lowest,
         the highest = what the decoder receives; and where there is no token, ``[n, b]``.
     """
-    encoder = getattr(model, "encoder", None)
-    if not isinstance(encoder, TransformerEncoderBase):
-        raise UserError(
-            f"probing does not know where a {type(model).__name__} has its encoder's states; it "
-            "supports transformers of fairseq and of this package"
-        )
+    encoder = encoder_of(model)
     tokens, lengths = net_input["src_tokens"], net_input["src_lengths"]
     out = encoder(tokens, src_lengths=lengths, return_all_hiddens=True)
     layers = list(out["encoder_states"])

@@ -1,79 +1,70 @@
-"""Probing from task files to accuracies."""
+"""Probing from task files to accuracies.
+
+Sentences are treated like the model's training text: with other tokens or subwords, a model would
+silently seem to know less.  So the steps are those of ``fairseq-hybrid prepare``, by the same code.
+The published sentences are tokenised.  They are detokenised first, since a tokeniser changes tokens
+(``don 't`` must become ``don &apos;t``).
+"""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
+from ..corpora.of_model import TrainedModel
+from ..corpora.subwords import splitter
+from ..corpora.tokenisers import detokeniser
 from ..look.sentences import Sentences, some
 from .classifier import Examples, Fit, ProbeSettings, train_classifier
-from .features import LAST, sentence_vectors
+from .features import sentence_vectors
 from .tasks import GROUPS, PARTS, TASKS, TaskFile
-from .treatment import SentenceTreatment
+
+#: The sentences of task files have the tokens of the training text.
+AS_TRAINED = "as-trained"
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """Vectors ``[sentences, width]`` of a file; ``unknown`` is the share of unknown subwords."""
+def preparation(trained: TrainedModel, language: str, tokens: str) -> Callable[[str], str]:
+    """The function that turns a sentence of a task file into the model's subwords.
 
-    values: Tensor
-    unknown: float = 0.0
-
-
-@dataclass(frozen=True)
-class SentenceEncoder:
-    """A frozen encoder, from sentences of task files to vectors.
-
-    ``model`` is in evaluation mode, ``task`` its fairseq task; ``workers`` processes treat text.
-    The rest is as for :func:`.features.sentence_vectors`.
+    ``tokens`` is the tokeniser that made the sentence, one of ``KINDS``, or AS_TRAINED.
     """
-
-    model: nn.Module
-    task: object
-    treatment: SentenceTreatment
-    layer: int = LAST
-    end_symbol: bool = True
-    max_tokens: int = 4000
-    device: str = "cpu"
-    workers: int = 1
-
-    def vectors(
-        self, file: TaskFile, progress: Callable[[int], object] = lambda done: None
-    ) -> Vectors:
-        sentences = Sentences.of_text(self.task, self.treatment.apply(file.sentences, self.workers))
-        empty = [number for number, pieces in enumerate(sentences.source) if not pieces]
-        _refuse(file, empty, "nothing is left of the sentence once it is tokenised")
-        too_long = sentences.too_long(self.model, self.task)
-        _refuse(file, too_long, "the sentence is longer, in subwords, than the model takes")
-        values = sentence_vectors(
-            self.model,
-            sentences,
-            layer=self.layer,
-            end_symbol=self.end_symbol,
-            max_tokens=self.max_tokens,
-            device=self.device,
-            progress=progress,
-        )
-        subwords = torch.cat([line[:-1] for line in sentences.dataset.src])  # no end symbols
-        unknown = subwords.eq(self.task.source_dictionary.unk())
-        return Vectors(values, int(unknown.sum()) / len(subwords))
+    if tokens == AS_TRAINED:
+        split = splitter(trained.subwords.kind, trained.subword_files[language])
+        return (lambda line: split(line.lower())) if trained.manifest.lowercase else split
+    undo, prepare = detokeniser(tokens, language), trained.preparation(language)
+    return lambda line: prepare(undo(line))
 
 
-def _refuse(file: TaskFile, numbers: list[int], what: str) -> None:
-    if numbers:
-        raise UserError(
-            f"{file.path}, {some(numbers)}: {what} ({len(numbers):,} in all); remove its line"
-        )
+def vectors_of(
+    file: TaskFile, model: nn.Module, task, prepare: Callable[[str], str], **settings
+) -> tuple[Tensor, float]:
+    """Vectors ``[sentences, d]`` of a task's sentences, and the share of unknown subwords.
+
+    ``settings`` are those of :func:`.features.sentence_vectors`.
+    """
+    sentences = Sentences.of_text(task, list(map(prepare, file.sentences)))
+    empty = [number for number, pieces in enumerate(sentences.source) if not pieces]
+    for numbers, what in (
+        (empty, "nothing is left of the sentence once it is tokenised"),
+        (sentences.too_long(model, task), "the sentence is longer than the model takes"),
+    ):
+        if numbers:
+            raise UserError(
+                f"{file.path}, {some(numbers)}: {what} ({len(numbers):,} in all); remove its line"
+            )
+    subwords = torch.cat([line[:-1] for line in sentences.dataset.src])  # no end symbols
+    unknown = subwords.eq(task.source_dictionary.unk())
+    return sentence_vectors(model, sentences, **settings), int(unknown.sum()) / len(subwords)
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """A probed task: its file, a classifier for each seed, and ``unknown`` of :class:`Vectors`."""
+    """A probed task: its file, a classifier for each seed, and the share of unknown subwords."""
 
     file: TaskFile
     fits: list[Fit]
@@ -106,29 +97,22 @@ def _summary(accuracies: Sequence[float]) -> dict:
 
 
 def probe(
-    vectors: Vectors,
+    vectors: Tensor,
     file: TaskFile,
-    settings: ProbeSettings | None = None,
-    seeds: Sequence[int] = (1, 2, 3),
-    *,
+    settings: ProbeSettings,
+    seeds: Iterable[int] = (1, 2, 3),
     device: str = "cpu",
-    progress: Callable[[int], object] = lambda done: None,
-) -> TaskResult:
-    """Probe vectors of a task's sentences: train a classifier for each seed.
+) -> list[Fit]:
+    """Train a classifier for each seed on the vectors ``[sentences, d]`` of a task's sentences.
 
-    ``settings`` are SentEval's if None; tasks with many classes have no hidden layer.
+    Tasks with many classes have no hidden layer.
     """
-    settings = settings or ProbeSettings()
     if file.task.linear:
         settings = replace(settings, hidden=(0,))
     numbers = {label: number for number, label in enumerate(file.classes)}
     labels = torch.tensor([numbers[label] for label in file.labels])
-    parts = [Examples(vectors.values[at], labels[at]) for at in map(file.places, PARTS)]
-    fits = [
-        train_classifier(*parts, len(numbers), settings, seed, device=device, progress=progress)
-        for seed in seeds
-    ]
-    return TaskResult(file, fits, vectors.unknown)
+    parts = [Examples(vectors[at], labels[at]) for at in map(file.places, PARTS)]
+    return [train_classifier(*parts, len(numbers), settings, seed, device) for seed in seeds]
 
 
 def as_dict(results: Sequence[TaskResult]) -> dict:

@@ -48,24 +48,6 @@ def _accuracy(result: dict | None) -> str:
     return f"{result['accuracy']:.2f}" + ("" if deviation is None else f" ± {deviation:.2f}")
 
 
-def records(model: dict) -> list[dict]:
-    """A record for each task and each whole group, for CSV."""
-    tasks = [(name, TASKS[name].group, result) for name, result in model["tasks"].items()]
-    groups = [(None, name, result) for name, result in model["groups"].items()]
-    of_tasks = ("majority", "classes", "unknown_subwords")
-    return [
-        {
-            "task": name,
-            "group": group,
-            "accuracy": result["accuracy"],
-            "deviation": result["deviation"],
-            "seeds": len(result["seeds"]),
-            **{key: result.get(key) for key in of_tasks},
-        }
-        for name, group, result in (*tasks, *groups)
-    ]
-
-
 def notes(models: Mapping[str, dict]) -> list[str]:
     """Say how models were probed, and what cannot be compared."""
     lines = []

@@ -56,7 +56,6 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {"curves": [curve.as_dict() for curve in curves]},
-        [row for curve in curves for row in curve.rows()],
         lambda theme: curves_figure.draw(drawn, theme),
     )
 

@@ -66,11 +66,6 @@ class Curve:
         values = [value if math.isfinite(value) else None for value in self.values]
         return {**vars(self), "values": values}
 
-    def rows(self) -> list[dict]:
-        about = {key: getattr(self, key) for key in ("run", "what", "source", "subset")}
-        points = zip(self.updates, self.as_dict()["values"], strict=True)
-        return [{**about, "updates": at, "value": value} for at, value in points]
-
 
 def curves_of_log(run: str, log: TrainingLog) -> list[Curve]:
     parts = [(TRAINING, "train", log.training)]

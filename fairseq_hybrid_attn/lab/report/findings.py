@@ -18,7 +18,7 @@ from ..look.gates_measure import Gates, ModelGates
 from ..look.heads_measure import Heads, ModelHeads
 from ..look.loaded import Loaded, note
 from ..look.loading import load_model
-from ..look.maps_measure import ModelMaps, SentenceMaps, maps_of
+from ..look.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..look.sentences import read_sentences
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
@@ -216,13 +216,12 @@ def look(
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
     add_gates = gates.use(loaded, None)
-    show = maps_of(attentions, loaded)
 
     def use(number: int, observed: Observed) -> SentenceMaps | None:
         if number in measured:
             add_gates(number, observed)
             heads.add(observed)
-        return show(number, observed) if number in shown else None
+        return sentence_maps(loaded, attentions, number, observed) if number in shown else None
 
     sentences = loaded.look(attentions, {*measured, *shown}, use, needed=False)
     name, about = loaded.name, loaded.description

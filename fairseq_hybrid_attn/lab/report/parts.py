@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from markupsafe import Markup
 from tqdm import tqdm
@@ -217,17 +216,16 @@ def heads_part(findings: Findings) -> Iterator[str]:
         "bits (0: equal, 1: no key in common), beside that of even attention under the same "
         "patterns."
     )
-    longest = head_figure.longest(model.heads for model in findings.models)  # one scale of colours
-    for name, model in ((model.name, model.heads) for model in findings.models):
+    models = [model.heads for model in findings.models]
+    if seen := [model for model in models if model.heads]:
+        caption = "Distance, relative entropy, difference"
+        yield figure(caption, lambda theme: head_figure.draw(seen, theme))
+    for model in models:
         if not model.heads:
-            yield f"{name} has no attention that can be looked at."
+            yield f"{model.name} has no attention that can be looked at."
             continue
-        yield figure(
-            f"{name}: distance, relative entropy, difference",
-            partial(head_figure.draw, [model], top=longest),
-        )
-        yield item("table", heads.grid_of_heads(model), f"{name}: heads")
-        yield item("table", heads.grid_of_differences(model), f"{name}: difference of heads")
+        yield item("table", heads.grid_of_heads(model), f"{model.name}: heads")
+        yield item("table", heads.grid_of_differences(model), f"{model.name}: difference of heads")
     yield from _missing(findings)
 
 

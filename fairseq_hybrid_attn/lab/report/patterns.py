@@ -13,7 +13,7 @@ import numpy as np
 
 from ..look import style
 from ..look.attentions import CROSS, DECODER, ENCODER
-from ..look.maps_figure import MapPanel, branches_of_layers, heads_of_layers
+from ..look.maps_figure import MapPanel, rows_of
 from ..look.maps_measure import Map, ModelMaps
 
 LABELS = {
@@ -49,12 +49,13 @@ def small_maps(number: int, model: ModelMaps) -> list[SmallMaps]:
 
 
 def _of_kind(number: int, kind: str, map_: Map) -> SmallMaps:
-    branched = any(len(layer.heads) > 1 for layer in map_.layers)
-    rows = branches_of_layers(map_) if branched else heads_of_layers(map_)
+    rows = rows_of(map_)
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels) or 1.0
 
     def small(layer: int, place: int, panel: MapPanel) -> SmallMap:
-        part = {"branch": place, "head": "mean"} if branched else {"branch": 0, "head": place}
+        part = {"branch": 0, "head": place}
+        if map_.branched:
+            part = {"branch": place, "head": "mean"}
         shows = {"model": number, "kind": kind, "layer": layer, **part}
         images = {theme: _image(panel, top, theme) for theme in style.THEMES}
         title = panel.title.removeprefix("head ").replace("\n", " · ")

@@ -75,7 +75,6 @@ def run(args: argparse.Namespace) -> None:
     outputs.write(
         args,
         {**found.as_dict(), "source": str(args.source), "reference": str(args.reference)},
-        found.rows(),
         lambda theme: lengths_figure.draw(found.groups, found.systems, found.label, theme),
     )
 

@@ -91,21 +91,6 @@ class ScoresByLength:
         """Plain data for JSON; sentences are counted from 1."""
         return {**asdict(self), "without_words": [number + 1 for number in self.without_words]}
 
-    def rows(self) -> list[dict]:
-        """A row for each group and system, for CSV; a group without sentences has none."""
-        return [
-            {
-                "group": group.label,
-                "sentences": group.sentences,
-                "system": system,
-                "score": self.score,
-                **asdict(score),
-                "signature": self.signature,
-            }
-            for group in (*self.groups, self.whole)
-            for system, score in group.scores.items()
-        ]
-
 
 def compare_systems(systems: dict[str, SentenceCounts]) -> dict[str, SystemScore]:
     """The score of each system, compared with the first; all of the same sentences."""

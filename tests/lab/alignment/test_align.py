@@ -255,7 +255,6 @@ def test_refusals(data):
                 "--subwords subword-nmt: the text has no such marks",
             ),
             ("--output o --gen-subset train7", "--gen-subset train7"),
-            ("--output o --max-tokens 0", "--max-tokens 0"),
             ("--output copy.pt", "copy.pt is one of the inputs"),
             ("--output o --matrices o.txt", "ends in .npz"),
             ("--gold copy.gold", "--gold needs --gold-base"),

@@ -12,9 +12,9 @@ from fairseq.data import LanguagePairDataset, ListDataset
 from models import task_of
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.alignment import forced
-from fairseq_hybrid_attn.lab.alignment.forced import AlignedSentence, cross_attention, strongest
+from fairseq_hybrid_attn.lab.alignment.forced import AlignedSentence, aligned, strongest
 from fairseq_hybrid_attn.lab.corpora.words import check_kind, text_of, words_of
+from fairseq_hybrid_attn.lab.look.attentions import CROSS, Attentions
 from fairseq_hybrid_attn.lab.look.loaded import Loaded
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
 
@@ -37,18 +37,27 @@ def sentences(count, seed=0, longest=9):
     return [" ".join(words) for words in source], [" ".join(words) for words in target]
 
 
-def align(model, source, target, *, subwords="none", max_tokens=4000, **settings):
+def align(model, source, target, numbers=None, *, subwords="none", max_tokens=4000, **settings):
     text = Sentences.of_text(task_of(), source, target)
     loaded = Loaded("m", Path("m.pt"), model, task_of(), text, subwords, max_tokens=max_tokens)
-    return list(forced.align(loaded, **settings))
+    numbers = range(len(source)) if numbers is None else numbers
+    return loaded.look(
+        loaded.attentions([CROSS]), numbers, lambda *seen: aligned(loaded, *seen, **settings)
+    )
+
+
+def cross_attention(model, batch, **settings):
+    """The cross-attention to each sentence, ``[layers, heads, t, s]``."""
+    seen = Attentions(model, [CROSS], **settings).observe(batch)
+    return [torch.stack([layer.weights[0] for layer in sentence[CROSS]]) for sentence in seen]
 
 
 def test_sentences_come_in_order_from_small_batches(monkeypatch):
-    sizes, told = [], []
+    sizes, observe = [], Attentions.observe
 
-    def watched(model, sample, **settings):
+    def watched(attentions, sample):
         sizes.append(tuple(sample["target"].shape))
-        return cross_attention(model, sample, **settings)
+        return observe(attentions, sample)
 
     model, (source, target), skip = build("mma"), sentences(30), [0, 12, 29]
     at_once = align(model, source, target)
@@ -56,12 +65,10 @@ def test_sentences_come_in_order_from_small_batches(monkeypatch):
         assert [" ".join(one.source), " ".join(one.target)] == sides
         assert one.attention.shape == (2, 4, len(one.target), len(one.source) + 1)
     monkeypatch.setattr("fairseq_hybrid_attn.lab.look.sentences._WINDOW", 7)
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.alignment.forced.cross_attention", watched)
-    settings = {"use": lambda s: s.links(-1, 1), "skip": skip, "progress": told.append}
-    found = align(model, source, target, max_tokens=20, **settings)
-    expected = [one.links(-1, 1) for one in at_once]
-    assert found == [None if n in skip else links for n, links in enumerate(expected)]
-    assert sum(told) == 30 and len(told) > 5
+    monkeypatch.setattr(Attentions, "observe", watched)
+    wanted = [n for n in range(30) if n not in skip]
+    found = align(model, source, target, wanted, max_tokens=20)
+    assert [s.links(-1, 1) for s in found] == [at_once[n].links(-1, 1) for n in wanted]
     assert all(rows * length <= 20 for rows, length in sizes)
     assert max(rows for rows, _ in sizes) > 1 and sum(rows for rows, _ in sizes) == 27
     sizes.clear()
@@ -144,8 +151,8 @@ def test_the_whole_translation_as_context():
             cross_attention(build(name), sample(*ONE), full_context=True)
     silent = build("lstm")
     silent.decoder.need_attn = False
-    with pytest.raises(UserError, match="no cross-attention"):
-        cross_attention(silent, sample(*ONE))
+    with pytest.raises(UserError, match="returns no attention"):
+        align(silent, ["w1"], ["w2"])
 
 
 def test_the_dictionarys_own_symbols_are_not_words():

@@ -12,16 +12,9 @@ from models import CONFIGURATIONS, build_stock, build_tiny, task_of
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedAttention
-from fairseq_hybrid_attn.lab.look.attentions import (
-    CROSS,
-    DECODER,
-    ENCODER,
-    KINDS,
-    Attentions,
-)
+from fairseq_hybrid_attn.lab.look.attentions import CROSS, DECODER, ENCODER, KINDS, Attentions
 from fairseq_hybrid_attn.lab.look.loaded import Loaded
 from fairseq_hybrid_attn.lab.look.pattern_names import word_of
-from fairseq_hybrid_attn.lab.look.recording import record_modules
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
 from fairseq_hybrid_attn.patterns import Pattern, local
 
@@ -219,43 +212,6 @@ def test_numbers_that_are_not_attention_are_refused():
         model.decoder.layers[-1].self_attn.fusion.expand.weight.fill_(float("nan"))
     with pytest.raises(UserError, match="gates of this model are not finite"):
         Attentions(model, [DECODER]).observe(sample())
-
-
-@pytest.mark.parametrize(
-    "name, kind",
-    [("stock", ENCODER), ("stock", CROSS), ("stock-checkpointed", DECODER), ("lightconv", CROSS)],
-)
-def test_recordings_of_stock_attention_nest(name, kind):
-    """Both have the weights; callers and other hooks see the same as without them."""
-    model, told = build(name), []
-    modules = dict(enumerate(Attentions(model).modules[kind]))
-    x = torch.randn(5, 2, 16, generator=torch.Generator().manual_seed(0))
-    wanted = ({}, {"need_weights": False}, {"need_head_weights": True, "static_kv": True})
-
-    def listen():
-        for module in modules.values():
-            module.register_forward_hook(lambda module, given, out: told.append(out))
-
-    @torch.no_grad()
-    def run():
-        told.clear()
-        model(**sample()["net_input"])
-        return [modules[0](x, x, x, **each) for each in wanted], list(told)
-
-    listen()
-    plain, plain_told = run()
-    assert kind != ENCODER or all(weights is None for _, weights in plain_told[:3])
-    with record_modules(modules) as outer:
-        listen()
-        with record_modules(modules) as inner:
-            watched, watched_told = run()
-    for pair in ((watched, plain), *((watched_told[n::2], plain_told) for n in (0, 1))):
-        torch.testing.assert_close(*pair, rtol=0, atol=2e-6)
-    for number in modules:
-        assert len(outer[number]) == (1 if number else 4)
-        for one, other in zip(outer[number], inner[number], strict=True):
-            assert one.weights.equal(other.weights)
-    assert outer[0][-1].weights.shape == (1, 2, 4, 5, 5)
 
 
 def test_sentences_are_looked_at_without_dropout():

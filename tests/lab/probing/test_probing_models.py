@@ -1,7 +1,6 @@
 """Probing trained models: vectors of sentences, the treatment of text, the command."""
 
 import copy
-import csv
 import html
 import itertools
 import json
@@ -10,7 +9,6 @@ import runpy
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import analysed
 import pytest
@@ -25,14 +23,13 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
+from fairseq_hybrid_attn.lab.corpora.of_model import TrainedModel
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
-from fairseq_hybrid_attn.lab.probing import probe_command
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
-from fairseq_hybrid_attn.lab.probing.probe import SentenceEncoder
+from fairseq_hybrid_attn.lab.probing.probe import AS_TRAINED, preparation, vectors_of
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
-from fairseq_hybrid_attn.lab.probing.treatment import AS_TRAINED, SentenceTreatment, treatment_of
 
 ROOT = Path(__file__).parents[3]
 #: Models with a transformer's encoder.
@@ -156,8 +153,7 @@ def test_the_share_of_unknown_subwords(tmp_path):
     rows = ["tr\tPAST\tw1 w2 zz", "tr\tPRES\tzz w3", "va\tPAST\tw4", "te\tPRES\tw5"]
     (tmp_path / "past_present.txt").write_text("\n".join(rows))
     file = read_task(tmp_path / "past_present.txt", TASKS["Tense"])
-    as_it_is = SentenceTreatment("en", AS_TRAINED, "none", False, None, None)
-    assert SentenceEncoder(build("mma"), task_of(), as_it_is).vectors(file).unknown == 2 / 7
+    assert vectors_of(file, build("mma"), task_of(), str)[1] == 2 / 7
 
 
 SUBJECTS = 'Tom Peter Mary the-dog Dr. Smith "Max" O\'Neill'.split()
@@ -196,46 +192,24 @@ def corpus(tmp_path_factory):
 
 def test_sentences_are_treated_like_the_training_text(corpus):
     """The result is what prepare makes of the same text, from the text or from Moses' tokens."""
-    for kind, language, workers in (
-        *(("subword-nmt", "en", 2), ("subword-nmt", "de", 1), ("sentencepiece", "en", 1)),
-    ):
-        folder = corpus / kind
+    for kind, language in (("subword-nmt", "en"), ("subword-nmt", "de"), ("sentencepiece", "en")):
         raw, tokens, expected = (
-            lines(folder / name / f"test.{language}") for name in ("raw", "tokenised", "subwords")
+            lines(corpus / kind / name / f"test.{language}")
+            for name in ("raw", "tokenised", "subwords")
         )
         as_published = list(map(html.unescape, tokens))  # SentEval's are not escaped
         given = {"none": raw, AS_TRAINED: tokens}
         if kind == "subword-nmt":  # the others are in lower case, and a tokeniser looks at case
             given["moses"] = as_published
+        trained = TrainedModel(corpus / "model.pt", corpus / kind, settings={})
         for what, text in given.items():
-            treatment = treatment_of(folder, folder / "bin", language, what)
-            assert treatment.apply(text, workers) == expected, (kind, language, what)
+            prepare = preparation(trained, language, what)
+            assert list(map(prepare, text)) == expected, (kind, language, what)
         # The other steps matter.
-        as_trained = treatment_of(folder, folder / "bin", language, AS_TRAINED)
-        assert as_trained.apply(as_published) != expected
-    # Text that prepare did not make, without subwords.
-    lower = SentenceTreatment("en", "none", "moses", True, None, None)
-    assert lower.apply(raw) == tokens
-    lower = SentenceTreatment("en", AS_TRAINED, "none", True, None, None)
-    assert lower.apply(["Ein HAUS &amp; x"]) == ["ein haus &amp; x"]
-
-
-def test_a_prepared_folder_that_does_not_fit(corpus, tmp_path):
-    folder = corpus / "subword-nmt"
-    broken = tmp_path / "broken"
-    for name in ("manifest.json", "subwords/subwords.en.codes", "bin/dict.en.txt"):
-        (broken / name).parent.mkdir(parents=True, exist_ok=True)
-        (broken / name).write_bytes((folder / name).read_bytes())
-    with (broken / "subwords/subwords.en.codes").open("a") as codes:
-        codes.write("x y\n")
-    for prepared, data, language, said in (
-        (tmp_path, folder / "bin", "en", "there is no manifest.json of this program"),
-        (folder, folder / "bin", "fr", "is en and de, but the model reads fr"),
-        (folder, corpus / "sentencepiece/bin", "en", "its dict.en.txt differs from that in"),
-        (broken, folder / "bin", "en", "subwords.en.codes has changed since it was made"),
-    ):
-        with pytest.raises(UserError, match=said):
-            treatment_of(prepared, data, language, "moses")
+        as_trained = preparation(trained, language, AS_TRAINED)
+        assert list(map(as_trained, as_published)) != expected
+        capitals = [line.upper() for line in tokens]
+        assert (list(map(as_trained, capitals)) == expected) is (kind == "sentencepiece")
 
 
 @pytest.fixture(scope="module")
@@ -258,85 +232,73 @@ def trained(corpus, tmp_path_factory):
 
 @pytest.fixture
 def run_probe(corpus, trained):
-    def run(*more, tasks="BShift"):
+    def run(*more, tasks="BShift", data=corpus / "sentencepiece/bin"):
         path = trained / "model.pt"
         files = ["--task-files", str(trained / "tasks"), "--tasks", tasks]
         fits = "--seeds 2 --hidden 5 --dropout 0 --cpu --source-lang en --target-lang de".split()
-        data = str(corpus / "sentencepiece/bin")
-        main(["probe", data, "--path", str(path), *files, *fits, *map(str, more)])
+        main(["probe", str(data), "--path", str(path), *files, *fits, *map(str, more)])
 
     return run
 
 
 def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_path, capsys):
-    data = corpus / "sentencepiece"
-    out, table, figure, again = (tmp_path / f"out.{end}" for end in ("json", "csv", "pdf", "2"))
-    written = ["--json", out, "--csv", table, "--figure", figure]
-    run_probe("--prepared", data, "--layer", "1", *written, tasks="BShift,WC")
+    out, figure, again = (tmp_path / f"out.{end}" for end in ("json", "pdf", "2"))
+    run_probe("--layer", "1", "--json", out, "--figure", figure, tasks="BShift,WC")
     found = json.loads(out.read_text())
     assert list(found["tasks"]) == ["WC", "BShift"] and found["groups"] == {}
-    printed = capsys.readouterr().out
-    rows = {row["task"]: row for row in csv.DictReader(table.open())}
-    assert list(rows) == ["WC", "BShift"] and figure.read_bytes().startswith(b"%PDF")
+    said = capsys.readouterr()
+    assert "warning" not in said.err and figure.read_bytes().startswith(b"%PDF")
     for name, task in found["tasks"].items():
         assert len(task["seeds"]) == 2
         assert task["accuracy"] == pytest.approx(sum(task["seeds"]) / 2)
-        (row,) = [line for line in printed.splitlines() if line.startswith(name)]
+        (row,) = [line for line in said.out.splitlines() if line.startswith(name)]
         assert f"{task['accuracy']:.2f}" in row.split()
         assert task["unknown_subwords"] < 0.02
-        for key in ("accuracy", "deviation", "majority", "classes"):
-            assert float(rows[name][key]) == task[key]
     assert found["tasks"]["WC"]["majority"] == 20.0
     assert {fit["hidden"] for fit in found["tasks"]["WC"]["classifiers"]} == {0}
     assert {fit["hidden"] for fit in found["tasks"]["BShift"]["classifiers"]} == {5}
-    assert found["text"]["lowercase"] and found["text"]["tokens"] == "moses"
-    assert found["layer"] == "1" and found["end_symbol"] == "in"
+    assert (found["layer"], found["end_symbol"], found["tokens"]) == ("1", "in", "moses")
 
-    # The same with the flags for text that prepare did not make.
-    flags = ["--sentencepiece", data / "subwords/subwords.model", "--tokenizer", "moses"]
-    run_probe(*flags, "--lowercase", "--json", again, "--layer", "1")
-    assert json.loads(again.read_text())["tasks"]["BShift"] == found["tasks"]["BShift"]
+    # The same sentences in subwords, for data that prepare did not make.
+    model = TrainedModel(trained / "model.pt", corpus / "sentencepiece", settings={})
+    prepare = preparation(model, "en", "moses")
+    rows = [line.split("\t") for line in lines(trained / "tasks/bigram_shift.txt")]
+    text = "".join(f"{part}\t{label}\t{prepare(words)}\n" for part, label, words in rows)
+    (tmp_path / "bigram_shift.txt").write_text(text)
+    own = ["--task-files", tmp_path, "--json", again, "--layer", "1", "--tokens"]
+    run_probe(*own, "subwords", data=trained / "bin")
+    fits = [json.loads(path.read_text())["tasks"]["BShift"]["classifiers"] for path in (out, again)]
+    assert fits[0] == fits[1]
     assert "warning" not in capsys.readouterr().err
-    run_probe(*flags)  # capitals, which the model does not know
+    with pytest.raises(UserError, match="bin is not by fairseq-hybrid prepare: .*--tokens subword"):
+        run_probe(*own, "moses", data=trained / "bin")
+    run_probe("--tokens", "subwords")  # whole words, which the model does not know
     assert "warning: " in capsys.readouterr().err
 
 
 def test_mistakes_are_reported(corpus, run_probe, tmp_path):
-    prepared = f"--prepared {corpus / 'sentencepiece'}"
-    pieces = corpus / "sentencepiece/subwords/subwords.model"
-    merges = corpus / "subword-nmt/subwords/subwords.en.codes"
     mistakes = {
-        f"{prepared} --tasks WC,SentLen": "no sentence_length.txt; --tasks WC,BShift takes",
-        f"{prepared} --layer 3": "--layer 3: this encoder has 0, 1, 2",
-        f"{prepared} --layer -2": "--layer -2: use a number from 0, or last",
-        f"{prepared} --tokenizer moses": "leave them out",
-        f"{prepared} --max-tokens 0": "--max-tokens 0",
-        f"{prepared} --tasks WC,Length": "there is no Length; choose among SentLen",
-        f"{prepared} --hidden a": "--hidden a: use numbers",
-        f"{prepared} --hidden 5,-1": "--hidden: give numbers from 0",
-        f"{prepared} --dropout 1": "--dropout: give rates",
-        f"{prepared} --json no/such/folder.json": "there is no directory",
-        f"{prepared} --figure f.xyz": "ends in one of",
-        "--no-subwords": "--tokenizer: how was the training text tokenised",
-        "--bpe-codes none --tokenizer moses": "--bpe-codes none: there is no such file",
-        f"--bpe-codes {pieces} --tokenizer moses": "is no model of subword-nmt",
-        f"--sentencepiece {merges} --tokenizer moses": "is no model of sentencepiece",
-        "--prepared none": "there is no manifest.json",
-        "--no-subwords --tokens as-trained --tokenizer moses": "leave --tokenizer out",
+        "--tasks WC,SentLen": "no sentence_length.txt; --tasks WC,BShift takes",
+        "--layer 3": "--layer 3: this encoder has 0, 1, 2",
+        "--layer -2": "--layer -2: use a number from 0, or last",
+        "--tasks WC,Length": "there is no Length; choose among SentLen",
+        "--hidden a": "--hidden a: use numbers",
+        "--hidden 5,-1": "--hidden: give numbers from 0",
+        "--dropout 1": "--dropout: give rates",
+        "--json no/such/folder.json": "there is no directory",
+        "--figure f.xyz": "ends in one of",
     }
     check_refusals(mistakes.items(), lambda flags: run_probe(*flags.split()))
     for sentence, said in {
-        "a b " * 110: r"longer, in subwords, than the model takes \(1 in all",
+        "a b " * 110: r"longer than the model takes \(1 in all",
         "\u0001 \u0002": "nothing is left of the sentence once it is tokenised",
     }.items():
         rows = ["tr\tO\ta cat .", f"tr\tI\t{sentence}", "va\tO\ta dog .", "te\tI\ta bird ."]
         (tmp_path / "bigram_shift.txt").write_text("\n".join(rows) + "\n")
         with pytest.raises(UserError, match=f"sentence 2: .*{said}"):
-            run_probe(*prepared.split(), "--task-files", tmp_path)
-
-
-def test_a_model_that_translates_nothing_has_no_encoder(tmp_path):
-    """A language model's task has no source language."""
-    task = SimpleNamespace(cfg=SimpleNamespace(data="bin"))
-    with pytest.raises(UserError, match="lm.pt: its task is not a translation"):
-        probe_command.treatment(SimpleNamespace(path=tmp_path / "lm.pt", prepared=None), task)
+            run_probe("--task-files", tmp_path)
+    shutil.copytree(corpus / "sentencepiece", tmp_path / "changed")
+    with (tmp_path / "changed/subwords/subwords.model").open("ab") as model:
+        model.write(b"x")
+    with pytest.raises(UserError, match="subwords.model is not the one that manifest.json was"):
+        run_probe(data=tmp_path / "changed/bin")

@@ -1,6 +1,5 @@
 """Learning curves: logs as fairseq writes them, resumed and diverged ones, scores, figures."""
 
-import csv
 import json
 import logging
 import math
@@ -196,7 +195,7 @@ def curves(*arguments, runs=RUNS):
 
 
 def test_files_of_a_name_are_one_run(runs, capsys):
-    found = curves("--csv", "out.csv")
+    found = curves()
     logged = "loss training train, loss validation valid, bleu validation valid".split(", ")
     scored = "loss validation valid1, bleu checkpoints valid, aer checkpoints valid".split(", ")
     expected = {"a": logged + scored, "b b": logged}
@@ -205,11 +204,6 @@ def test_files_of_a_name_are_one_run(runs, capsys):
     assert (scored["updates"], scored["values"]) == ([100, 150], [10, 20.5])
     assert scored["signature"] == "bleu|x"
     assert found["b b", "loss", "training", "train"]["values"] == [8, None]
-    with open("out.csv") as file:
-        rows = list(csv.DictReader(file))
-    assert len(rows) == sum(len(curve["updates"]) for curve in found.values())
-    (lost,) = [row for row in rows if row["value"] == ""]
-    assert (lost["run"], lost["updates"]) == ("b b", "100")
     said = capsys.readouterr().out
     assert "b b: loss (training): diverged; no finite number from update 100 on" in said
     assert "checkpoints: bleu|x" in said and "20.500 at 150" in said
@@ -270,7 +264,7 @@ def test_mistakes_are_reported(runs):
         "a=a.log --json a.log": "one of the inputs",
     }
     check_command_refusals(mistakes.items(), "curves")
-    for arguments in ("a.log", "a=", "a=a.log --csv"):
+    for arguments in ("a.log", "a=", "a=a.log --json"):
         with pytest.raises(SystemExit) as stop:
             main(["curves", *arguments.split()])
         assert stop.value.code == 2, arguments

@@ -44,7 +44,7 @@ BOTH = (
 GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
 TEXT = f"--reference ref.en {SPLIT}"
 SCORED = f"{TEXT} --target-lang en"
-PROBE = "--tasks BShift --no-subwords --tokens as-trained --cpu --hidden 2 --dropout 0"
+PROBE = "--tasks BShift --tokens subwords --cpu --hidden 2 --dropout 0"
 
 
 def write(path, lines):
@@ -274,7 +274,7 @@ def test_the_page_names_nothing_outside_itself(data, whole):
     images = [link for link in named if link.startswith("data:image/")]
     # Figures, and maps of 2 + 2 + 2 layers: 2 branches or 4 heads.
     small = 2 * (2 * 2 + 2 * 4 + 2 * 4) + 2 * (3 * 2 * 4)
-    assert len(images) == 2 * (1 + 2 + 1 + 1 + 1) + small
+    assert len(images) == 2 * (1 + 1 + 1 + 1 + 1) + small
     assert [link for link in named if link not in images] == [f"#part{n}" for n in range(1, 11)]
     text = (data / "whole.html").read_text()
     assert "http://" not in text and "https://" not in text
@@ -339,7 +339,7 @@ def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
     command("report lstm.pt --cpu --subwords none --tokenizer none --output o.html --names", NASTY)
     page = Page(nasty / "o.html")
-    assert len(maps_data(nasty / "o.html")["sentences"]) == 2
+    assert len(maps_data(nasty / "o.html")[0]["sentences"]) == 2
     assert not list(page.tree.iter("script")) and NASTY in page.tree.findtext(".//title")
     assert [b.text for b in page.tree.iter("b") if "." not in (b.text or ".0")] == []
     assert page.tables["Models"][0][:2] == [["", NASTY], ["architecture", "LSTMModel"]]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....errors import UserError
-from ..maps_measure import UNITS, Map, ModelMaps
+from ..maps_measure import UNITS, ModelMaps
 
 #: A weight is written as a 16-bit number: 0 = the pattern forbids it, 1 = 0, 65535 = 1.
 STEPS = 65534
@@ -35,61 +35,22 @@ def page(title: str, models: Sequence[ModelMaps]) -> str:
 
 def section(models: Sequence[ModelMaps]) -> str:
     """The maps as a part of a page, which must contain :func:`style`."""
-    return (
-        templates()
-        .get_template("section.html.j2")
-        .render(data=page_data(models), units=UNITS, code=file_of("maps.js"))
-    )
+    data = [model.as_dict(packed) for model in models]
+    template = templates().get_template("section.html.j2")
+    return template.render(data=data, units=UNITS, code=file_of("maps.js"))
 
 
 def style() -> str:
     return file_of("maps.css")
 
 
-def page_data(models: Sequence[ModelMaps]) -> dict:
-    """All data that the page shows, for JSON.
-
-    ``weights`` of a map are all its numbers, layer after layer, as :func:`packed`.
-    """
-    return {
-        "sentences": [
-            {"number": sentence.number + 1, "source": sentence.source, "target": sentence.target}
-            for sentence in models[0].sentences
-        ],
-        "models": [
-            {
-                "name": model.name,
-                "description": model.description,
-                "sentences": [
-                    {
-                        unit: {kind: _map_data(map_) for kind, map_ in maps.items()}
-                        for unit, maps in sentence.units.items()
-                    }
-                    for sentence in model.sentences
-                ],
-            }
-            for model in models
-        ],
-    }
-
-
-def _map_data(map_: Map) -> dict:
-    numbers = [packed(*pair) for pair in zip(map_.weights, map_.allowed, strict=True)]
-    return {
-        "queries": map_.queries,
-        "keys": map_.keys,
-        "layers": map_.described(),
-        "weights": base64.b64encode(b"".join(numbers)).decode(),
-    }
-
-
-def packed(weights: np.ndarray, allowed: np.ndarray) -> bytes:
-    """Weights from 0 to 1 as 16-bit numbers, little-endian, exact to 0.00001.
+def packed(weights: np.ndarray, allowed: np.ndarray) -> str:
+    """Weights from 0 to 1 as 16-bit numbers, little-endian, exact to 0.00001, in base64.
 
     What is not ``allowed`` becomes 0.
     """
     steps = 1 + np.rint(np.clip(weights, 0, 1) * STEPS)
-    return np.where(allowed, steps, 0).astype("<u2").tobytes()
+    return base64.b64encode(np.where(allowed, steps, 0).astype("<u2").tobytes()).decode()
 
 
 def templates(*packages: str):

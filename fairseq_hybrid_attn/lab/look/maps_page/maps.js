@@ -2,7 +2,8 @@
 (() => {
   "use strict";
   const section = document.currentScript.closest(".attention-maps");
-  const data = JSON.parse(section.querySelector(".maps-data").textContent);
+  const models = JSON.parse(section.querySelector(".maps-data").textContent);
+  const sentences = models[0].sentences;
   const KINDS = {
     encoder: ["encoder self-attention", "Rows attend to columns; both are the source."],
     decoder: [
@@ -34,26 +35,14 @@
 
   // ---- Numbers ----
 
-  const unpacked = new WeakMap();
-  function numbers(map) {
-    if (!unpacked.has(map)) {
-      const bytes = Uint8Array.from(atob(map.weights), (c) => c.charCodeAt(0));
-      unpacked.set(map, new Uint16Array(bytes.buffer));
-    }
-    return unpacked.get(map);
-  }
-
   // Rows of weights of a head, or the mean of a branch's heads; null where none may attend.
   function matrix(map, layer, branch, head) {
     const size = map.queries.length * map.keys.length;
     const heads = map.layers[layer].heads[branch].length;
-    let start = 0;
-    for (const earlier of map.layers.slice(0, layer)) {
-      for (const words of earlier.heads) start += words.length * size;
-    }
-    for (const words of map.layers[layer].heads.slice(0, branch)) start += words.length * size;
+    const start = branch * heads * size;
     const wanted = head === MEAN ? [...Array(heads).keys()] : [Number(head)];
-    const all = numbers(map);
+    const bytes = Uint8Array.from(atob(map.layers[layer].weights), (c) => c.charCodeAt(0));
+    const all = new Uint16Array(bytes.buffer);
     return map.queries.map((_, row) =>
       map.keys.map((_, column) => {
         const cells = wanted.map((h) => all[start + h * size + row * map.keys.length + column]);
@@ -89,15 +78,15 @@
     plot.className = "maps-plot";
     element.append(choices, plot, description, gates);
     section.querySelector(".maps-panels").append(element);
-    fill(selects.model, data.models.map((model, n) => [n, model.name]), String(number));
+    fill(selects.model, models.map((model, n) => [n, model.name]), String(number));
     return { element, selects, description, gates, plot };
   }
 
   // Updates the choices of a panel; returns what it shows, or null if its model has no such map.
   function chosen(panel) {
-    const model = data.models[panel.selects.model.value];
+    const model = models[panel.selects.model.value];
     panel.description.textContent = model.description;
-    const map = model.sentences[one("sentence").value][one("unit").value][one("kind").value];
+    const map = model.sentences[one("sentence").value].maps[one("unit").value][one("kind").value];
     for (const name of ["layer", "branch", "head"]) {
       panel.selects[name].closest("label").hidden = !map;
     }
@@ -209,7 +198,7 @@
   // ---- Everything ----
 
   function draw() {
-    const sentence = data.sentences[one("sentence").value];
+    const sentence = sentences[one("sentence").value];
     say("source", sentence.source.join(" "));
     say("target", sentence.target.join(" "));
     say("note", `${KINDS[one("kind").value][1]} Grey: forbidden by the pattern.`);
@@ -227,18 +216,18 @@
     }
   }
 
-  const tokens = data.sentences.flatMap((s) => [...s.source, ...s.target]).join("");
+  const tokens = sentences.flatMap((s) => [...s.source, ...s.target]).join("");
   const han = /[\u4e00-\u9fff]/.test(tokens), kana = /[\u3040-\u30ff]/.test(tokens);
   section.classList.toggle("chinese", han && !kana);
 
-  fill(one("sentence"), data.sentences.map((s, n) => [
-    n, `${s.number}: ${short(s.source.join(" "))}`,
+  fill(one("sentence"), sentences.map((s, n) => [
+    n, `${s.sentence}: ${short(s.source.join(" "))}`,
   ]));
   const there = new Set(
-    data.models.flatMap((m) => m.sentences.flatMap((s) => Object.keys(s.words))),
+    models.flatMap((m) => m.sentences.flatMap((s) => Object.keys(s.maps.words))),
   );
   fill(one("kind"), Object.keys(KINDS).filter((k) => there.has(k)).map((k) => [k, KINDS[k][0]]));
-  one("second").checked = data.models.length > 1;
+  one("second").checked = models.length > 1;
   const panels = [makePanel(0), makePanel(1)];
   const tip = section.querySelector(".maps-tip");
   for (const name of ["sentence", "kind", "unit", "scale", "second"]) {

@@ -100,8 +100,7 @@ def measure(args: argparse.Namespace, subjects: Sequence[Subject]) -> Findings:
     # Sentences first: what cannot be compared shows before hours of work.
     loaded = [load(subject, args, warn=subject is subjects[0]) for subject in subjects]
     check_same_text(subjects, loaded)
-    skip_long = args.too_long == "skip"
-    usable = [model.usable(args.sentences, skip_long=skip_long) for model in loaded]
+    usable = [model_args.selected(args, model) for model in loaded]
     test_set = read_test_set(subjects[0], loaded[0].sentences)
     made = {subject.name: translate(args, subject, test_set.references) for subject in subjects}
     systems = {name: translations for name, (translations, _) in made.items()}

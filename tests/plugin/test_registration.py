@@ -50,12 +50,6 @@ def test_attention_needs_torch_alone():
     python(TORCH_ALONE + USE)
 
 
-def test_attention_does_not_load_fairseq():
-    loaded = python(f"{USE}\nimport sys; print(sorted(sys.modules))")
-    assert "'fairseq_hybrid_attn.attention'" in loaded
-    assert not any(f"'{name}" in loaded for name in ("fairseq'", "fairseq.", "omegaconf", "hydra"))
-
-
 @pytest.mark.parametrize(
     "first, known",
     {

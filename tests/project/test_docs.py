@@ -57,12 +57,6 @@ def test_links_have_targets():
             assert target.startswith("https://") or (page.parent / target).exists(), (page, target)
 
 
-def test_the_index_lists_every_page():
-    index = (ROOT / "docs/README.md").read_text()
-    for page in sorted((ROOT / "docs").glob("*.md")):
-        assert page.name == "README.md" or f"({page.name})" in index, page.name
-
-
 def test_the_picture_is_of_the_patterns():
     drawn = runpy.run_path(str(ROOT / "docs/pictures/patterns.py"))
     for name, theme in drawn["THEMES"].items():
@@ -148,12 +142,3 @@ def test_nothing_is_forgotten_that_an_architecture_needs(monkeypatch):
     sizes, flag, tests = forgotten(["transformer_new"])
     assert "sizes of `transformer_new`" in sizes and "--new-number" in flag
     assert "CONFIGURATIONS" in tests
-
-
-def test_install_names_what_the_package_needs():
-    install = (ROOT / "docs/install.md").read_text()
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    for wanted in project["dependencies"]:
-        assert "fairseq" not in wanted or f"`{wanted.split(';')[0].strip()}`" in install
-    for extra in project["optional-dependencies"]:
-        assert f"`{extra}`" in install

@@ -89,8 +89,3 @@ def test_class_names_are_unique():
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, times in names.items() if times > 1] == []
-
-
-def test_file_names_differ_by_more_than_an_ending():
-    names = {module[-1] for module in sources()}
-    assert not {name for name in names if f"{name}s" in names}

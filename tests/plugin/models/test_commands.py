@@ -155,25 +155,6 @@ def test_wrong_settings_under_hydra_end_with_a_message(corpus, tmp_path):
     assert "Traceback" not in done.stderr + done.stdout
 
 
-class RunsCode:
-    """When unpickled, it would make a file."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return open, (self.path, "w")
-
-
-def test_a_checkpoint_that_would_run_code_is_not_loaded(trained, corpus, tmp_path):
-    state = torch.load(trained.checkpoint, weights_only=True)
-    torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
-    done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
-    named = f"{open.__module__}.open"  # io or _io, by the version of Python
-    told = f"bad.pt cannot be loaded as a checkpoint: it refers to {named}, which might run code"
-    assert told in done.stderr and not (tmp_path / "ran").exists()
-
-
 def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):
     """Each version names the function that makes an array after its own module."""
     array = {"array": numpy.arange(3), "number": numpy.float64(0.5)}

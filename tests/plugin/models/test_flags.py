@@ -109,13 +109,6 @@ def test_layers_are_numbered_from_one():
         assert [i for i, number in enumerate(branches) if number > 1] == expected, layers
 
 
-def test_heads_share_patterns_in_order():
-    settings = {"encoder_attention_heads": 8, "head_patterns": "backward,global"}
-    model = build("transformer_mma", **{**TINY, **settings})
-    (heads,) = model.encoder.layers[0].self_attn.branches
-    assert [head.ahead for head in heads] == [0] * 4 + [None] * 4
-
-
 def test_registered_words_are_known_to_every_model_and_its_help(monkeypatch):
     monkeypatch.setattr(patterns, "_REGISTERED", {"encoder": {}, "decoder": {}})
     monkeypatch.setattr(fusion, "_REGISTERED", {})

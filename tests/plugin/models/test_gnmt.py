@@ -44,12 +44,6 @@ def log_probability(model, source, target) -> float:
     return output.log_softmax(-1)[range(len(target)), list(target)].sum().item()
 
 
-def test_the_formula():
-    cases = ((1, 0.6, 1), (7, 1, 2), (7, 0.5, 2**0.5), (19, 2, 16), (9, 0, 1))
-    for length, alpha, penalty in cases:
-        assert length_penalty(length, alpha) == pytest.approx(penalty)
-
-
 @pytest.mark.parametrize("name", ["mma", "hysan-gated", "lstm-on-top"])
 def test_all_hypotheses_and_their_scores(name, double_softmax):
     """A wide beam finishes every target of up to four words.  They are listed here, scored by the
@@ -136,10 +130,3 @@ def test_generate_with_prefix_and_alignment(trained, corpus, tmp_path):
     done = generate(corpus, trained.checkpoint, *flags, "--lenpen", 0.6, cwd=tmp_path, expect=1)
     assert "--lenpen 0.6 and --gnmt-lenpen 0.6: a hypothesis has one length" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_interactive(trained, corpus, tmp_path):
-    flags = ("--user-dir", USER_DIR, "--path", trained.checkpoint, "--cpu", "-s", "de", "-t", "en")
-    flags += ("--task", "translation_gnmt", "--gnmt-lenpen", 0.3)
-    done = run("fairseq-interactive", corpus, *flags, cwd=tmp_path, stdin="a b c\nd\n")
-    assert len(hypotheses(done.stdout, 0.3)) == 2

@@ -110,17 +110,6 @@ def test_step_by_step_with_reordering_is_all_at_once(double_softmax):
     check_incremental(model)
 
 
-def test_a_step_keeps_its_state_batch_first_and_knows_its_own_padding():
-    model, told, state = tiny(0, 2), [], {}
-    model.decoder.top.register_forward_pre_hook(lambda module, args: told.append(args[1].tolist()))
-    encoder_out = model.encoder(torch.tensor([[5, 2]] * 2))
-    prefix = torch.tensor([[EOS, PAD], [EOS, 5]])
-    model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
-    assert told == [[[True], [False]]]
-    (cached,) = [value for key, value in state.items() if key.endswith(".lstm")]
-    assert {n: tuple(t.shape) for n, t in cached.items()} == {"h": (2, 2, 16), "c": (2, 2, 16)}
-
-
 def test_padding_is_skipped_wherever_it_stands():
     """All at once and step by step.  Tested on the LSTM alone, since fairseq's self-attention
     gives NaN for padding before a prefix."""

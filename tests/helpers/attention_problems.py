@@ -318,7 +318,9 @@ def check_no_worse_than_reference(way, problem, told="", margins=(1.02, 1.05)):
         solve(way, problem),
     )
     check_nothing_comes_of_nothing(problem, *own, told)
-    wants, theirs, ours = ([*parts, *gradients.values()] for parts, gradients in (exact, plain, own))
+    wants, theirs, ours = (
+        [*parts, *gradients.values()] for parts, gradients in (exact, plain, own)
+    )
     for want, their, our in zip(wants, theirs, ours, strict=True):
         assert our.isfinite().all() and our.dtype == their.dtype, told
         for size, margin in zip((torch.norm, lambda x: x.abs().max()), margins, strict=True):

@@ -3,7 +3,6 @@
 import dataclasses
 import re
 import runpy
-import tomllib
 from dataclasses import make_dataclass
 from pathlib import Path
 

@@ -4,7 +4,6 @@ import copy
 from functools import partial
 
 import torch
-from torch import nn
 
 from fairseq_hybrid_attn.attention import AttentionPlan, PatternedAttention
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum

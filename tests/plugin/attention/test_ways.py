@@ -9,7 +9,6 @@ from attention_problems import (
     BRANCHES,
     FACTORS,
     WAYS,
-    Way,
     able,
     check,
     check_no_worse_than_reference,
@@ -18,7 +17,6 @@ from attention_problems import (
     drawn,
     error,
     make,
-    solve,
     tensors,
 )
 from models import CONFIGURATIONS, build_tiny, pad

@@ -6,12 +6,12 @@ import re
 from argparse import Namespace
 
 import pytest
-from cli import USER_DIR, generate, run
+from cli import generate
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from models import EOS, PAD, build_tiny, dictionary, logits, pad
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask, length_penalty
+from fairseq_hybrid_attn.tasks.gnmt import TranslationGnmtTask
 
 SYMBOLS, ALLOWED = 70, (10, 11)
 SOURCES = [(5, 6, 7, 8, EOS), (9, EOS)]

@@ -3,12 +3,11 @@
 import copy
 import math
 import re
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from cli import TINY_FLAGS, TRAINING_FLAGS, USER_DIR, run, write_corpus
+from cli import TRAINING_FLAGS, USER_DIR, run, write_corpus
 from fairseq import checkpoint_utils
 from models import (
     LANGUAGE_MODELS,

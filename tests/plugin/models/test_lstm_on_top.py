@@ -5,7 +5,6 @@ import itertools
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from models import (
-    EOS,
     PAD,
     PREFIXES,
     PRENORM,

@@ -2,7 +2,6 @@
 
 import copy
 import re
-from itertools import chain, combinations, cycle
 from pathlib import Path
 
 import pytest

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import numpy
-from cli import binarise, environment, train, write_corpus
+from cli import environment
 
 #: Numbers that stock fairseq gives under numpy 1, worked out by hand: the lower of two
 #: neighbours at each third of the sorted lengths, and each sentence as a block of its own.
@@ -39,13 +39,3 @@ def test_numpy_2():
     if int(numpy.__version__[0]) > 1:
         failed = [one.startswith("<class") for one in answers("fairseq")]
         assert failed == [True] * len(ASKED), "fairseq has been mended: delete this part of ours"
-
-
-def test_batches_of_few_shapes(tmp_path):
-    """The whole way: a training whose sentences are padded to three lengths."""
-    write_corpus(tmp_path, hard_cases=False)
-    data = binarise(tmp_path)
-    flags = ["--num-batch-buckets", 3, "--max-update", 2]
-    done = train(data, "model", "transformer_mma", *flags, cwd=tmp_path)
-    assert "bucketing source lengths" in done.stderr + done.stdout
-    assert (tmp_path / "model/checkpoint_last.pt").exists()

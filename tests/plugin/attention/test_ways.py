@@ -19,7 +19,7 @@ from attention_problems import (
     make,
     tensors,
 )
-from models import CONFIGURATIONS, build_tiny, pad
+from models import build_tiny, pad
 
 from fairseq_hybrid_attn.attention import PatternedAttention, sdpa, short
 from fairseq_hybrid_attn.attention import compute as choice
@@ -28,8 +28,7 @@ from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST, Band, local_past
 
 PROBLEMS = {family: covering(factors) for family, factors in FACTORS.items()}
-PROBLEMS["anything"] = [drawn(seed) for seed in range(100)]
-ONLY = {"lengths": (300, 300), "batch": (2, 1), "bias": None, "learned": None}
+ONLY = {"lengths": (300, 300), "batch": (2, 1)}
 PROBLEMS["long"] = [drawn(seed) | {"branches": x} | ONLY for seed, x in enumerate(BRANCHES)]
 
 
@@ -118,18 +117,11 @@ def test_dropout_is_drawn_anew_for_each_weight():
                     assert abs((kept[0] * kept[1]).mean() - (1 - p) ** 2) < 0.01, name
 
 
-def test_gradients_are_those_of_differences():
-    """With dropout as well, of outputs and weights."""
-    dropped = {"dropout": 0.4, "need_weights": True}
-    for name, lengths, settings in [
-        *((name, 18, {"mix": mix}) for name in ("hysan", "hybrid") for mix in (None, "bhn1")),
-        *(("decoder", (1, m), {"mix": mix}) for m in (7, 130) for mix in (None, "bhn1")),
-        ("heads", 18, {}),
-        *(("hysan", 4, dropped | {"mix": mix, "bias": "b1nm"}) for mix in (None, "bhn1")),
-        ("heads", 4, dropped),
-    ]:
-        common = {"batch": (2, 1), "width": 2, "padded": "left", "dtype": torch.float64}
-        problem = make(name, lengths, **common, **settings)
+def test_gradients_with_dropout_are_those_of_differences():
+    """Of outputs and weights; without dropout, the reference has them."""
+    for name, settings in (("hysan", {"bias": "b1nm"}), ("hysan", {"mix": "bhn1"}), ("heads", {})):
+        settings |= {"batch": (2, 1), "width": 2, "padded": "left", "dtype": torch.float64}
+        problem = make(name, 4, dropout=0.4, need_weights=True, **settings)
         leaves = tensors(problem)
         for way_name, way in able(problem).items():
 
@@ -138,7 +130,7 @@ def test_gradients_are_those_of_differences():
                 result = solved(
                     dataclasses.replace(problem, **dict(zip(leaves, given, strict=True)))
                 )
-                return (result.outputs, result.weights)[: 1 + problem.need_weights]
+                return result.outputs, result.weights
 
             with way.taken():
                 right = torch.autograd.gradcheck(function, tuple(leaves.values()), fast_mode=True)
@@ -284,7 +276,7 @@ def test_traces_are_right():
             torch.testing.assert_close(traced(*given), reference(problem).outputs)
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name", ["mma", "hysan-concat", "gate-query", "local-s"])
 def test_a_model_trained_another_way_is_the_same(name, monkeypatch):
     """In double precision: single precision would mostly show ReLUs that flip."""
     sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [*range(4, 16), *range(6, 14), 2]]

@@ -81,15 +81,13 @@ def test_decoding_with_padding_at_the_start_of_some_prefixes():
     Without positions, since fairseq counts these differently step by step there.
     """
     model = build_tiny("hysan-gated", no_decoder_positions=True).double()
-    encoder_out = model.encoder(torch.tensor([[5, 6, 2], [9, 4, 2]]))
+    encoder_out = model.encoder(torch.tensor([[5, 6, 2]] * 2))
     prefixes = torch.tensor([[2, 5, 6, 7, 8], [PAD, PAD, 2, 9, 10]])
     whole, state = model.decoder(prefixes, encoder_out=encoder_out)[0], {}
     for length in range(1, 6):
         if length == 4:  # the hypotheses of a beam change places
-            order = torch.tensor([1, 0])
-            model.decoder.reorder_incremental_state_scripting(state, order)
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
-            prefixes, whole = prefixes[order], whole[order]
+            model.decoder.reorder_incremental_state_scripting(state, torch.tensor([1, 0]))
+            prefixes, whole = prefixes.flip(0), whole.flip(0)
         prefix = prefixes[:, :length]
         step = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)[0][:, -1]
         assert step.isfinite().all()

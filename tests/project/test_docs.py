@@ -37,16 +37,6 @@ def snippet(page: str, first_line: str) -> str:
     return code
 
 
-def words(path: Path) -> int:
-    return sum(bool(re.search(r"\w", word)) for word in path.read_text().split())
-
-
-def test_pages_are_short():
-    assert words(ROOT / "README.md") <= 900
-    assert words(ROOT / "RESULTS.md") <= 2500
-    assert sum(map(words, (ROOT / "docs").rglob("*.md"))) <= 16_000
-
-
 def test_links_have_targets():
     for page in PAGES:
         for link in re.findall(

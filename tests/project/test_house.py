@@ -1,9 +1,9 @@
-"""The structure of the package: two parts, rooms on floors without cycles, unique class names."""
+"""The structure of the package: two parts, and rooms on floors without cycles."""
 
 from __future__ import annotations
 
 import ast
-from collections import Counter, defaultdict
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -66,13 +66,3 @@ def test_rooms_form_floors_without_cycles():
         built |= floor
     circles = {name: sorted(below[name] - built) for name in sorted(rooms - built)}
     assert not circles
-
-
-def test_class_names_are_unique():
-    names = Counter(
-        node.name
-        for tree in sources().values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ClassDef)
-    )
-    assert [name for name, times in names.items() if times > 1] == []

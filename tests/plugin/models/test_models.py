@@ -27,6 +27,7 @@ from models import (
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedAttention, record_attention
+from fairseq_hybrid_attn.attention.fusion import HiddenGate, QueryGate
 from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 
@@ -237,6 +238,10 @@ def test_a_flag_reaches_what_it_sets():
     assert gate.branches == ((GLOBAL,), (local(3),))
     (heads,) = build_tiny("mma", local_window=2).encoder.layers[0].self_attn.branches
     assert heads[1] == local(2)
+    for name, kind in (("gate-hidden", HiddenGate), ("gate-query", QueryGate)):
+        assert isinstance(build_tiny(name).encoder.layers[0].self_attn.fusion, kind)
+    for name in ("neighbor", "local-h", "local-s"):
+        assert build_tiny(name).encoder.layers[0].self_attn.bias.word == name
     bias = build_tiny("local-h", gaussian_window=4.0).encoder.layers[0].self_attn.bias
     assert bias.fixed_window == 4.0
     gates = dict(build_tiny("hysan-gated", squeeze_ratio=8).encoder.layers[0].named_parameters())

@@ -1,7 +1,7 @@
 """Let fairseq's ``--sample-break-mode eos`` and ``--num-batch-buckets`` run under numpy 2.
 
 fairseq uses two names that numpy 2 has removed.  Its modules get a numpy that still has them; other
-packages' numpy stays as it is.  ``tests/plugin/test_fairseq_numpy.py`` fails when this can go.
+packages' numpy stays as it is.  ``tests/plugin/test_registration.py`` fails when this can go.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from cli import TINY
 from fairseq import options, tasks
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -12,11 +13,6 @@ from omegaconf import OmegaConf
 
 import fairseq_hybrid_attn.models  # noqa: F401  (registers the architectures)
 
-TINY = (
-    "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
-    "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 "
-    "--max-source-positions 40 --max-target-positions 40"
-).split()
 LSTM = (
     "--encoder-embed-dim 16 --decoder-embed-dim 16 --encoder-hidden-size 16 "
     "--decoder-hidden-size 16 --decoder-out-embed-dim 16"

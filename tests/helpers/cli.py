@@ -48,9 +48,9 @@ SERVER.set_forkserver_preload(
 )
 #: Our commands that run in this process.
 READ_AND_PRINT = ("table", "show", "runs", "aer")
-TINY_FLAGS = (
+TINY = (
     "--encoder-embed-dim 16 --encoder-ffn-embed-dim 32 --encoder-attention-heads 4 "
-    "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 --share-all-embeddings "
+    "--decoder-attention-heads 4 --encoder-layers 2 --decoder-layers 2 "
     "--max-source-positions 40 --max-target-positions 40"
 ).split()
 TRAINING_FLAGS = (
@@ -169,7 +169,7 @@ def train(data, save_dir, arch, *flags, cwd, expect=0, **variables):
         "fairseq-train",
         data,
         *("--user-dir", USER_DIR, "--arch", arch, "--save-dir", save_dir),
-        *TINY_FLAGS,
+        *(*TINY, "--share-all-embeddings"),
         *TRAINING_FLAGS,
         *flags,
         cwd=cwd,

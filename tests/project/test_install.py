@@ -79,10 +79,3 @@ def test_version_suggestion_and_completion(capsys):
         with pytest.raises(SystemExit) as end:
             main([word])
         assert end.value.code == 2 and said in capsys.readouterr().err
-
-
-def test_importing_the_package_leaves_logging_alone():
-    program = "import logging, fairseq_hybrid_attn.models\nroot = logging.getLogger()\n"
-    program += "print(root.level, root.handlers)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout.split("\n")[-2] == "30 []", done.stdout + done.stderr

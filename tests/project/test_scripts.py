@@ -9,7 +9,6 @@ import venv
 from pathlib import Path
 
 import pytest
-import yaml
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -66,13 +65,6 @@ def test_the_demo_replaces_no_files_of_others(tmp_path):
     done = run("demo.sh", cwd=tmp_path, DEMO_DIR=str(tmp_path))
     assert done.returncode == 1 and "name a new folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
-
-
-def test_a_gpu_is_checked_in_the_active_environment(tmp_path):
-    arguments = ("--cpu", "--output", "nowhere")
-    done = run("check_gpu.sh", *arguments, cwd=tmp_path, VIRTUAL_ENV=sys.prefix)
-    assert done.returncode == 1 and not list(tmp_path.iterdir())
-    assert done.stderr.splitlines()[-1] == "--output nowhere: there is no such folder"
 
 
 def test_the_environment_keeps_its_interpreter(tmp_path):
@@ -133,11 +125,3 @@ def test_shellcheck_finds_nothing():
         [shellcheck, "--external-sources", *ALL], capture_output=True, text=True, cwd=SCRIPTS.parent
     )
     assert done.returncode == 0, done.stdout
-
-
-def test_hooks_have_the_versions_of_the_tests():
-    root = SCRIPTS.parent
-    (hooks,) = yaml.safe_load((root / ".pre-commit-config.yaml").read_text())["repos"]
-    versions = (root / "constraints.txt").read_text().splitlines()
-    for hook in hooks["hooks"]:
-        assert set(hook["additional_dependencies"]) <= set(versions), hook["id"]

@@ -1,10 +1,8 @@
 """Fusions: their equations, shares known before attention, and the gated sum's own gradient."""
 
-import copy
 from functools import partial
 
 import torch
-from torch import nn
 
 from fairseq_hybrid_attn.attention import AttentionPlan, PatternedAttention
 from fairseq_hybrid_attn.attention.fusion import Concat, GatedSum, HiddenGate, QueryGate, Sum
@@ -76,31 +74,15 @@ def solve(compute, fusion, x, learned="both"):
 
 
 def test_gated_sum_is_its_definition():
-    for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+    """In half precision, whose sums would be rounded after each branch, by the same operations."""
+    half = ((torch.float16, 0), (torch.bfloat16, 0))
+    for dtype, bound in ((torch.float64, 1e-12), (torch.float32, 1e-5), *half):
         fusion, x = gated_sum(dtype), random(4, B, N, D, dtype=dtype).transpose(1, 2)
         for learned in ("fused", "gates", "both"):
             got = solve(lambda x, f=fusion: f(x, x, x), fusion, x, learned)
             expected = solve(partial(defined, fusion), fusion, x, learned)
             for mine, want in zip(got, expected, strict=True):
                 torch.testing.assert_close(mine, want, rtol=0, atol=bound, msg=learned)
-
-
-def test_gated_sum_compiled():
-    """In one graph, which holds for other lengths as well."""
-    fusion = gated_sum()
-    compiled = torch.compile(fusion, backend="aot_eager", fullgraph=True, dynamic=True)
-    for n in (N, N + 3):
-        x = random(4, n, B, D)
-        got = solve(lambda x: compiled(x, x, x), fusion, x)
-        for mine, want in zip(got, solve(partial(defined, fusion), fusion, x), strict=True):
-            torch.testing.assert_close(mine, want, rtol=0, atol=1e-12)
-
-
-class Adapted(nn.Linear):
-    """A layer with something besides its weights, as made by adapters and quantisers."""
-
-    def forward(self, x):
-        return super().forward(x) + 1
 
 
 def test_layers_that_are_more_than_their_weights_are_called():
@@ -116,25 +98,10 @@ def test_layers_that_are_more_than_their_weights_are_called():
             handle.remove()
             fusion(x, x, x)[0].sum().backward()
             assert called == [1], hook
-    plain = fusion(x, x, x)[1]
-    weights = copy.deepcopy(fusion.expand.state_dict())
-    fusion.expand = Adapted(D // 4, D, bias=False, dtype=torch.float64)
-    fusion.expand.load_state_dict(weights)
-    torch.testing.assert_close(fusion(x, x, x)[1].logit(), plain.logit() + 1)
 
 
-def test_gated_sum_in_half_precision():
-    """No worse than its definition; under autocast as near as that allows."""
+def test_gated_sum_under_autocast():
     for dtype in (torch.float16, torch.bfloat16):
-        torch.manual_seed(0)
-        fusion = GatedSum(64, H, 4, squeeze_ratio=4).to(dtype)
-        exactly, x = copy.deepcopy(fusion).double(), random(4, 10, 8, 64).to(dtype)
-        ours = solve(lambda x, f=fusion: f(x, x, x), fusion, x)
-        plain = solve(partial(defined, fusion), fusion, x)
-        exact = solve(partial(defined, exactly), exactly, x.double())
-        for mine, other, want in zip(ours, plain, exact, strict=True):
-            error, allowed = ((y.double() - want).pow(2).mean().sqrt() for y in (mine, other))
-            assert mine.dtype == dtype and error <= 1.05 * allowed
         fusion, x = gated_sum(torch.float32), random(4, 3, 2, D).to(dtype)
         with torch.autocast("cpu", dtype=dtype):
             fused, _, *gradients = solve(lambda x, f=fusion: f(x, x, x), fusion, x)

@@ -9,20 +9,17 @@ from attention_problems import (
     BRANCHES,
     FACTORS,
     WAYS,
-    Way,
     able,
     check,
     check_no_worse_than_reference,
-    check_nothing_comes_of_nothing,
     converted,
     covering,
     drawn,
     error,
     make,
-    solve,
     tensors,
 )
-from models import CONFIGURATIONS, build_tiny, pad
+from models import build_tiny, pad
 
 from fairseq_hybrid_attn.attention import PatternedAttention, sdpa, short
 from fairseq_hybrid_attn.attention import compute as choice
@@ -31,8 +28,7 @@ from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST, Band, local_past
 
 PROBLEMS = {family: covering(factors) for family, factors in FACTORS.items()}
-PROBLEMS["anything"] = [drawn(seed) for seed in range(100)]
-ONLY = {"lengths": (300, 300), "batch": (2, 1), "bias": None, "learned": None}
+ONLY = {"lengths": (300, 300), "batch": (2, 1)}
 PROBLEMS["long"] = [drawn(seed) | {"branches": x} | ONLY for seed, x in enumerate(BRANCHES)]
 
 
@@ -49,33 +45,6 @@ def test_equals_reference(family):
         check(problem_of(settings, seed), learned=learned, rounding=rounding, told=told)
 
 
-def test_how_many_problems_each_way_solves():
-    """Otherwise a way that becomes unable would go unnoticed."""
-    counts = {name: [0] * len(PROBLEMS) for name in WAYS}
-    for number, problems in enumerate(PROBLEMS.values()):
-        for seed, settings in enumerate(problems):
-            for name in able(problem_of(settings, seed)):
-                counts[name][number] += 1
-    expected = {
-        "reference": [246, 196, 179, 100, 27],
-        "short": [246, 196, 179, 100, 27],
-        "sdpa": [246, 103, 13, 81, 27],
-    }
-    assert counts == {name: expected.get(name, expected[name.split(",")[0]]) for name in WAYS}
-
-
-def test_long_sentences():
-    """Some with sentences of nothing but padding."""
-    for name, lengths, padded, batch in (
-        ("half bands", 500, "none", (4, 2)),
-        ("heads", 600, "right", (4, 2)),
-        ("heads", (3, 600), "scattered", (4, 2)),
-        ("hysan", 1031, "scattered", (3, 1)),
-    ):
-        problem = make(name, lengths, padded=padded, batch=batch, width=4, numbers=(True, 5.0))
-        check(problem, ways={"chosen": Way(compute)}, told=f"{name} {lengths}")
-
-
 def test_half_precision_is_no_worse_than_that_of_the_reference():
     for name in ("hysan", "heads", "decoder"):
         for n, scale, mix in ((1, 3.0, None), (100, 1.0, None), (60, 20.0, None), (60, 1, "bhn1")):
@@ -87,18 +56,6 @@ def test_half_precision_is_no_worse_than_that_of_the_reference():
                     # PyTorch's kernel rounds at other places than the definition.
                     margins = (5, 5) if way_name == "sdpa" else (1.02, 1.05)
                     check_no_worse_than_reference(way, problem, told, margins)
-
-
-def test_nothing_comes_of_nothing_in_every_precision():
-    dtypes = (torch.float32, torch.float16, torch.bfloat16)
-    problems = product((("hysan", 20), ("heads", 20), ("decoder", 1)), dtypes, (1e-3, 200.0))
-    for number, ((name, n), dtype, scale) in enumerate(problems):
-        padded = ("left", "right", "scattered")[number % 3]
-        settings = {"numbers": (True, scale), "padded": padded, "dtype": dtype}
-        problem = make(name, (n, 20), **settings)
-        for way_name, way in able(problem).items():
-            told = f"{way_name} {name} {settings}"
-            check_nothing_comes_of_nothing(problem, *solve(way, problem), told)
 
 
 def test_digits_are_kept_however_far_below_the_best_key():
@@ -160,18 +117,11 @@ def test_dropout_is_drawn_anew_for_each_weight():
                     assert abs((kept[0] * kept[1]).mean() - (1 - p) ** 2) < 0.01, name
 
 
-def test_gradients_are_those_of_differences():
-    """With dropout as well, of outputs and weights."""
-    dropped = {"dropout": 0.4, "need_weights": True}
-    for name, lengths, settings in [
-        *((name, 18, {"mix": mix}) for name in ("hysan", "hybrid") for mix in (None, "bhn1")),
-        *(("decoder", (1, m), {"mix": mix}) for m in (7, 130) for mix in (None, "bhn1")),
-        ("heads", 18, {}),
-        *(("hysan", 4, dropped | {"mix": mix, "bias": "b1nm"}) for mix in (None, "bhn1")),
-        ("heads", 4, dropped),
-    ]:
-        common = {"batch": (2, 1), "width": 2, "padded": "left", "dtype": torch.float64}
-        problem = make(name, lengths, **common, **settings)
+def test_gradients_with_dropout_are_those_of_differences():
+    """Of outputs and weights; without dropout, the reference has them."""
+    for name, settings in (("hysan", {"bias": "b1nm"}), ("hysan", {"mix": "bhn1"}), ("heads", {})):
+        settings |= {"batch": (2, 1), "width": 2, "padded": "left", "dtype": torch.float64}
+        problem = make(name, 4, dropout=0.4, need_weights=True, **settings)
         leaves = tensors(problem)
         for way_name, way in able(problem).items():
 
@@ -180,7 +130,7 @@ def test_gradients_are_those_of_differences():
                 result = solved(
                     dataclasses.replace(problem, **dict(zip(leaves, given, strict=True)))
                 )
-                return (result.outputs, result.weights)[: 1 + problem.need_weights]
+                return result.outputs, result.weights
 
             with way.taken():
                 right = torch.autograd.gradcheck(function, tuple(leaves.values()), fast_mode=True)
@@ -326,7 +276,7 @@ def test_traces_are_right():
             torch.testing.assert_close(traced(*given), reference(problem).outputs)
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
+@pytest.mark.parametrize("name", ["mma", "hysan-concat", "gate-query", "local-s"])
 def test_a_model_trained_another_way_is_the_same(name, monkeypatch):
     """In double precision: single precision would mostly show ReLUs that flip."""
     sentences = [[5, 6, 7, 8, 2], [4, 9, 2], [*range(4, 16), *range(6, 14), 2]]

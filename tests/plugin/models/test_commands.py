@@ -4,14 +4,13 @@ import json
 import math
 import re
 import subprocess
-import sys
 import zipfile
 
 import analysed
 import numpy
 import pytest
 import torch
-from cli import USER_DIR, environment, generate, run, train
+from cli import USER_DIR, generate, run, train
 from fairseq import checkpoint_utils
 
 from fairseq_hybrid_attn.patterns import PAST, local
@@ -99,18 +98,15 @@ def test_a_new_process_computes_the_same_probabilities(trained, corpus, tmp_path
             assert found == pytest.approx(expected.tolist(), abs=2e-4)
 
 
-def test_validate_and_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
-    """Interactive translates each sentence alone as fairseq-generate does in batches."""
-    common = ["--user-dir", USER_DIR, "--path", trained.checkpoint, "--cpu"]
-    flags = ["--max-tokens", 400, SKIP, "--task", "translation"]
-    validated = run("fairseq-validate", corpus, *common, *flags, cwd=tmp_path)
-    assert "valid on 'valid' subset | loss" in validated.stdout + validated.stderr
+def test_interactive_from_the_checkpoint_alone(trained, corpus, tmp_path):
+    """It translates each sentence alone as fairseq-generate does in batches."""
     beam = ("--beam", 3, "--max-len-a", 0, "--max-len-b", 12)
     expected = lines(generate(corpus, trained.checkpoint, SKIP, *beam, cwd=tmp_path), "H")
     numbers = [n for n in expected if n < 8]  # an empty line among them
     sources = (corpus.parent / "test.de").read_text().split("\n")
     interactive = run(
-        *("fairseq-interactive", corpus, *common, *beam, "-s", "de", "-t", "en"),
+        *("fairseq-interactive", corpus, "--user-dir", USER_DIR, "--path", trained.checkpoint),
+        *("--cpu", *beam, "-s", "de", "-t", "en"),
         cwd=tmp_path,
         stdin="".join(f"{sources[n]}\n" for n in numbers),
     )
@@ -118,60 +114,28 @@ def test_validate_and_interactive_from_the_checkpoint_alone(trained, corpus, tmp
     assert [found[i] for i in range(len(numbers))] == [expected[n] for n in numbers]
 
 
-def train_under_hydra(corpus, branches, *, cwd, expect=0):
-    (cwd / "config").mkdir()
-    model = f'{{_name: transformer_hysan_small, encoder_branches: "{branches}"}}'
-    config = f"""
+@pytest.mark.slow
+def test_named_sizes_under_hydra(corpus, tmp_path):
+    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint."""
+    (tmp_path / "small.yaml").write_text(f"""
 common: {{user_dir: {USER_DIR}, cpu: true}}
 task: {{_name: translation, data: {corpus}, max_source_positions: 40, max_target_positions: 40}}
-model: {model}
+model: {{_name: transformer_hysan_small, encoder_branches: "bw,l3"}}
 criterion: {{_name: cross_entropy}}
 optimizer: {{_name: adam}}
 lr_scheduler: {{_name: fixed}}
 optimization: {{max_update: 1, lr: [0.001]}}
 dataset: {{max_tokens: 400, skip_invalid_size_inputs_valid_test: true}}
-checkpoint: {{save_dir: {cwd}/model}}
-"""
-    (cwd / "config" / "small.yaml").write_text(config)
-    arguments = ["--config-dir", "config", "--config-name", "small"]
-    return run("fairseq-hydra-train", *arguments, cwd=cwd, expect=expect)
-
-
-@pytest.mark.slow
-def test_named_sizes_under_hydra(corpus, tmp_path):
-    """fairseq-hydra-train builds the named size, and fairseq-generate reads its checkpoint."""
-    train_under_hydra(corpus, "bw,l3", cwd=tmp_path)
+checkpoint: {{save_dir: {tmp_path}/model}}
+""")
+    flags = ["--config-dir", tmp_path, "--config-name", "small"]
+    run("fairseq-hydra-train", *flags, cwd=tmp_path)
     checkpoint = tmp_path / "model" / "checkpoint_last.pt"
     (model,), cfg, _ = checkpoint_utils.load_model_ensemble_and_task([str(checkpoint)])
     assert len(model.encoder.layers) == 2
     assert model.encoder.embed_tokens.embedding_dim == 256
     assert len(model.encoder.layers[0].self_attn.branches) == 2
     generate(corpus, checkpoint, SKIP, "--beam", 2, cwd=tmp_path)
-
-
-def test_wrong_settings_under_hydra_end_with_a_message(corpus, tmp_path):
-    done = train_under_hydra(corpus, "gobal,l0", cwd=tmp_path, expect=1)
-    assert "'gobal' is not a pattern" in done.stderr and "'l0' has width 0" in done.stderr
-    assert "Traceback" not in done.stderr + done.stdout
-
-
-class RunsCode:
-    """When unpickled, it would make a file."""
-
-    def __init__(self, path):
-        self.path = str(path)
-
-    def __reduce__(self):
-        return open, (self.path, "w")
-
-
-def test_a_checkpoint_that_would_run_code_is_not_loaded(trained, corpus, tmp_path):
-    state = torch.load(trained.checkpoint, weights_only=True)
-    torch.save({**state, "surprise": RunsCode(tmp_path / "ran")}, tmp_path / "bad.pt")
-    done = generate(corpus, "bad.pt", SKIP, cwd=tmp_path, expect=1)
-    named = f"{open.__module__}.open"  # io or _io, by the version of Python
-    told = f"bad.pt cannot be loaded as a checkpoint: it refers to {named}, which might run code"
-    assert told in done.stderr and not (tmp_path / "ran").exists()
 
 
 def test_checkpoints_pass_between_numpy_1_and_2(tmp_path):
@@ -211,26 +175,3 @@ def test_wrong_flags_end_training_with_a_message(corpus, tmp_path):
     assert "Traceback" not in done.stderr + done.stdout
     assert [p.name for p in model.iterdir()] == ["checkpoint_last.pt"]
     assert (model / "checkpoint_last.pt").read_text() == "kept"
-
-
-def test_an_unsuitable_fairseq_is_refused_with_the_supported_versions(tmp_path):
-    """The official 0.12.2 decides in its encoder layer whether to bypass ``self_attn``."""
-    package = tmp_path / "fairseq" / "modules"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    (package / "__init__.py").touch()
-    for source, said in (
-        ("raise ImportError('No module named fairseq')", "cannot be imported"),
-        ("raise ValueError('mutable default')", "mutable default"),
-        (
-            "class TransformerEncoderLayerBase:\n"
-            "    def forward(self, x): return self.fast(x) if self.can_use_fastpath else x\n",
-            "bypasses custom attention",
-        ),
-    ):
-        (package / "transformer_layer.py").write_text(source)
-        program = [sys.executable, "-B", "-c", "import fairseq_hybrid_attn.models"]
-        how = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
-        done = subprocess.run(program, **how)
-        assert done.returncode == 1 and "Traceback" not in done.stderr
-        assert said in done.stderr and "ve-fairseq 0.12.3" in done.stderr

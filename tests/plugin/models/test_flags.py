@@ -15,12 +15,9 @@ from fairseq_hybrid_attn.patterns import local
 WRONG = {
     "transformer_hysan": [
         ({"encoder_branches": ""}, "--encoder-branches ''", "global"),
-        ({"encoder_branches": "gobal"}, "--encoder-branches", "'gobal'"),
         ({"encoder_branches": "l0"}, "--encoder-branches l0", "1 or more"),
         ({"encoder_branches": "fw,fw"}, "--encoder-branches", "once"),
-        ({"decoder_branches": ""}, "--decoder-branches ''", "fw"),
         ({"decoder_branches": "fw,bw"}, "--decoder-branches", "the future"),
-        ({"decoder_branches": "global"}, "--decoder-branches", "the future"),
         ({"branch_fusion": "max"}, "--branch-fusion max", "gated-sum"),
         ({"squeeze_ratio": 5}, "--squeeze-ratio 5", "divisor"),
         ({"squeeze_ratio": 0}, "--squeeze-ratio 0", "divisor"),
@@ -38,10 +35,8 @@ WRONG = {
         ({"share_all_embeddings": True, "decoder_embed_dim": 32}, "--share-all-", "--decoder-emb"),
         ({"encoder_embed_path": "/no/such"}, "/no/such", "No such file"),
         ({"head_patterns": "global,fw"}, "--head-patterns", "'fw'"),
-        ({"head_patterns": ""}, "--head-patterns ''", "empty"),
         ({"head_patterns": "global,local,local"}, "--head-patterns", "4 heads"),
         ({"local_window": 0}, "--local-window 0", "1 or more"),
-        ({"local_window": -2}, "--local-window -2", "1 or more"),
         ({"encoder_xformers_att_config": "{}"}, "--encoder-xformers", "leave"),
     ],
     "transformer_hybrid_gate": [
@@ -107,13 +102,6 @@ def test_layers_are_numbered_from_one():
         model = build("transformer_hybrid_gate", **{**TINY, "hybrid_layers": layers})
         branches = [len(layer.self_attn.branches) for layer in model.encoder.layers]
         assert [i for i, number in enumerate(branches) if number > 1] == expected, layers
-
-
-def test_heads_share_patterns_in_order():
-    settings = {"encoder_attention_heads": 8, "head_patterns": "backward,global"}
-    model = build("transformer_mma", **{**TINY, **settings})
-    (heads,) = model.encoder.layers[0].self_attn.branches
-    assert [head.ahead for head in heads] == [0] * 4 + [None] * 4
 
 
 def test_registered_words_are_known_to_every_model_and_its_help(monkeypatch):

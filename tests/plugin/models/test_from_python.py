@@ -4,16 +4,12 @@ import re
 from argparse import Namespace
 
 import analysed
-import pytest
-import sentencepiece
 import torch
 from cli import USER_DIR, run
 from fairseq.data import encoders
-from fairseq.models import MODEL_REGISTRY
-from models import ARCHITECTURES
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_hybrid_attn.models import MMA
+from fairseq_hybrid_attn.models import MMA, HybridGate, HySAN
 
 TEXT = {
     "de": ["Das Haus ist rot .", "Der Baum ist groß .", "Ein Hund geht in das Haus ."],
@@ -23,24 +19,11 @@ LIMITS = {"beam": 3, "min_len": 5, "max_len_a": 0, "max_len_b": 8}
 SENTENCES = ["Das Haus ist groß.", "Ein Baum geht; der Hund ist rot."]
 
 
-def subword_nmt(folder):
-    with open(folder / "codes", "w") as codes:
+def test_translates_plain_text_as_fairseq_interactive_does(tmp_path):
+    with open(tmp_path / "codes", "w") as codes:
         learn_bpe([line for lines in TEXT.values() for line in lines], codes, 12)
-    return {"bpe": "subword_nmt", "bpe_codes": str(folder / "codes")}
-
-
-def sentence_pieces(folder):
-    lines = [line for lines in TEXT.values() for line in lines]
-    with open(folder / "spm.model", "wb") as model:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(lines), model_writer=model, vocab_size=40, minloglevel=2
-        )
-    return {"bpe": "sentencepiece", "sentencepiece_model": str(folder / "spm.model")}
-
-
-@pytest.mark.parametrize("subwords", [subword_nmt, sentence_pieces])
-def test_translates_plain_text_as_fairseq_interactive_does(subwords, tmp_path):
-    settings = {"tokenizer": "moses", "moses_no_dash_splits": True, **subwords(tmp_path)}
+    settings = {"tokenizer": "moses", "moses_no_dash_splits": True}
+    settings |= {"bpe": "subword_nmt", "bpe_codes": str(tmp_path / "codes")}
     settings |= {"source_lang": "de", "target_lang": "en"}
     (tmp_path / "bin").mkdir()
     bpe = encoders.build_bpe(Namespace(**settings))
@@ -73,15 +56,9 @@ def test_translates_plain_text_as_fairseq_interactive_does(subwords, tmp_path):
     assert re.findall(r"^D-.*\t(.*)$", done.stdout, re.MULTILINE) == found
 
 
-def test_every_model_is_loaded_by_any_class(tmp_path, monkeypatch):
-    """Also by the name of a size."""
-    architectures = {MODEL_REGISTRY[arch]: arch for arch in ARCHITECTURES}.values()
-    for arch in architectures:
-        squeeze = ["--squeeze-ratio", "4"] if re.search("hysan|mask", arch) else []
-        flags = [*analysed.TINY, *squeeze]
-        monkeypatch.setitem(analysed.MODELS, arch, (arch, flags))
-    analysed.make_data(tmp_path, architectures)
-    for arch in architectures:
-        translator = MMA.from_pretrained(str(tmp_path), f"{arch}.pt", "./bin")
-        assert type(translator.models[0]) is MODEL_REGISTRY[arch], arch
+def test_any_class_loads_every_model(tmp_path):
+    analysed.make_data(tmp_path, ("hysan", "gate1"))
+    for name, kind in (("hysan", HySAN), ("gate1", HybridGate)):
+        translator = MMA.from_pretrained(str(tmp_path), f"{name}.pt", "./bin")
+        assert type(translator.models[0]) is kind
         assert len(translator.translate("Da@@ s Haus", max_len_b=4).split()) <= 5

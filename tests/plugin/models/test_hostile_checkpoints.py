@@ -171,6 +171,14 @@ def test_an_evaluated_setting_is_not_run(arch, known, monkeypatch):
     assert (f"model.pt is refused, in its setting {name}" in str(refused.value)) is known
 
 
+def test_a_pickle_is_not_run():
+    torch.save(checkpoint(surprise=RunsCode()), "pickle.pt")
+    named = f"{open.__module__}.open"  # io or _io, by the version of Python
+    with pytest.raises(UserError, match=f"it refers to {named}, which might run code"):
+        checkpoint_utils.load_checkpoint_to_cpu("pickle.pt")
+    assert not Path("ran").exists()
+
+
 def test_no_command_runs_a_setting(trained, corpus, tmp_path):
     state = torch.load(trained.checkpoint, weights_only=True)
     state["cfg"]["model"]["adaptive_softmax_cutoff"] = f"[{MAKES_A_FILE}]"

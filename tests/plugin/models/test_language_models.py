@@ -3,12 +3,11 @@
 import copy
 import math
 import re
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
-from cli import TINY_FLAGS, TRAINING_FLAGS, USER_DIR, run, write_corpus
+from cli import TRAINING_FLAGS, USER_DIR, run, write_corpus
 from fairseq import checkpoint_utils
 from models import (
     LANGUAGE_MODELS,
@@ -109,8 +108,7 @@ def surprise(model, words, line: str, *, step_by_step: bool) -> tuple[float, int
 
 
 def test_perplexity_is_that_of_the_words_one_by_one(trained, text, tmp_path):
-    """fairseq-eval-lm, from the checkpoint alone, against the model in Python, at once and by
-    steps; fairseq-validate reads the same checkpoint."""
+    """fairseq-eval-lm, from the checkpoint alone, against the model, at once and by steps."""
     flags = [*TASK, "--gen-subset", "test", "--max-tokens", 200]
     done = run("fairseq-eval-lm", text / "bin", *common(trained.folder), *flags, cwd=tmp_path)
     paths = [str(trained.folder / "checkpoint_last.pt")]
@@ -127,9 +125,6 @@ def test_perplexity_is_that_of_the_words_one_by_one(trained, text, tmp_path):
             ]
         bits, count = map(sum, zip(*found, strict=True))
         assert perplexity(done.stderr) == pytest.approx(2 ** (bits / count), abs=0.02)
-    flags = [*TASK, "--max-tokens", 200, "--valid-subset", "test"]
-    done = run("fairseq-validate", text / "bin", *common(trained.folder), *flags, cwd=tmp_path)
-    assert "valid on 'test' subset | loss" in done.stdout + done.stderr
 
 
 def test_prompts_are_continued(trained, text, tmp_path):
@@ -151,45 +146,6 @@ def test_prompts_are_continued(trained, text, tmp_path):
     again = run("fairseq-generate", text / "bin", *both, *flags, cwd=tmp_path)
     found = dict(re.findall(r"^H-(\d+)\t\S+\t(.*)$", again.stdout, re.MULTILINE))
     assert len(found) == 20 and [found[str(number)] for number in range(4)] == hypotheses
-
-
-@pytest.mark.slow
-def test_a_translation_counts_it_in(trained, text, tmp_path):
-    """fairseq-generate --lm-path: scores are those of both models, word by word."""
-    words = text / "bin/dict.txt"
-    for split in ("train", "valid"):
-        for side in ("de", "xx"):
-            (tmp_path / f"{split}.{side}").write_text((text / f"{split}.de").read_text())
-    languages = ("--source-lang", "de", "--target-lang", "xx")
-    run(
-        *("fairseq-preprocess", *languages, "--joined-dictionary", "--srcdict", words),
-        *("--trainpref", "train", "--validpref", "valid", "--destdir", "pairs"),
-        cwd=tmp_path,
-    )
-    (tmp_path / "pairs/dict.txt").write_text(words.read_text())
-    flags = [*TRAINING_FLAGS, *TINY_FLAGS, "--arch", "transformer_hysan", "--squeeze-ratio", 4]
-    flags += ["--user-dir", USER_DIR, "--max-update", 1, "--save-dir", "."]
-    run("fairseq-train", "pairs", *flags, cwd=tmp_path)
-    lm = trained.folder / "checkpoint_last.pt"
-    flags = ["--gen-subset", "valid", "--lm-path", lm, "--lm-weight", 0.7, "--max-len-b", 20]
-    done = run("fairseq-generate", "pairs", *common(tmp_path), *flags, cwd=tmp_path)
-    found = re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", done.stdout, re.MULTILINE)
-    assert found
-    (translator,), _, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(tmp_path / "checkpoint_last.pt")], {"data": str(tmp_path / "pairs")}
-    )
-    (model,), _ = checkpoint_utils.load_model_ensemble([str(lm)], {"data": str(text / "bin")})
-    lines = (text / "valid.de").read_text().splitlines()
-    encode = partial(task.target_dictionary.encode_line, add_if_not_exist=False)
-    for number, score, hypothesis in found[:5]:
-        source, target = (encode(line).long()[None] for line in (lines[int(number)], hypothesis))
-        previous = target.roll(1)
-        with torch.no_grad():
-            lengths = torch.tensor([source.size(1)])
-            own = translator.eval()(source, lengths, previous)[0].log_softmax(-1)
-            added = model.eval()(previous)[0].log_softmax(-1)
-        total = (own + 0.7 * added).gather(-1, target[..., None]).sum() / math.log(2)
-        assert float(score) == pytest.approx(total.item() / target.size(1), abs=2e-3)
 
 
 def test_under_hydra(text, tmp_path):

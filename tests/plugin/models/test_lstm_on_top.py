@@ -5,7 +5,6 @@ import itertools
 import torch
 from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from models import (
-    EOS,
     PAD,
     PREFIXES,
     PRENORM,
@@ -108,17 +107,6 @@ def test_step_by_step_with_reordering_is_all_at_once(double_softmax):
     model = tiny(decoder_output_dim=8, decoder_input_dim=16).double()
     assert model.decoder.top.lstm.hidden_size == 8
     check_incremental(model)
-
-
-def test_a_step_keeps_its_state_batch_first_and_knows_its_own_padding():
-    model, told, state = tiny(0, 2), [], {}
-    model.decoder.top.register_forward_pre_hook(lambda module, args: told.append(args[1].tolist()))
-    encoder_out = model.encoder(torch.tensor([[5, 2]] * 2))
-    prefix = torch.tensor([[EOS, PAD], [EOS, 5]])
-    model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
-    assert told == [[[True], [False]]]
-    (cached,) = [value for key, value in state.items() if key.endswith(".lstm")]
-    assert {n: tuple(t.shape) for n, t in cached.items()} == {"h": (2, 2, 16), "c": (2, 2, 16)}
 
 
 def test_padding_is_skipped_wherever_it_stands():

@@ -2,7 +2,6 @@
 
 import copy
 import re
-from itertools import chain, combinations, cycle
 from pathlib import Path
 
 import pytest
@@ -28,6 +27,7 @@ from models import (
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedAttention, record_attention
+from fairseq_hybrid_attn.attention.fusion import HiddenGate, QueryGate
 from fairseq_hybrid_attn.patterns import GLOBAL, local
 
 
@@ -62,28 +62,6 @@ def test_finite_in_every_precision(name):
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_decoder_sees_no_future(name):
-    """Each later token is changed in turn; what comes before stays the same."""
-    model = build_tiny(name).double()
-    prefix = [2, 5, 6, 7, 8]
-    before = logits(model, SENTENCES[:1], [prefix])[0]
-    for j in range(1, 5):
-        for token in (4, 12, 2):
-            changed = [*prefix[:j], token, *prefix[j + 1 :]]
-            after = logits(model, SENTENCES[:1], [changed])[0]
-            torch.testing.assert_close(after[:j], before[:j], rtol=0, atol=1e-12)
-            assert all(not torch.allclose(a, b) for a, b in zip(after[j:], before[j:], strict=True))
-
-
-def test_decoding_by_every_legal_branch_set():
-    """With each fusion in turn."""
-    words, fusions = ("fw", "l1", "l2", "l5"), cycle(("gated-sum", "sum", "concat"))
-    for some in chain.from_iterable(combinations(words, size) for size in range(1, 5)):
-        settings = {"decoder_branches": ",".join(some), "branch_fusion": next(fusions)}
-        check_incremental(build_tiny("hysan-gated", **settings).double(), steps=7)
-
-
-@pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_decoding_step_by_step_is_decoding_at_once(name, double_softmax):
     check_incremental(build_tiny(name).double())
 
@@ -104,10 +82,13 @@ def test_decoding_with_padding_at_the_start_of_some_prefixes():
     Without positions, since fairseq counts these differently step by step there.
     """
     model = build_tiny("hysan-gated", no_decoder_positions=True).double()
-    encoder_out = model.encoder(torch.tensor([[5, 6, 2], [9, 4, 2]]))
+    encoder_out = model.encoder(torch.tensor([[5, 6, 2]] * 2))
     prefixes = torch.tensor([[2, 5, 6, 7, 8], [PAD, PAD, 2, 9, 10]])
     whole, state = model.decoder(prefixes, encoder_out=encoder_out)[0], {}
     for length in range(1, 6):
+        if length == 4:  # the hypotheses of a beam change places
+            model.decoder.reorder_incremental_state_scripting(state, torch.tensor([1, 0]))
+            prefixes, whole = prefixes.flip(0), whole.flip(0)
         prefix = prefixes[:, :length]
         step = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)[0][:, -1]
         assert step.isfinite().all()
@@ -257,6 +238,10 @@ def test_a_flag_reaches_what_it_sets():
     assert gate.branches == ((GLOBAL,), (local(3),))
     (heads,) = build_tiny("mma", local_window=2).encoder.layers[0].self_attn.branches
     assert heads[1] == local(2)
+    for name, kind in (("gate-hidden", HiddenGate), ("gate-query", QueryGate)):
+        assert isinstance(build_tiny(name).encoder.layers[0].self_attn.fusion, kind)
+    for name in ("neighbor", "local-h", "local-s"):
+        assert build_tiny(name).encoder.layers[0].self_attn.bias.word == name
     bias = build_tiny("local-h", gaussian_window=4.0).encoder.layers[0].self_attn.bias
     assert bias.fixed_window == 4.0
     gates = dict(build_tiny("hysan-gated", squeeze_ratio=8).encoder.layers[0].named_parameters())

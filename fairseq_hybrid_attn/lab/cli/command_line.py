@@ -117,6 +117,8 @@ class _PrintCompletion(argparse.Action):
     def __call__(self, parser, namespace, shell, option_string=None):
         import shtab
 
+        from ... import models  # noqa: F401  first: it keeps fairseq from changing all logging
+
         whole = argparse.ArgumentParser(prog="fairseq-hybrid")
         commands = whole.add_subparsers()
         for name in COMMANDS:

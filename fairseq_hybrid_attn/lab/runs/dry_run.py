@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import textwrap
-import warnings
-from functools import cache
-from types import SimpleNamespace
 
 from ..corpora.manifest import read_manifest
-from ..files.text import count_lines
 from .devices import Devices, share_out
-from .fairseq_commands import flags
-from .plan import Plan
+from .plan import Plan, model_size
 from .status import REDO, State, Status, devices_of
 from .workspace import Run
 
@@ -108,7 +102,7 @@ def _runs(able: list[tuple[Run, Status]], slots: list[Devices], redo: bool) -> l
             times.append(0.0)
             line += f"; by {run.settings.aligner}"
         elif state.is_to_do(redo):
-            parameters = _size(run)
+            parameters = model_size(run)
             times.append(_guess_seconds(run, parameters, slots[0]))
             sizes.append(_disk(run, parameters))
             line += f"; {_work(run, slots[0])}"
@@ -177,47 +171,3 @@ def hours(seconds: float) -> str:
     if seconds >= 5400:
         return f"{seconds / 3600:.1f} h"
     return f"{max(1, round(seconds / 60))} min"
-
-
-def _size(run: Run) -> float:
-    """The number of its parameters; NaN if the model cannot be made: the training will say why."""
-    corpus, sizes = run.prepared_corpus, [run.recipe.subwords.size] * 2
-    try:
-        if read_manifest(corpus.folder) is not None:
-            files = [corpus.binary / f"dict.{side}.txt" for side in (corpus.source, corpus.target)]
-            sizes = [count_lines(file) + 4 for file in files]
-        words = flags(run.settings.train)
-        return parameter_count(tuple(words), *sizes, run.recipe.subwords.one_dictionary)
-    except Exception:  # whatever fairseq raises for settings of which it makes no model
-        return math.nan
-
-
-@cache
-def parameter_count(words: tuple[str, ...], source: int, target: int, shared: bool) -> int:
-    """The number of parameters, shared ones counted once.
-
-    ``words`` are flags of fairseq-train; ``source`` and ``target`` sizes of the dictionaries, which
-    may be one, ``shared``.
-    """
-    import torch
-    from fairseq import options
-    from fairseq.data import Dictionary
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-    from fairseq.models import build_model
-
-    from ... import models  # noqa: F401  (fairseq gets to know them)
-
-    logging.getLogger("hydra").setLevel(logging.WARNING)
-    with warnings.catch_warnings():  # hydra's, about how fairseq calls it
-        warnings.simplefilter("ignore")
-        args = options.parse_args_and_arch(options.get_training_parser(), ["data", *words])
-        cfg = convert_namespace_to_omegaconf(args)
-    dictionaries = [Dictionary(), Dictionary()]
-    for dictionary, size in zip(dictionaries, (source, target), strict=True):
-        for number in range(size - len(dictionary)):
-            dictionary.add_symbol(f"word{number}")
-    first, second = dictionaries if not shared else dictionaries[:1] * 2
-    task = SimpleNamespace(source_dictionary=first, target_dictionary=second)
-    with torch.device("meta"):  # shapes only, no memory
-        model = build_model(cfg.model, task)
-    return sum(parameter.numel() for parameter in model.parameters())

@@ -5,14 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import math
 import textwrap
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
+from types import SimpleNamespace
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Table, load_table, row_place
+from ..corpora.manifest import read_manifest
+from ..files.text import count_lines
 from .devices import Devices
+from .fairseq_commands import flags
 from .status import State, Status, status
 from .workspace import Run, Workspace
 
@@ -128,6 +134,10 @@ def fault_of_flags(run: Run) -> str | None:
     for key, words in {"train": commands.train(run.seed), "generate": commands.generate()}.items():
         if refusal := _refusal(*words):
             return f"{key}: {refusal}"
+    try:
+        model_size(run)
+    except UserError as error:
+        return f"train: {error}"
     return None
 
 
@@ -152,3 +162,49 @@ def _refusal(program: str, *words: str) -> str | None:
     else:
         return None
     return f"{program}: {textwrap.shorten(told, 200)}"
+
+
+def model_size(run: Run) -> float:
+    """The number of its parameters; NaN if fairseq does not make the model."""
+    corpus, sizes = run.prepared_corpus, [run.recipe.subwords.size] * 2
+    try:
+        if read_manifest(corpus.folder) is not None:
+            files = [corpus.binary / f"dict.{side}.txt" for side in (corpus.source, corpus.target)]
+            sizes = [count_lines(file) + 4 for file in files]
+        words = flags(run.settings.train)
+        return parameter_count(tuple(words), *sizes, run.recipe.subwords.one_dictionary)
+    except UserError:  # our models say what is wrong
+        raise
+    except Exception:  # whatever fairseq raises; perhaps only of what the task has in training
+        return math.nan
+
+
+@cache
+def parameter_count(words: tuple[str, ...], source: int, target: int, shared: bool) -> int:
+    """The number of parameters, shared ones counted once.
+
+    ``words`` are flags of fairseq-train; ``source`` and ``target`` sizes of the dictionaries, which
+    may be one, ``shared``.
+    """
+    import torch
+    from fairseq import options
+    from fairseq.data import Dictionary
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    from fairseq.models import build_model
+
+    from ... import models  # noqa: F401  (fairseq gets to know them)
+
+    logging.getLogger("hydra").setLevel(logging.WARNING)
+    with warnings.catch_warnings():  # hydra's, about how fairseq calls it
+        warnings.simplefilter("ignore")
+        args = options.parse_args_and_arch(options.get_training_parser(), ["data", *words])
+        cfg = convert_namespace_to_omegaconf(args)
+    dictionaries = [Dictionary(), Dictionary()]
+    for dictionary, size in zip(dictionaries, (source, target), strict=True):
+        for number in range(size - len(dictionary)):
+            dictionary.add_symbol(f"word{number}")
+    first, second = dictionaries if not shared else dictionaries[:1] * 2
+    task = SimpleNamespace(source_dictionary=first, target_dictionary=second)
+    with torch.device("meta"):  # shapes only, no memory
+        model = build_model(cfg.model, task)
+    return sum(parameter.numel() for parameter in model.parameters())

@@ -94,7 +94,8 @@ def own_plan(
                 "--from has the model's languages and sizes: leave out --source-lang, "
                 "--target-lang and --profile"
             )
-        place = replace(place, own=replace(place.own, like=model.checkpoint))
+        sizes = replace(place.profile, summary=f"the sizes of {model.checkpoint}")
+        place = replace(place, own=replace(place.own, like=model.checkpoint), profile=sizes)
         base = settings_from(model)
     # By its weights: another model's training must not take this one's folder.
     default = f"from-{sha256(model.checkpoint)[:6]}" if model else "systems"

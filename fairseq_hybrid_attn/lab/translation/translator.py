@@ -92,9 +92,11 @@ class Translator:
     ) -> list[list[Translation]]:
         """Return the ``nbest`` translations of each line, the best first; none of an empty line.
 
-        What is None is as in the model's run, or else fairseq's default.  ``progress`` is called
-        with the number of lines just done.
+        What is None is as in the model's run, or else fairseq's default; but the beam holds
+        ``nbest`` at least.  ``progress`` is called with the number of lines just done.
         """
+        if isinstance(lines, str):  # whose letters would be taken for lines
+            raise TypeError("translate takes a list of lines, not a text")
         sentences = self._sentences(lines)
         given = {"beam": beam, "lenpen": lenpen, "gnmt-lenpen": gnmt_lenpen, "nbest": nbest}
         found = self._search(sentences, given, progress)
@@ -172,6 +174,8 @@ class Translator:
             else {flag: value for flag, value in self.settings.items() if flag not in penalties}
         )
         settings = {"beam": 5, **own, **given}
+        if "beam" not in given:
+            settings["beam"] = max(settings["beam"], settings.get("nbest", 1))
         if not 1 <= settings.get("nbest", 1) <= settings["beam"]:
             raise UserError(
                 f"nbest {settings['nbest']}: use 1 to the beam size, which is {settings['beam']}"

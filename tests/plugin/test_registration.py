@@ -88,8 +88,12 @@ def test_models_load_nothing_but_fairseq_and_leave_logging_alone():
     printed = "print(*{m.split('.')[0] for m in set(sys.modules) - before})"
     loaded = python(f"{before}import fairseq_hybrid_attn; {printed}")[-1]
     assert set(loaded.split()) - set(sys.stdlib_module_names) == {"fairseq_hybrid_attn"}
-    root = "import logging, fairseq_hybrid_attn.models; root = logging.getLogger()\n"
-    assert python(f"{root}print(root.level, root.handlers)")[-1] == "30 []"
+    shown = "import logging; root = logging.getLogger(); print(root.level, root.handlers)"
+    for loading in (
+        "fairseq_hybrid_attn.models",
+        "fairseq_hybrid_attn as it; it.load('models/mma')",
+    ):
+        assert python(f"import {loading}; {shown}")[-1] == "30 []"
 
 
 def test_numpy_2():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import importlib
 import io
 import os
@@ -14,6 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ..files.provenance import installed
+from .suggestions import did_you_mean
 from .user_dir import add_user_dir, import_user_dir
 
 #: The commands in groups: a command's name, its module in the laboratory and what it does.
@@ -73,9 +73,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     everything = _parser()
     if words and not words[0].startswith("-") and words[0] not in COMMANDS:
-        near = difflib.get_close_matches(words[0], COMMANDS, 1)
-        advice = f"did you mean {near[0]}?" if near else "--help lists the commands"
-        everything.error(f"there is no command {words[0]!r}; {advice}")
+        advice = did_you_mean(words[0], COMMANDS) or "; --help lists the commands"
+        everything.error(f"there is no command {words[0]!r}{advice}")
     name = everything.parse_args(words[: 1 + (words[:1] == ["--print-completion"])]).command
     if not {"-h", "--help"} & set(words):  # a command's help needs no fairseq, which takes seconds
         from ... import models  # noqa: F401  (fairseq gets to know them)
@@ -87,8 +86,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         ours, others = ours[:at], ours[at + 1 :]
     args, unknown = parser.parse_known_intermixed_args(ours)  # rows may follow options
     if unknown:
-        hint = "; flags of fairseq-train follow after --" * (parser.get_default("others") == [])
-        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        wrong = next((word for word in unknown if word.startswith("-")), unknown[0])
+        known = (flag for action in parser._actions for flag in action.option_strings)
+        hint = did_you_mean(wrong.partition("=")[0], known)
+        if not hint and parser.get_default("others") == []:
+            hint = "; flags of fairseq-train follow after --"
+        parser.error(f"unrecognized arguments: {wrong}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
     try:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
+from ..cli.suggestions import did_you_mean
 from ..files.checksums import digest
 from ..files.names import fault_of_name
 from .paper_tables import OWN_PAPER, Column, Row, Table
@@ -108,6 +109,13 @@ def _system(text: str) -> tuple[str, dict[str, object]]:
         raise UserError(f"{text}: {error}") from None
     if not re.fullmatch(r"\w+", arch):
         raise UserError(f"{text!r}: a system begins with an architecture, such as transformer_mma")
+    from fairseq.models import ARCH_MODEL_REGISTRY
+
+    from ... import models  # noqa: F401  which registers ours
+
+    if arch not in ARCH_MODEL_REGISTRY:
+        near = did_you_mean(arch, ARCH_MODEL_REGISTRY)
+        raise UserError(f"{text}: there is no architecture {arch}{near}")
     flags = flags_of(words)
     if "arch" in flags:
         raise UserError(f"{text}: a system has one architecture, without --arch")
@@ -116,11 +124,9 @@ def _system(text: str) -> tuple[str, dict[str, object]]:
 
 def _has_its_size(arch: str) -> bool:
     """Whether an architecture is a model of one size: transformer_iwslt_de_en, not transformer."""
-    from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+    from fairseq.models import MODEL_REGISTRY
 
-    from ... import models  # noqa: F401  which registers ours
-
-    return arch in ARCH_MODEL_REGISTRY and arch not in MODEL_REGISTRY
+    return arch not in MODEL_REGISTRY
 
 
 def _name(arch: str, flags: dict[str, object]) -> str:

@@ -77,10 +77,12 @@ def status(run: Run) -> Status:
             return Status(State.NOT_BEGUN)
         return Status(State.STALE, f"{made[0].name} is there, but no {folder.begun.name}")
     changed = changes(run, made_with["identity"])
+    names = differing(run.settings.as_dict(), made_with.get("settings") or {})
+    told = f"{changed} changed" + (f": {names}" if names else "")
     if result is not None:
-        return Status(State.STALE, f"{changed} changed") if changed else Status(State.DONE)
+        return Status(State.STALE, told) if changed else Status(State.DONE)
     if changed and made:
-        return Status(State.STALE, f"unfinished, and {changed} changed")
+        return Status(State.STALE, f"unfinished, and {told}")
     if changed:  # no checkpoint: its next attempt records what it begins with
         return Status(State.NOT_BEGUN)
     record = last_record(folder.log("train"))
@@ -117,6 +119,21 @@ def changes(run: Run, made_with: dict) -> str:
     now = {part: value for part, value in identity(run).items() if value is not None}
     changed = [PARTS[part] for part in now if now[part] != made_with.get(part)]
     return " and ".join(dict.fromkeys(changed))
+
+
+def differing(now: dict, before: dict) -> str:
+    """The names of settings that differ, for display: "train: dropout"."""
+
+    def named(settings: dict) -> dict[str, object]:
+        return {
+            f"{part}: {key}".removesuffix(": "): value
+            for part, of in settings.items()
+            for key, value in (of if isinstance(of, dict) else {"": of}).items()
+        }
+
+    first, second = named(now), named(before)
+    names = [n for n in {**first, **second} if first.get(n) != second.get(n)] if before else []
+    return ", ".join(names[:4]) + ", …" * (len(names) > 4)
 
 
 def products(folder: RunFolder) -> list[Path]:

@@ -107,7 +107,8 @@ def build_metric(name: str, target_lang: str, lowercase: bool = False) -> Metric
     """Build the metric with a name from :data:`METRICS`."""
     target_lang = language(target_lang)
     if name not in METRICS:
-        raise UserError(f"there is no score {name!r}; choose from {', '.join(METRICS)}")
+        comet = "; of COMET, name a model with score --comet" * (name.lower() == "comet")
+        raise UserError(f"there is no score {name!r}; choose from {', '.join(METRICS)}{comet}")
     if name in NEED_SPACES and not has_spaces(target_lang):
         raise UserError(
             f"{name} is for languages with spaces between words, not for {target_lang}; "

@@ -23,7 +23,9 @@ from ..cli.flags import positive
 from ..config.own_tables import OWN, own_table
 from ..corpora.of_model import TrainedModel
 from ..files.checksums import sha256
+from ..files.processes import run_program
 from ..files.writing import check_outputs
+from ..runs.fairseq_commands import flags
 from ..runs.plan import Plan, make_plan
 from ..runs.workspace_flags import add_seeds, workspace
 from .reproduce_command import add_running, run_plans
@@ -36,7 +38,7 @@ SIZES = {
     "average": ("checkpoints", "average", "of the last checkpoints"),
 }
 #: The endings of --write.
-_ENDINGS = (".md", ".csv", ".json")
+_ENDINGS = (".md", ".csv", ".json", ".html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +61,8 @@ def add_own(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="write the table to a .md, .csv or .json too; may be repeated",
+        help="write the table to a .md, .csv or .json too, or the page of report, .html; may be "
+        "repeated",
     )
     parser.set_defaults(others=[])  # what follows --
 
@@ -111,13 +114,17 @@ def compare(plan: Plan, args: argparse.Namespace) -> None:
         from .comparison import compared  # here: a plan needs it not
 
         comparison = compared(plan)
-        for path in args.write:
-            path.write_text(comparison.written(path.suffix), encoding="utf-8")
         done = [
             run for run in plan.runs if run.seed == plan.runs[0].seed and run.folder.result.exists()
         ]
-        words = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
-        page = f"\nOn one page: {shlex.join(words)}\n" if done else ""
-        return comparison.terminal() + page
+        report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
+        report += flags(user_dir=args.user_dir, cpu=args.device == "cpu")
+        pages = [path for path in args.write if path.suffix == ".html"]
+        for path in pages if done else []:
+            run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
+        for path in [path for path in args.write if path not in pages]:
+            path.write_text(comparison.written(path.suffix), encoding="utf-8")
+        hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
+        return comparison.terminal() + hint
 
     run_plans([plan], args, show)

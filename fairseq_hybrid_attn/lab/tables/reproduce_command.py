@@ -106,6 +106,7 @@ def run_plans(
         told += ["", "Not everything was done:", *problems, resume]
     stale = [f"  {n}: {state}" for n, (_, state) in able.items() if state.state is State.STALE]
     if stale and not args.redo:
-        told += ["", "Stale, and left as it is:", *stale, f"{REDO}."]
+        other = "; another --name keeps both" * asked[0].table.is_own
+        told += ["", "Stale, and left as it is:", *stale, f"{REDO}{other}."]
     if told:
         raise UserError("\n".join(told))

@@ -336,3 +336,16 @@ def test_what_never_ends_is_refused():
     for path in ("pipe", "/dev/zero"):
         with pytest.raises(UserError, match=f"{path} is not a regular file"):
             average(path)
+
+
+def test_the_end_of_an_epoch_without_numbered_file_is_told(capsys):
+    """fairseq writes update 72 as checkpoint2.pt alone; 95 ends the training."""
+    names = {"_1_18": 18, "1": 36, "_2_54": 54, "2": 72, "_3_90": 90, "3": 95, "_last": 95}
+    for name, updates in names.items():
+        save(f"checkpoint{name}.pt", {"w": torch.zeros(1)}, updates=updates)
+    average("--last-updates", 2, ".")
+    told = capsys.readouterr().err
+    assert told.count("warning") == 1 and "checkpoint2.pt is of update 72" in told
+    save("checkpoint_2_72.pt", {"w": torch.zeros(1)}, updates=72)
+    average("--last-updates", 2, ".")
+    assert "warning" not in capsys.readouterr().err

@@ -197,11 +197,12 @@ def test_your_own_text_and_flags(place):
     done = run(*train, 0.3, cwd=folder).stdout
     assert "done in" not in done and re.search(f"transformer_hysan +{bleu:.2f} ", done)
     refused = run(*train, 0.2, cwd=folder, expect=1).stderr
-    assert "stale (configuration changed)" in refused
+    assert "stale (configuration changed: train: dropout)" in refused
     shown = run("fairseq-hybrid", "runs", "--output", "mine", cwd=folder).stdout
     assert re.search(f"own/systems/transformer_hysan/bleu/seed1 .*{bleu:.2f} .* done", shown)
     # The comparison takes what was trained, and adds a system and a seed.
     more = ("transformer --dropout 0.1", "--write", "table.json", "--seeds", 2)
+    more += ("--write", "page.html")
     compare = ("fairseq-hybrid", "compare", *words, *more, "--", *flags.split(), 0.3)
     done = run(*compare, cwd=folder).stdout
     assert done.count("train: done in") == 3 and "BLEU below 5" in done
@@ -210,6 +211,7 @@ def test_your_own_text_and_flags(place):
     difference = second["differences"]["bleu"]
     assert set(difference["by_seed"]) == {"1", "2"} and 0 < difference["p"] <= 1
     assert "own/systems/transformer+dropout=0.1/bleu/seed2" in done
+    assert "dropout=0.1" in (folder / "page.html").read_text()
 
 
 def test_a_row_or_text_and_flags(place, monkeypatch):
@@ -227,9 +229,10 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} --name ../../it transformer_mma", "without slashes"),
             (f"{mine} transformer_mma -- --lr=", "--lr=: the value is missing"),
             (f"{mine} transformer_mma -- --encoder-layers three", "invalid int value: 'three'"),
+            (f"{mine} transformer_hysan -- --branch-fusion sun", "sun: use one of gated-sum"),
             (f"{mine} transformer_mma -- --max-update 20", "or --save-every and --average"),
             (f"{mine} transformer_mma -- --max-tokens 20", "or --tokens"),
-            (f"{mine} --write table.txt transformer_mma", "ends in .md, .csv, .json"),
+            (f"{mine} --write table.txt transformer_mma", "ends in .md, .csv, .json, .html"),
             (f"{mine} --precision fp16 transformer_mma", "fp32 or bf16 only"),
         ],
         "train",
@@ -239,7 +242,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             ("transformer", "name your text: --data DIR"),
             (f"{mine} transformer transformer", "there twice"),
             (f"{mine} transformer --seeds 2 -- --arch transformer", "name the systems themselves"),
-            (f"{mine} transformer transformer_mam", "invalid choice: 'transformer_mam'"),
+            (f"{mine} transformer transformer_mam", "did you mean transformer_mma"),
         ],
         "compare",
     )

@@ -109,7 +109,7 @@ def test_attention_of_a_head(translator):
 
 
 def test_the_search_is_that_of_the_flags(translator):
-    (wide,) = translator.translate([LINE], nbest=6, beam=6)
+    (wide,) = translator.translate([LINE], nbest=6)  # so its beam is no smaller
     assert len(wide) == 6 and len({one.text for one in wide}) > 1
     assert [one.score for one in wide] == sorted((one.score for one in wide), reverse=True)
     ((plain,),) = translator.translate([LINE], beam=1, lenpen=0)
@@ -122,7 +122,7 @@ def test_the_search_is_that_of_the_flags(translator):
 @pytest.mark.parametrize(
     ("search", "told"),
     [
-        ({"nbest": 9}, "nbest 9: use 1 to the beam size, which is 4"),
+        ({"nbest": 9, "beam": 4}, "nbest 9: use 1 to the beam size, which is 4"),
         ({"lenpen": 1.0, "gnmt_lenpen": 1.0}, "one length penalty"),
         ({"lenpen": float("nan")}, "use 0 or more"),
     ],
@@ -130,6 +130,11 @@ def test_the_search_is_that_of_the_flags(translator):
 def test_wrong_searches_are_refused(translator, search, told):
     with pytest.raises(UserError, match=told):
         translator.translate([LINE], **search)
+
+
+def test_a_text_is_not_a_list_of_lines(translator):
+    with pytest.raises(TypeError, match="a list of lines"):
+        translator.translate(LINE)
 
 
 def test_long_and_unknown_text(translator, capsys):

@@ -16,6 +16,7 @@ import argparse
 import re
 from dataclasses import astuple
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,12 +27,15 @@ from ..corpora.words import words_of
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
+from ..look import CROSS
 from ..look import model_arguments as model_args
-from ..look.attentions import CROSS, Observed
-from ..look.sentences import some
+from . import AVERAGE, Choice
 from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 from .error_rate import AlignmentScore, score
-from .forced import AVERAGE, AlignedSentence, Choice, aligned, strongest
+
+if TYPE_CHECKING:
+    from ..look.attentions import Observed
+    from .forced import AlignedSentence
 
 Key = tuple[Choice, Choice]  # a layer and a head
 SELECTED: Key = ("selected", "selected")  # those of --layer and --head
@@ -65,6 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from ..look.sentences import some  # here: these import torch, which takes seconds
+    from .forced import aligned, strongest
+
     selected = choice("--layer", args.layer), choice("--head", args.head)
     check_arguments(args)
     loaded = model_args.load_with_sentences(args, args.path.stem, args.path)

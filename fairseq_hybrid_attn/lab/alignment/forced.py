@@ -23,15 +23,13 @@ import numpy as np
 from ...errors import UserError
 from ..corpora.link_files import Links
 from ..corpora.words import text_of, word_attention, words_of
-from ..look.attentions import CROSS, Observed
+from ..look import CROSS
+from ..look.attentions import Observed
 from ..look.loaded import Loaded
+from . import AVERAGE, Choice
 
 #: Smaller differences of attention count as equal, since rounding depends on the batch.
 _TIE = 1e-5
-
-#: A layer or a head: its number from 1, counted from the end if negative, or the mean of all.
-Choice = int | str
-AVERAGE = "average"
 
 
 @dataclass

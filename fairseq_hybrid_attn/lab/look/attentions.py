@@ -22,10 +22,7 @@ from ...attention import AttentionRecord, PatternedAttention
 from ...attention.fusion import GateKind
 from ...errors import UserError
 from ...patterns import GLOBAL, Pattern
-from . import pattern_names
-
-#: Encoder self-attention, decoder self-attention, attention of the decoder to the encoder.
-ENCODER, DECODER, CROSS = KINDS = ("encoder", "decoder", "cross")
+from . import CROSS, DECODER, ENCODER, KINDS, pattern_names
 
 #: The modules that can be recorded.
 Attention = PatternedAttention | MultiheadAttention

@@ -18,17 +18,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from ...errors import UserError
 from ..corpora.words import text_of, words_of
 from ..files.tabular import Grid
-from . import gates_figure, outputs, tags
+from . import DECODER, ENCODER, outputs, tags
 from . import model_arguments as model_args
-from .attentions import DECODER, ENCODER
-from .gates_measure import Gates, ModelGates
-from .loaded import Loaded
+
+if TYPE_CHECKING:
+    from .gates_measure import ModelGates
+    from .loaded import Loaded
 
 #: Of a gate's values; the interval is half of 95 %, over sentences.
 NUMBERS = ("mean", "deviation", "interval")
@@ -54,6 +56,8 @@ def add_tags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from . import gates_figure  # here and below: these import torch, which takes seconds
+
     model_args.check_models(args)
     check_tags(args)
     inputs = [*model_args.inputs_of(args), args.tags]
@@ -113,6 +117,8 @@ def tags_of(
 
 def measure(loaded: Loaded, numbers: list[int], known: list[list[str]] | None) -> ModelGates:
     """The gates of a model over these sentences (from 0); ``known``: tags of all, or None."""
+    from .gates_measure import Gates
+
     attentions = loaded.attentions([ENCODER, DECODER])
     gates = Gates(attentions.layers)
     if not gates.layers:

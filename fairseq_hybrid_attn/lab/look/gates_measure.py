@@ -21,7 +21,8 @@ import numpy as np
 
 from ...patterns import Band
 from ..corpora.words import Words, words_of
-from .attentions import ENCODER, Layer, Observed, Seen
+from . import ENCODER
+from .attentions import Layer, Observed, Seen
 from .loaded import Loaded
 from .means import RunningMean
 

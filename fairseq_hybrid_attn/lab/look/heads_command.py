@@ -13,12 +13,15 @@ every head, and the divergence of each pair of heads.
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from ..files.tabular import Grid
-from . import heads_figure, outputs
 from . import model_arguments as model_args
-from .heads_measure import Heads, ModelHeads, by_pattern
-from .loaded import Loaded
+from . import outputs
+
+if TYPE_CHECKING:
+    from .heads_measure import ModelHeads
+    from .loaded import Loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from . import heads_figure  # here and below: these import torch, which takes seconds
+
     model_args.check_models(args)
     outputs.check(args, model_args.inputs_of(args))
     models = [
@@ -49,6 +54,8 @@ def run(args: argparse.Namespace) -> None:
 
 def measure(loaded: Loaded, kinds: list[str], numbers: list[int]) -> ModelHeads:
     """The heads of a model over these sentences (from 0)."""
+    from .heads_measure import Heads
+
     attentions = loaded.attentions(kinds)
     heads = Heads(attentions.layers)
     loaded.look(attentions, numbers, lambda _, observed: heads.add(observed))
@@ -57,6 +64,8 @@ def measure(loaded: Loaded, kinds: list[str], numbers: list[int]) -> ModelHeads:
 
 def grid_of_heads(model: ModelHeads) -> Grid:
     """The heads of each layer, those with the same pattern together."""
+    from .heads_measure import by_pattern
+
     columns = {key: key for key in ("kind", "layer", "branch", "pattern", "heads", "distance")}
     columns |= {"signed": "signed_distance", "entropy": "entropy", "relative": "relative_entropy"}
     return Grid.of(by_pattern(model.heads), {**columns, "self": "self", "symbol": "symbol"})

@@ -22,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .attentions import CROSS, DECODER, Layer, Observed
+from . import CROSS, DECODER
+from .attentions import Layer, Observed
 from .means import RunningMean
 
 #: The numbers of a head.

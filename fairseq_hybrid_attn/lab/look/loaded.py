@@ -13,7 +13,8 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ...models.transformer import PatternedTransformer
-from .attentions import ENCODER, Attentions, Observed
+from . import ENCODER
+from .attentions import Attentions, Observed
 from .sentences import Sentences, in_batches, some
 
 

@@ -20,16 +20,19 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
 from ...errors import UserError
 from ..files.writing import check_outputs
-from . import maps_figure, maps_page, outputs, style
+from . import ENCODER, UNITS, outputs, style
 from . import model_arguments as model_args
-from .attentions import ENCODER
-from .loaded import Loaded, chosen
-from .maps_measure import UNITS, Map, ModelMaps, rounded, sentence_maps
+
+if TYPE_CHECKING:
+    from .loaded import Loaded
+    from .maps_figure import MapRow
+    from .maps_measure import Map, ModelMaps
 
 FIRST = 5  # sentences that are shown by default
 
@@ -53,6 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from . import maps_page  # here and below: these import torch, which takes seconds
+    from .maps_measure import ModelMaps, rounded, sentence_maps
+
     check_arguments(args)
     models: list[ModelMaps] = []
     for loaded in model_args.load(args):
@@ -73,6 +79,8 @@ def run(args: argparse.Namespace) -> None:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
+    from . import maps_page
+
     model_args.check_models(args)
     written = {"--page": args.page, "--json": args.json}
     if not (any(written.values()) or args.figures):
@@ -93,6 +101,8 @@ def shown(
     Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
     first usable ones.
     """
+    from .loaded import chosen
+
     if first:
         return loaded.usable([sentence.number for sentence in first.sentences])
     if listed is None:
@@ -101,6 +111,8 @@ def shown(
 
 
 def draw(args: argparse.Namespace, models: list[ModelMaps]) -> None:
+    from . import maps_figure
+
     todo = list(figures_of(models, args.unit))
     for name, rows, map_ in tqdm(todo, unit=" figures", file=sys.stderr):
         drawn = maps_figure.draw(rows, map_.queries, map_.keys, args.theme)
@@ -108,10 +120,10 @@ def draw(args: argparse.Namespace, models: list[ModelMaps]) -> None:
             style.save(drawn, args.figures / f"{name}{suffix}")
 
 
-def figures_of(
-    models: list[ModelMaps], unit: str
-) -> Iterator[tuple[str, list[maps_figure.MapRow], Map]]:
+def figures_of(models: list[ModelMaps], unit: str) -> Iterator[tuple[str, list[MapRow], Map]]:
     """Name, rows of maps and a map with the tokens of each figure."""
+    from . import maps_figure
+
     for place, first in enumerate(models[0].sentences):
         begin = f"sentence{first.number + 1}"
         encoders = {}

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..corpora.words import Words, text_of, word_attention, words_of
-from .attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Observed
+from . import CROSS, DECODER, ENCODER, UNITS
+from .attentions import Attentions, Layer, Observed
 from .loaded import Loaded
 
 #: How the end symbol is shown, and what the decoder reads first.
 END, START = "</s>", "<s>"
-
-#: What the rows and columns of a map can be.
-UNITS = ("words", "subwords")
 
 #: From the weights of a layer, and what it allows, to what JSON has of them.
 WeightsForm = Callable[[np.ndarray, np.ndarray], object]

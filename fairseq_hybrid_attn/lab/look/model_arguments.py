@@ -5,19 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..cli.flags import positive
 from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.words import SUBWORDS
-from . import loading
-from .attentions import KINDS
-from .loaded import Loaded, chosen
-from .searching import pieces_of, search
-from .sentences import Sentences, read_sentences
+from . import KINDS
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .loaded import Loaded
+    from .sentences import Sentences
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
@@ -71,6 +71,8 @@ def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
 
 def selected(args: argparse.Namespace, loaded: Loaded) -> list[int]:
     """The sentences (from 0) that :func:`add_selection` selects; notes say which it leaves out."""
+    from .loaded import chosen  # here and below: these import torch, which takes seconds
+
     numbers = chosen("--sentences", args.sentences, len(loaded.sentences))
     return loaded.usable(numbers, skip_long=args.too_long == "skip")
 
@@ -131,13 +133,17 @@ def names_of(paths: list[Path]) -> list[str]:
 
 def device(args: argparse.Namespace) -> str:
     """The device to compute on: a GPU if there is one, unless ``--cpu``."""
+    import torch
+
     return "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
 
 
 def load_one(args: argparse.Namespace, path: Path | None = None) -> tuple[nn.Module, object]:
     """Load a model, by default that of ``--path``, and its task."""
+    from .loading import load_model
+
     languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
-    return loading.load_model(path or args.path, args.data, **languages)
+    return load_model(path or args.path, args.data, **languages)
 
 
 def load(args: argparse.Namespace) -> Iterator[Loaded]:
@@ -150,6 +156,9 @@ def load_with_sentences(
     args: argparse.Namespace, name: str, path: Path, *, warn: bool = True
 ) -> Loaded:
     """Load a model with the sentences that the arguments name; ``warn`` of unknown subwords."""
+    from .loaded import Loaded
+    from .sentences import read_sentences
+
     model, task = load_one(args, path)
     if getattr(args, "text", None):
         sentences = typed_sentences(args.trained, model, task, args.text)
@@ -164,6 +173,9 @@ def typed_sentences(
     trained: TrainedModel, model: nn.Module, task: object, text: list[str]
 ) -> Sentences:
     """Sentences as a user types them, with the model's own translations."""
+    from .searching import pieces_of, search
+    from .sentences import Sentences
+
     source = list(map(trained.preparation(trained.languages[0]), text))
     settings = trained.settings.get("generate", {})
     found = search(model, task, Sentences.of_text(task, source), settings)

@@ -27,36 +27,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...errors import UserError
+from . import ProbeSettings
 
 _CHUNK = 4096  # vectors classified at a time
 _NOISE = 2**31  # added to the seed: dropout and weights draw different numbers
-
-
-@dataclass(frozen=True)
-class ProbeSettings:
-    """How classifiers are trained; all combinations of several values are tried.
-
-    ``passes`` is the number of passes over the training set between two validations.
-    """
-
-    hidden: tuple[int, ...] = (50, 100, 200)  # units; 0: no hidden layer
-    dropout: tuple[float, ...] = (0.0, 0.1, 0.2)
-    l2: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2)
-    batch_size: int = 64
-    tenacity: int = 5
-    passes: int = 4
-    max_passes: int = 200
-
-    def __post_init__(self):
-        if min(self.hidden) < 0:
-            raise UserError("--hidden: give numbers from 0 (no hidden layer)")
-        if not all(0 <= rate < 1 for rate in self.dropout):
-            raise UserError("--dropout: give rates from 0 to below 1")
-
-    def candidates(self, hidden: int) -> list[tuple[float, float]]:
-        """Return dropout and L2 of all candidates with this number of hidden units."""
-        return list(itertools.product(self.dropout if hidden else (0.0,), self.l2))
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,10 @@ from ..corpora.of_model import TrainedModel
 from ..corpora.subwords import splitter
 from ..corpora.tokenisers import detokeniser
 from ..look.sentences import Sentences, some
-from .classifier import Examples, Fit, ProbeSettings, train_classifier
+from . import AS_TRAINED, ProbeSettings
+from .classifier import Examples, Fit, train_classifier
 from .features import sentence_vectors
 from .tasks import GROUPS, PARTS, TASKS, TaskFile
-
-#: The sentences of task files have the tokens of the training text.
-AS_TRAINED = "as-trained"
 
 
 def preparation(trained: TrainedModel, language: str, tokens: str) -> Callable[[str], str]:

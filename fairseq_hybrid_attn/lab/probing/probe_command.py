@@ -34,10 +34,7 @@ from ..files.checksums import sha256
 from ..files.provenance import code, hardware, versions
 from ..look import model_arguments as model_args
 from ..look import outputs
-from . import probing_figure
-from .classifier import ProbeSettings
-from .features import LAST, encoder_of
-from .probe import AS_TRAINED, TaskResult, as_dict, preparation, probe, vectors_of
+from . import AS_TRAINED, ProbeSettings, probing_figure
 from .results import grid
 from .tasks import TASKS, find_files, read_task, tasks_named
 
@@ -76,6 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.layer != "last" and not args.layer.isdecimal():
         raise UserError(f"--layer {args.layer}: use a number from 0, or last")
+    from .features import LAST, encoder_of  # here and below: these import torch
+    from .probe import TaskResult, as_dict, probe, vectors_of
+
     layer = LAST if args.layer == "last" else int(args.layer)
     settings = ProbeSettings(
         hidden=_numbers("--hidden", args.hidden, int),
@@ -142,6 +142,8 @@ def preparation_of(args: argparse.Namespace, language: str) -> Callable[[str], s
             f"{args.data} is not by fairseq-hybrid prepare: write the sentences of the task files "
             f"in the model's subwords, and give --tokens {SUBWORDS}"
         )
+    from .probe import preparation
+
     trained = TrainedModel(args.path, prepared, settings={})
     trained.check()
     return preparation(trained, language, args.tokens)

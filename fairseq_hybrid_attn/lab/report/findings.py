@@ -11,9 +11,10 @@ from pathlib import Path
 from ...errors import UserError
 from ..files import provenance
 from ..files.text import read_lines
+from ..look import KINDS
 from ..look import maps_command as maps
 from ..look import model_arguments as model_args
-from ..look.attentions import KINDS, Observed
+from ..look.attentions import Observed
 from ..look.gates_measure import Gates, ModelGates
 from ..look.heads_measure import Heads, ModelHeads
 from ..look.loaded import Loaded, note

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..look import style
-from ..look.attentions import CROSS, DECODER, ENCODER
+from ..look import CROSS, DECODER, ENCODER, style
 from ..look.maps_figure import MapPanel, rows_of
 from ..look.maps_measure import Map, ModelMaps
 

@@ -15,7 +15,8 @@ from ...errors import UserError
 from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.tokenisers import detokeniser
 from ..corpora.words import split_words, text_of, word_attention, words_of
-from ..look.attentions import CROSS, KINDS, Attentions
+from ..look import CROSS, KINDS
+from ..look.attentions import Attentions
 from ..look.loading import load_model
 from ..look.searching import PRECISIONS, pieces_of, place, search
 from ..look.sentences import Sentences, in_batches, some

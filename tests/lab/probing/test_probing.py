@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from fairseq_hybrid_attn.errors import UserError
-from fairseq_hybrid_attn.lab.probing import classifier, probing_figure
-from fairseq_hybrid_attn.lab.probing.classifier import Examples, ProbeSettings, train_classifier
+from fairseq_hybrid_attn.lab.probing import ProbeSettings, classifier, probing_figure
+from fairseq_hybrid_attn.lab.probing.classifier import Examples, train_classifier
 from fairseq_hybrid_attn.lab.probing.probe import TaskResult, as_dict, probe
 from fairseq_hybrid_attn.lab.probing.results import grid, notes
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, find_files, read_task

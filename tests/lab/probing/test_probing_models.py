@@ -27,8 +27,9 @@ from fairseq_hybrid_attn.lab.corpora.of_model import TrainedModel
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file
 from fairseq_hybrid_attn.lab.look.sentences import Sentences
+from fairseq_hybrid_attn.lab.probing import AS_TRAINED
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
-from fairseq_hybrid_attn.lab.probing.probe import AS_TRAINED, preparation, vectors_of
+from fairseq_hybrid_attn.lab.probing.probe import preparation, vectors_of
 from fairseq_hybrid_attn.lab.probing.tasks import TASKS, read_task
 
 ROOT = Path(__file__).parents[3]

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ....errors import UserError
-from ..maps_measure import UNITS, ModelMaps
+from .. import UNITS
+from ..maps_measure import ModelMaps
 
 #: A weight is written as a 16-bit number: 0 = the pattern forbids it, 1 = 0, 65535 = 1.
 STEPS = 65534

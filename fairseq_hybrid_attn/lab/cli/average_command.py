@@ -15,10 +15,13 @@ Half-precision weights become float32.
 from __future__ import annotations
 
 import argparse
+import math
 import re
+import sys
 from pathlib import Path
 
 from ...errors import UserError
+from ..files.checkpoints import read_checkpoint, updates
 from ..files.writing import atomic_write, check_outputs
 from .flags import positive
 
@@ -82,7 +85,29 @@ def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> lis
         limit = "" if up_to is None else f" up to {up_to}"
         names = ", ".join(path.name for path in found) or "none"
         raise UserError(f"{flag} {count}: {directory} has only {len(found)}{limit} ({names})")
+    if flag == "--last-updates":
+        warn_of_unnumbered(directory, found, found[-count], up_to)
     return found[-count:]
+
+
+def warn_of_unnumbered(
+    directory: Path, numbered: list[Path], first: Path, up_to: int | None
+) -> None:
+    """Warn of updates after ``first`` that are in a checkpoint of an epoch, or the last, alone."""
+    known = {int(path.stem.rpartition("_")[2]) for path in numbered}
+    every = math.gcd(*known)  # the updates between two checkpoints
+    epoch, start = map(int, first.stem.split("_")[1:])
+    for path in sorted(directory.glob("checkpoint*.pt")):
+        match = _NUMBERED["--last-epochs"].fullmatch(path.name)
+        if not (path.name == "checkpoint_last.pt" or (match and int(match[1]) >= epoch)):
+            continue
+        made = updates(read_checkpoint(path))
+        if start < made <= (up_to or made) and made % every == 0 and made not in known:
+            print(
+                f"warning: {path.name} is of update {made:,}, and there is no numbered file of it; "
+                "name the files to average it as well",
+                file=sys.stderr,
+            )
 
 
 def write_checkpoint(state: dict, path: Path) -> None:

@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 from ...errors import UserError
 from ..config.paper_tables import Cell, Table, load_table, row_place
-from ..corpora.manifest import read_manifest
 from ..files.text import count_lines
 from .devices import Devices
 from .fairseq_commands import flags
@@ -167,10 +166,10 @@ def _refusal(program: str, *words: str) -> str | None:
 def model_size(run: Run) -> float:
     """The number of its parameters; NaN if fairseq does not make the model."""
     corpus, sizes = run.prepared_corpus, [run.recipe.subwords.size] * 2
+    files = [corpus.binary / f"dict.{side}.txt" for side in (corpus.source, corpus.target)]
+    if all(file.is_file() for file in files):
+        sizes = [count_lines(file) + 4 for file in files]
     try:
-        if read_manifest(corpus.folder) is not None:
-            files = [corpus.binary / f"dict.{side}.txt" for side in (corpus.source, corpus.target)]
-            sizes = [count_lines(file) + 4 for file in files]
         words = flags(run.settings.train)
         return parameter_count(tuple(words), *sizes, run.recipe.subwords.one_dictionary)
     except UserError:  # our models say what is wrong

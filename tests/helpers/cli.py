@@ -41,6 +41,7 @@ SERVER = multiprocessing.get_context("forkserver")
 #: What training and translation import, partly when they begin.
 SERVER.set_forkserver_preload(
     [
+        "fairseq_hybrid_attn.models",  # first, as by --user-dir
         *(f"fairseq_hybrid_attn.lab.{module}" for module in COMMANDS.values()),
         *("fairseq_cli.train", "fairseq_cli.generate"),
         *("torch._dynamo", "torch.profiler"),

@@ -13,8 +13,7 @@ from typing import Any
 
 from ... import __version__
 from ..files.provenance import installed
-from .suggestions import did_you_mean
-from .user_dir import add_user_dir, import_user_dir
+from .flags import add_user_dir, did_you_mean, import_user_dir
 
 #: The commands in groups: a command's name, its module in the laboratory and what it does.
 #: A module has ``add_arguments(parser)`` and ``run(args)``; its docstring is the command's help.

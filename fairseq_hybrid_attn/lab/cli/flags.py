@@ -1,11 +1,15 @@
-"""Checks of flags that several commands share."""
+"""Flags that several commands share, and checks of flags."""
 
 from __future__ import annotations
 
 import argparse
+import difflib
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 from ...errors import UserError
 
@@ -62,3 +66,44 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: use a whole number above 0")
     return number
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``; did you mean NAME?``, the nearest of what is known; "" if nothing is near."""
+    near = difflib.get_close_matches(word, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def add_user_dir(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--user-dir",
+        type=Path,
+        metavar="DIR",
+        help="your own folder to import, as for fairseq's commands (see docs/extending.md)",
+    )
+
+
+def import_user_dir(folder: Path | None) -> Path | None:
+    """Import the folder of ``--user-dir``, if there is one; return its absolute path.
+
+    Only what the user types is imported.  A checkpoint may name a folder as well, but it is data,
+    and must not decide which code runs.
+    """
+    if folder is None:
+        return None
+    folder = Path(os.path.abspath(folder))  # without .., as fairseq has it
+    if not folder.is_dir():
+        raise UserError(f"--user-dir {folder}: there is no such folder")
+    if not folder.name or "." in folder.name:
+        raise UserError(f"--user-dir {folder}: Python cannot import a folder of that name")
+    loaded = sys.modules.get(folder.name)
+    if loaded is not None and str(folder) not in getattr(loaded, "__path__", ()):
+        raise UserError(
+            f"--user-dir {folder}: Python has already imported another {folder.name}; rename it"
+        )
+    from fairseq.utils import import_user_module
+
+    from ... import models  # noqa: F401  (ours first: the user's may extend them)
+
+    import_user_module(SimpleNamespace(user_dir=str(folder)))
+    return folder

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.suggestions import did_you_mean
+from ..cli.flags import did_you_mean
 from ..files.checksums import digest
 from ..files.names import fault_of_name
 from .paper_tables import OWN_PAPER, Column, Row, Table

@@ -13,8 +13,7 @@ from ...errors import UserError
 from ..files.names import Name, PathWithin
 from ..files.typed import BY_PROGRAM, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
-from ..scores.lengths_measure import LENGTH_RATIO, Group
-from ..scores.metrics import METRICS
+from ..scores import LENGTH_RATIO, NAMES, Group
 from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve
 
 #: Folders of ``configs/`` that hold something other than tables.
@@ -244,7 +243,7 @@ def terms_of(table: Table, claim: Claim) -> list[tuple[int, Cell]]:
                 f"{table.name}: claims: {claim.above_zero!r}: use ROW/COLUMN, with + or - between"
             )
         cell = Cell(table, table.row(found[2]), table.column(found[3]))
-        if cell.column.curve or cell.score.partition(".")[0] not in {*METRICS, AER}:
+        if cell.column.curve or cell.score.partition(".")[0] not in {*NAMES, AER}:
             raise UserError(
                 f"{table.name}: claims: {found[2]}/{found[3]} is not a score of translations or "
                 "AER after training"
@@ -364,7 +363,7 @@ def _column(name: str, content: object, configs: Path, where: str) -> Column:
 
 def _of_translations(score: str) -> bool:
     """Whether a score is computed from translations; a test set may follow after a dot."""
-    return score.partition(".")[0] in (*METRICS, LENGTH_RATIO)
+    return score.partition(".")[0] in (*NAMES, LENGTH_RATIO)
 
 
 def _row(name: str, content: object, columns: tuple[Column, ...], configs: Path, where: str) -> Row:

@@ -25,6 +25,7 @@ _DIGITS = "use 64 digits of 0-9 and a-f, in quotes; leave it out if unknown"
 Checksum = Annotated[str, matching("[0-9a-f]{64}", _DIGITS)]
 Character = Annotated[str, matching("(?s).", "use a single character")]
 
+TEST_SETS = "tests.json"  # in raw/, see test_sets.py
 GOLD_BASE = 0  # the number of the first word in prepared hand-made alignments
 
 

@@ -31,13 +31,12 @@ from ..files.writing import check_folder
 from . import manifest
 from .binarise import align_training_text, binarise
 from .cleaning import select
-from .definition import PARTS, Corpus
+from .definition import PARTS, TEST_SETS, Corpus
 from .download import fetch, identify, place
 from .gold import prepare_gold
 from .manifest import Manifest
 from .readers import read as read_archives
 from .subwords import split_into_subwords
-from .test_sets import TEST_SETS
 from .tokenisers import KINDS, kytea_model, tokenise_file, tokeniser
 from .training_links import load_eflomal
 

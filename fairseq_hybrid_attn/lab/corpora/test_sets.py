@@ -12,7 +12,6 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.json_files import read_json
 
-TEST_SETS = "tests.json"
 MAIN = "test"
 TestSets = dict[str, int]  # name of a set -> its number of sentences, in their order
 

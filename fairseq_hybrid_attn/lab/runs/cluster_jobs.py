@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import UserError
-from ..cli.user_dir import import_user_dir
-from ..files.deleting import delete
+from ..cli.flags import import_user_dir
 from ..files.json_files import read_json, write_json
-from ..files.lock import locked
 from .devices import slots
 from .workspace import Run, Workspace
 
@@ -206,6 +204,8 @@ def submit(runs: list[Run], place: Workspace, args: argparse.Namespace) -> list[
 
     Jobs of this machine are waited for; those of SLURM are not.
     """
+    from ..files.lock import locked  # here: a plan needs it not
+
     folder = place.root / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
     # Of two commands at once, the second finds the jobs of the first.
@@ -310,6 +310,8 @@ class Jobs:
             with submitit.helpers.clean_env(), submitit.helpers.environment_variables(**kept):
                 job = executor.submit(work)
         except submitit.core.utils.FailedJobError as error:
+            from ..files.deleting import delete
+
             for left in [
                 *self.folder.glob(".submission_file_*"),
                 *self.folder.glob("?" * 32 + ".pkl"),

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..config.settings import Settings
-from ..corpora.definition import GOLD_BASE
-from ..corpora.test_sets import TEST_SETS
+from ..corpora.definition import GOLD_BASE, TEST_SETS
 from ..corpora.words import base_language
 from .devices import Devices, share_out
 

@@ -22,8 +22,9 @@ from ..files.checksums import digest
 from ..files.json_files import read_json
 from ..files.text import read_lines
 from ..files.writing import atomic_write
+from ..scores import LENGTH_RATIO, Group
 from ..scores.counts import SentenceCounts
-from ..scores.lengths_measure import LENGTH_RATIO, Group, word_counts
+from ..scores.lengths_measure import word_counts
 from .fairseq_commands import RunFolder
 from .run_scores import read_rates
 from .workspace import Run

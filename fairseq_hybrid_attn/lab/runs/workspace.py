@@ -10,10 +10,9 @@ from ..config.paper_tables import Cell
 from ..config.settings import Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
-from ..corpora.of_model import corpus_like, find_model
 from ..corpora.own import own_corpus
 from ..files.checksums import digest, sha256
-from ..scores.metrics import standard_scores
+from ..scores import standard_scores
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
 
@@ -71,6 +70,8 @@ class Workspace:
             return self.profile.name
         label = f"{self.profile.name}@{self.own.folder.resolve().name}"
         if self.own.like:  # the same text in other subwords
+            from ..corpora.of_model import find_model
+
             files = find_model(self.own.like).manifest.digest
             label += f".like-{files[:6]}"
         return label
@@ -91,6 +92,8 @@ class Workspace:
             return corpus
         own = self.own
         if own.like:
+            from ..corpora.of_model import corpus_like, find_model
+
             return corpus_like(find_model(own.like), corpus, own.folder)
         corpus = own_corpus(corpus, own.folder, own.source_lang, own.target_lang)
         return with_options(corpus, settings.pairs, settings.subword_size)

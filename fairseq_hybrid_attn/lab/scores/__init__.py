@@ -1,1 +1,49 @@
-"""Scores of finished translations: metrics, whether two systems differ, BLEU by length."""
+"""Scores of finished translations: metrics, whether two systems differ, BLEU by length.
+
+What names scores is here, for plans and configurations, which compute none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..corpora.words import has_spaces
+
+#: The metrics of translations.
+NAMES = (
+    "bleu",
+    "chrf",
+    "ter",
+    "tokenised_bleu",
+    "compound_split_bleu",
+    "nist_bleu",
+    "wat_bleu",
+    "word_bleu",
+    "given_bleu",
+)
+#: Among the scores of tables, words in the translations per word in the references, as BLEU counts
+#: words.  sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
+LENGTH_RATIO = "length_ratio"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Source sentences of more than ``above`` words and at most ``to``; None: no limit."""
+
+    above: int
+    to: int | None
+
+    def __contains__(self, words: int) -> bool:
+        return self.above < words and (self.to is None or words <= self.to)
+
+    def overlaps(self, other: Group) -> bool:
+        low, high = sorted((self, other), key=lambda group: group.above)
+        return low.to is None or low.to > high.above
+
+    def __str__(self) -> str:
+        return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
+
+
+def standard_scores(target_lang: str) -> tuple[str, ...]:
+    """The scores that papers report today, of any corpus of a language."""
+    return ("bleu", "chrf", "ter") if has_spaces(target_lang) else ("bleu", "chrf")

@@ -11,33 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
+from . import Group
 from .counts import SentenceCounts, half_width, p_value
 from .metrics import Metric, check_parallel
 
-#: Among the scores of tables, words in the translations per word in the references, as BLEU counts
-#: words.  sacrebleu prints it beside a score, and BLEU's brevity penalty depends on it.
-LENGTH_RATIO = "length_ratio"
-
 #: The upper bounds of MMA's groups; the last group has none.
 BOUNDS = (10, 20, 30, 40, 50)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Source sentences of more than ``above`` words and at most ``to``; None: no limit."""
-
-    above: int
-    to: int | None
-
-    def __contains__(self, words: int) -> bool:
-        return self.above < words and (self.to is None or words <= self.to)
-
-    def overlaps(self, other: Group) -> bool:
-        low, high = sorted((self, other), key=lambda group: group.above)
-        return low.to is None or low.to > high.above
-
-    def __str__(self) -> str:
-        return f"({self.above},∞)" if self.to is None else f"({self.above},{self.to}]"
 
 
 def groups_of(bounds: Iterable[int] = BOUNDS) -> list[Group]:

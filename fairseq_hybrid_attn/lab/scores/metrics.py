@@ -21,7 +21,7 @@ from ...errors import UserError
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
-from . import wat
+from . import NAMES, standard_scores, wat
 from .counts import SentenceCounts, half_width
 
 
@@ -133,11 +133,6 @@ def language(code: str, flag: str = "--target-lang") -> str:
     return base_language(code)
 
 
-def standard_scores(target_lang: str) -> tuple[str, ...]:
-    """The scores that papers report today, of any corpus of a language."""
-    return ("bleu", "chrf", "ter") if has_spaces(target_lang) else ("bleu", "chrf")
-
-
 def default_scores(target_lang: str) -> tuple[str, ...]:
     """Return the names of the scores that suit every corpus of a language."""
     words = ("tokenised_bleu",) if has_spaces(target_lang) else ()
@@ -246,17 +241,23 @@ def _given_bleu(lang: str, lowercase: bool) -> Metric:
 
 
 #: From a metric's name to its builder, which takes language and lowercase.
-METRICS: dict[str, Callable[[str, bool], Metric]] = {
-    "bleu": _bleu,
-    "chrf": _chrf,
-    "ter": _ter,
-    "tokenised_bleu": _tokenised_bleu,
-    "compound_split_bleu": _compound_split_bleu,
-    "nist_bleu": _nist_bleu,
-    "wat_bleu": _wat_bleu,
-    "word_bleu": _word_bleu,
-    "given_bleu": _given_bleu,
-}
+METRICS: dict[str, Callable[[str, bool], Metric]] = dict(
+    zip(
+        NAMES,
+        (
+            _bleu,
+            _chrf,
+            _ter,
+            _tokenised_bleu,
+            _compound_split_bleu,
+            _nist_bleu,
+            _wat_bleu,
+            _word_bleu,
+            _given_bleu,
+        ),
+        strict=True,
+    )
+)
 
 #: Metrics of languages with spaces between words.
 NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "given_bleu")

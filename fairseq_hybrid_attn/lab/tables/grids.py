@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..files.tabular import Grid
-from ..scores.lengths_measure import LENGTH_RATIO
+from ..scores import LENGTH_RATIO
 from .numbers import STALE, Line, Section
 
 

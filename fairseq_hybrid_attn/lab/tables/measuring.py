@@ -12,9 +12,8 @@ from ..config.paper_tables import AER, Cell, Column
 from ..runs.plan import Plan
 from ..runs.status import State, status
 from ..runs.workspace import Run
+from ..scores import LENGTH_RATIO, NAMES
 from ..scores.counts import ends, half_width, mean_drawn, p_value
-from ..scores.lengths_measure import LENGTH_RATIO
-from ..scores.metrics import METRICS
 from .claims import judge
 from .numbers import Line, Measured, RankAgreement, Section, TableNumbers, over_seeds
 from .stored_runs import StoredRuns
@@ -150,7 +149,7 @@ def _values(stored: StoredRuns, cell: Cell) -> tuple[str, list[dict]]:
             raise UserError("its text has no gold alignment")
         elif column.curve and not has:
             raise UserError("its run has no curve")
-        elif test_set and metric in METRICS:
+        elif test_set and metric in NAMES:
             raise UserError(f"its text has no test set {test_set}")
         else:
             raise UserError(f"{run.name} has no {score}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 
 from ..config.paper_tables import AER
-from ..scores.lengths_measure import LENGTH_RATIO
+from ..scores import LENGTH_RATIO
 
 #: Marks numbers of runs whose configuration or data have changed since.
 STALE = "†"

@@ -33,14 +33,13 @@ from ..runs.fairseq_commands import USER_DIR, RunFolder, flags
 from ..runs.plan import Plan
 from ..runs.results import read_result
 from ..runs.workspace import Run, Workspace
-from ..runs.workspace_flags import add_workspace
+from ..runs.workspace_flags import add_cells, add_workspace, plans
 from . import table_command
 from .drawing import draw, is_drawable
 from .measuring import measure
 from .numbers import TableNumbers
 from .printing import as_markdown
 from .stored_runs import StoredRuns
-from .table_arguments import add_cells, plans
 
 LIST = "tables.txt"
 

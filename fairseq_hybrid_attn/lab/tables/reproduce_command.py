@@ -26,8 +26,7 @@ from ..runs.devices import slots
 from ..runs.dry_run import describe
 from ..runs.plan import Plan
 from ..runs.status import REDO, State
-from ..runs.workspace_flags import add_devices, add_workspace
-from .table_arguments import add_cells, plans
+from ..runs.workspace_flags import add_cells, add_devices, add_workspace, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

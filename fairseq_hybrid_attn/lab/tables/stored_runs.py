@@ -12,8 +12,8 @@ from ..runs.results import read_result
 from ..runs.run_counts import RunCounts, read_counts
 from ..runs.status import changes
 from ..runs.workspace import Run
+from ..scores import Group
 from ..scores.counts import SentenceCounts
-from ..scores.lengths_measure import Group
 
 #: Scores of a result and of its counts that differ by more are of different translations.
 VISIBLE = 0.005

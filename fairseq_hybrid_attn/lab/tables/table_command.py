@@ -16,11 +16,10 @@ import sys
 
 from ..files.writing import check_outputs
 from ..look import outputs, style
-from ..runs.workspace_flags import add_workspace
+from ..runs.workspace_flags import add_cells, add_workspace, plans
 from .drawing import check_drawable, draw
 from .measuring import measure
 from .printing import FORMATS
-from .table_arguments import add_cells, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

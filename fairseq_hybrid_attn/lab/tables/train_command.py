@@ -29,9 +29,9 @@ from ..runs.devices import Devices, launcher, of_launched
 from ..runs.plan import Plan
 from ..runs.running import RunInProgress
 from ..runs.status import State, check_begun
+from ..runs.workspace_flags import plans
 from .compare_command import SIZES, add_own, compare, own_plan
 from .reproduce_command import add_running, run_plans
-from .table_arguments import plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 from ... import __version__
 from ...errors import UserError
 from ..cli.average_command import write_checkpoint
+from ..corpora.definition import TEST_SETS
 from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.of_model import BEGUN, CHECKPOINT, find_model
-from ..corpora.test_sets import TEST_SETS, read_test_sets, slices
+from ..corpora.test_sets import read_test_sets, slices
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines

@@ -11,9 +11,10 @@ begun.json         the settings of its run, as in a run's folder
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 from ...errors import UserError
@@ -135,6 +136,8 @@ def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Pat
     Tokenisers, subwords and dictionaries are the model's, and so must be the languages.
     """
     about, files = trained.manifest, {*trained.subword_files.values()}
+    if "given" in about.tokenizer.values():
+        _note_of_tokens(trained.checkpoint)
     files |= {*trained.dictionaries.values()}
     names = sorted((path.relative_to(trained.prepared).as_posix(), path) for path in files)
     return replace(
@@ -145,3 +148,9 @@ def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Pat
         scores=tuple(about.recipe["scores"]),
         like=tuple(Archive(name, sha256=(about.files[name],), path=path) for name, path in names),
     )
+
+
+@cache
+def _note_of_tokens(checkpoint: Path) -> None:
+    told = "was trained on text in tokens: put spaces before full stops, as its tokeniser did"
+    print(f"note: {checkpoint} {told}", file=sys.stderr)

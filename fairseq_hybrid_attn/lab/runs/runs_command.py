@@ -14,6 +14,7 @@ from ...errors import UserError
 from ..config.paper_tables import OWN_PAPER, Cell, load_table
 from ..config.settings import Settings
 from ..files.tabular import Grid
+from ..files.yaml_files import CONFIGS
 from .results import read_begun, read_result
 from .status import State, status
 from .workspace import Run, Workspace
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
         result = None
         try:
             result = read_result(path / "result.json")
-            told = state(place, name, path)
+            told = state(place, label, name, path)
         except UserError as error:
             told = str(error)
         scores = result["scores"] if result else {}
@@ -56,14 +57,18 @@ def run(args: argparse.Namespace) -> None:
         print('\n"fairseq-hybrid reproduce … --redo" deletes a stale run and does it again.')
 
 
-def state(place: Workspace, name: list[str], path: Path) -> str:
-    """The state of a run, with the configurations, profile and text that it was begun with."""
+def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
+    """The state of a run, with the configurations, profile and text that it was begun with.
+
+    If the user names configurations, with those that the flags name.
+    """
     begun = read_begun(path / "begun.json") or {}
     *cell, seed = name
     paper, table, row, column = cell
     try:
         number = int(seed.removeprefix("seed"))
-        if record := begun.get("workspace"):
+        record = begun.get("workspace")
+        if record and (place.configs == CONFIGS or label != place.label):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
         if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
             asked = Run(place, "/".join(cell), number, Settings.of_dict(begun["settings"]))

@@ -124,7 +124,7 @@ def test_perplexity_is_that_of_the_words_one_by_one(trained, text, tmp_path):
                 surprise(model, task.dictionary, line, step_by_step=step_by_step) for line in lines
             ]
         bits, count = map(sum, zip(*found, strict=True))
-        assert perplexity(done.stderr) == pytest.approx(2 ** (bits / count), abs=0.02)
+        assert perplexity(done.stdout + done.stderr) == pytest.approx(2 ** (bits / count), abs=0.02)
 
 
 def test_prompts_are_continued(trained, text, tmp_path):

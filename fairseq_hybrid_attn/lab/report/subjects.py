@@ -132,7 +132,7 @@ def find(
 
 
 def names_of(paths: list[Path]) -> list[str]:
-    """Names from the paths; a run alone is called as beside others: ROW/COLUMN/seedN."""
+    """Names from the paths; a run alone is called ROW/COLUMN/seedN."""
     (first, *others) = paths
     if first.is_dir() and not others:
         return ["/".join(first.resolve().parts[-3:])]

@@ -127,7 +127,7 @@ def names_of(paths: list[Path]) -> list[str]:
     What ends all of several paths, such as ``bleu/seed1`` of runs, is left out.
     """
     parts = [path.resolve().parts for path in paths]
-    while len(paths) > 1 and len({path[-1] for path in parts}) == 1 and len(parts[0]) > 1:
+    while len(set(parts)) > 1 and len({path[-1] for path in parts}) == 1:
         parts = [path[:-1] for path in parts]
     for length in range(1, max(map(len, parts)) + 1):
         names = [str(Path(*part[-length:])) for part in parts]

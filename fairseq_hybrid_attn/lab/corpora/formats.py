@@ -72,8 +72,7 @@ def _files(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             member = tar.extractfile(item) if item.isfile() else None
             if member:
                 yield item.name, member
-        assert tar.fileobj
-        while tar.fileobj.read(1 << 16):  # on to the end, where gzip's checksum is
+        while tar.fileobj and tar.fileobj.read(1 << 16):  # on to the end, where gzip's checksum is
             pass
 
 

@@ -33,7 +33,7 @@ def no_preprocess(monkeypatch):
 
 #: Files of minutes.  They come first, so that no worker is left alone with one at the end.
 LONG = "train_command reproduce trained_tables attention learning".split()
-LONG += "prepare_again training extending cluster_jobs slurm provenance".split()
+LONG += "prepare_again training extending cluster_jobs slurm script".split()
 
 
 def pytest_collection_modifyitems(items):

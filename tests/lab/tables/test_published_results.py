@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 from published import RESULTS, ROOT, published_tables
 
 from fairseq_hybrid_attn.lab.files.json_files import read_json
@@ -9,6 +10,7 @@ from fairseq_hybrid_attn.lab.runs.run_counts import read_counts
 from fairseq_hybrid_attn.lab.tables.publish_command import listed, pages, runs_page
 
 
+@pytest.mark.slow
 def test_the_pages_are_made_from_the_results():
     lines = [line for line, _ in listed(RESULTS, ROOT / "configs")]
     tables = [(line, *table) for line, table in zip(lines, published_tables(), strict=True)]

@@ -165,11 +165,20 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
         (tmp_path / f"own/train.{side}").write_text("Haus\n")
     tst2013 = "IWSLT15.TED.tst2013.de-en.de.xml, IWSLT15.TED.tst2013.de-en.en.xml"
     for words, told in [
-        ("hysan/table1", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
-        ("evidence/positions", "Corpus multi30k.de-en: to be prepared\n"),
-        ("mma/figure2", f"Corpus iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n"),
-        ("hybrid_gate/table2", "licensed, you supply its files (the message says which)\n"),
-        ("mma/figure2 --data own --source-lang de --target-lang en", "prepared from own, de-en\n"),
+        ("hysan/table1 base", "Corpus iwslt14.de-en.hysan: to be prepared\n"),
+        ("evidence/positions transformer", "Corpus multi30k.de-en: to be prepared\n"),
+        (
+            "mma/figure2 transformer",
+            f"Corpus iwslt14.de-en.mma: to be prepared; you supply {tst2013}\n",
+        ),
+        (
+            "hybrid_gate/table2 transformer",
+            "licensed, you supply its files (the message says which)\n",
+        ),
+        (
+            "mma/figure2 transformer --data own --source-lang de --target-lang en",
+            "prepared from own, de-en\n",
+        ),
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
         assert told in capsys.readouterr().out, words

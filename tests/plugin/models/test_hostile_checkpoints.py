@@ -33,10 +33,8 @@ from fairseq_hybrid_attn.checkpoints import EVALUATED, plain_value
 MAKES_A_FILE = "__import__('pathlib').Path('ran').touch() or 1"
 #: What a text among the settings may be taken for.
 HOSTILE = {
-    "expression": MAKES_A_FILE,
-    "pickle": "evil.pt",
-    "module": "evil",
-    "shell": "x; touch ran; echo $(touch ran)",
+    "an expression or a pickle": MAKES_A_FILE,
+    "a module or a command": "x; touch ran; echo $(touch ran)",
 }
 
 
@@ -56,9 +54,10 @@ def folder(tmp_path, monkeypatch):
     Path("data").mkdir()
     for name in ("dict.txt", "dict.de.txt", "dict.en.txt", "dict.ltr.txt"):
         words.save(f"data/{name}")
-    Path("evil").mkdir()
-    Path("evil/__init__.py").write_text(MAKES_A_FILE)
-    torch.save({"model": RunsCode()}, "evil.pt")
+    pickle_, module = map(Path, HOSTILE.values())
+    torch.save({"model": RunsCode()}, pickle_)
+    module.mkdir()
+    (module / "__init__.py").write_text(MAKES_A_FILE)
     return tmp_path
 
 

@@ -65,7 +65,6 @@ def exact_matches(model, size=200):
     [
         ("mma", {"no_encoder_positions": True, "head_patterns": "global"}, False),
         ("mma", {"no_encoder_positions": True}, True),
-        pytest.param("mma", {}, True, marks=SLOW),
         pytest.param("hysan", {"no_encoder_positions": True}, True, marks=SLOW),
         pytest.param("hybrid_gate", {}, True, marks=SLOW),
         pytest.param("localness", {}, True, marks=SLOW),

@@ -1,12 +1,16 @@
-"""Reading fairseq checkpoints: what they hold, and what is wrong with them."""
+"""Reading fairseq checkpoints, and repairing what a kill has left of them."""
 
 from __future__ import annotations
 
 import operator
+import shutil
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 from ...errors import UserError
+from .deleting import delete
+from .writing import atomic_write
 
 
 def read_checkpoint(path: Path) -> dict:
@@ -55,3 +59,23 @@ def updates(state: dict) -> int:
     """Return the number of updates for which the model was trained."""
     history = state.get("optimizer_history") or [{}]
     return history[-1].get("num_updates", 0)
+
+
+def repair(checkpoints: Path, inside: Path) -> list[Path]:
+    """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
+
+    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
+    killed meanwhile, half a file remains under that name.
+    """
+    for temporary in checkpoints.glob("*.tmp"):
+        delete(temporary, inside)
+    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
+    for path in broken:
+        delete(path, inside)
+    last = checkpoints / "checkpoint_last.pt"
+    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
+    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
+    if not last.exists() and whole:
+        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
+            shutil.copyfileobj(newest, file)
+    return broken

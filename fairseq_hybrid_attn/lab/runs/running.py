@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 import time
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from ...errors import UserError
 from ..corpora.manifest import read_manifest
 from ..corpora.pipeline import prepare
 from ..files import provenance
-from ..files.checkpoints import read_checkpoint
+from ..files.checkpoints import read_checkpoint, repair
 from ..files.checkpoints import updates as updates_of
 from ..files.checksums import digest
 from ..files.console import Console, progress_line
@@ -26,7 +25,6 @@ from ..files.json_files import read_json, write_json
 from ..files.lock import locked
 from ..files.processes import ProgramFailed, default_workers, run_program
 from ..files.stages import Stage, Stages
-from ..files.writing import atomic_write
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
@@ -79,12 +77,8 @@ class RunInProgress:
 
     def do(self, folder: RunFolder, stages: list[Stage], what: str = "") -> None:
         """Do the stages in a folder that are not done; ``what`` begins what is said of them."""
-        work = Stages(
-            folder.path,
-            lambda line: self._say(what + line),
-            timed=True,
-            inside=self.run.workspace.runs,
-        )
+        inside = self.run.workspace.runs
+        work = Stages(folder.path, lambda line: self._say(what + line), timed=True, inside=inside)
         work.clear()
         for stage in stages:
             work.ensure(stage)
@@ -369,26 +363,6 @@ def delete_run(run: Run) -> None:
         for path in {*folder.path.iterdir()} - {folder.lock, folder.begun}:
             delete(path, inside)  # but the lock, which waiting processes hold
         delete(folder.begun, inside)
-
-
-def repair(checkpoints: Path, inside: Path) -> list[Path]:
-    """Delete and return checkpoints that a kill has truncated; repair checkpoint_last.pt.
-
-    fairseq writes a numbered checkpoint, then copies it to checkpoint_last.pt; if it is
-    killed meanwhile, half a file remains under that name.
-    """
-    for temporary in checkpoints.glob("*.tmp"):
-        delete(temporary, inside)
-    broken = [path for path in checkpoints.glob("*.pt") if not is_zipfile(path)]
-    for path in broken:
-        delete(path, inside)
-    last = checkpoints / "checkpoint_last.pt"
-    whole = sorted(checkpoints.glob("checkpoint[_0-9]*.pt"), key=lambda path: path.stat().st_mtime)
-    whole = [path for path in whole if path.stem not in ("checkpoint_last", "checkpoint_best")]
-    if not last.exists() and whole:
-        with atomic_write(last) as file, open(whole[-1], "rb") as newest:
-            shutil.copyfileobj(newest, file)
-    return broken
 
 
 def prepare_corpora(

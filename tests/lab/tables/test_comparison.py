@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from made_runs import REFERENCES, MadeWorkspace, worse
 
+from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 from fairseq_hybrid_attn.lab.tables.comparison import compared, estimate
 
 SEEDS = (1, 2, 3)
@@ -30,11 +31,14 @@ def test_intervals_cover_seeds_and_sentences_together():
 @pytest.fixture
 def made(tmp_path):
     made = MadeWorkspace(tmp_path)
-    for row, share in (("plain", 0.3), ("mixed", 0.1)):
+    for row in ("plain", "mixed"):
         for seed in SEEDS:
-            lines = worse(REFERENCES, share, f"{row}{seed}")
-            made.finish(made.run(row, seed=seed), lines)
+            made.finish(made.run(row, seed=seed), translations(row, seed))
     return made
+
+
+def translations(row, seed):
+    return worse(REFERENCES, {"plain": 0.3, "mixed": 0.1}[row], f"{row}{seed}")
 
 
 def test_a_comparison_has_each_number_once(made):
@@ -52,7 +56,17 @@ def test_a_comparison_has_each_number_once(made):
     assert first["differences"] == {} and missing["state"] == "not run"
     assert difference["value"] == pytest.approx(ours["value"] - theirs["value"])
     assert difference["value"] > difference["half"] > 0 and difference["p"] < 0.05
+    # Of the same draws, and within each seed.
+    metric = build_metric("bleu", "en")
+    drawn = [
+        metric.counts(translations("mixed", seed), REFERENCES).drawn
+        - metric.counts(translations("plain", seed), REFERENCES).drawn
+        for seed in SEEDS
+    ]
+    wanted = estimate(difference["by_seed"], np.mean(drawn, axis=0), len(REFERENCES))
+    assert difference["half"] == pytest.approx(wanted.half)
     shown = comparison.terminal()
+    assert f"{ours['value']:.2f} ± {ours['half']:.2f}" in shown
     assert f"{difference['value']:+.2f} (" in shown and "1 2 3" in shown
     assert "BLEU below 5" not in shown
     assert "Transformer" in comparison.written(".md")

@@ -15,6 +15,9 @@ from cli import USER_DIR, command, environment, run
 import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
+from fairseq_hybrid_attn.lab.corpora.of_model import corpus_like, find_model
+from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.translation.export_command import EXAMPLES_HEAD
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
@@ -159,6 +162,15 @@ def test_what_is_no_model_or_another(tmp_path):
     (other / "bin/dict.de.txt").write_text("\n".join(words))
     with pytest.raises(UserError, match="is not the one that manifest.json was written for"):
         load(other)
+
+
+def test_text_for_a_model_of_tokens_is_noted(tmp_path, capsys):
+    for name in ("train", "valid", "test"):
+        for language in ("de", "en"):
+            (tmp_path / f"{name}.{language}").write_text("hund .\n")
+    like = corpus_like(find_model(FIRST), load_corpus("own", CONFIGS), tmp_path)
+    assert like.tokenizer == {"de": "given", "en": "given"}
+    assert "put spaces before full stops" in capsys.readouterr().err
 
 
 def test_maps_of_a_typed_sentence(tmp_path, translator):

@@ -85,7 +85,8 @@ def test_a_training_goes_on_from_a_model(place, exported):
     """With a rate of zero, its weights are the model's; its optimiser starts anew."""
     sizes = ("--save-every", 2, "--average", 1, "--device", "cpu", "--keep-checkpoints")
     words = ("train", "--data", "other", "--from", "model", *sizes)
-    run("fairseq-hybrid", *words, "--", "--max-update", 4, "--lr", "0", cwd=place)
+    done = run("fairseq-hybrid", *words, "--", "--max-update", 4, "--lr", "0", cwd=place)
+    assert "spaces before full stops" not in done.stdout + done.stderr
     (made,) = place.glob("reproduction/runs/full@other.like-*/own/from-*/*/bleu/seed1")
     before, after = (torch.load(path / "model.pt")["model"] for path in (exported, made))
     assert before.keys() == after.keys()

@@ -17,7 +17,7 @@ It creates the virtual environment .venv, which the other scripts share.
 
 Environment variables:
   PYTHON   Python 3.11 or 3.12 for the virtual environment
-  WORKERS  parallel test processes (one per core; with --all, one more, since SLURM makes tests wait)
+  WORKERS  parallel test processes (one per core, and one more, since some tests wait)
 and those of pip; docs/install.md shows how to install torch without CUDA.
 HELP
 }
@@ -26,12 +26,11 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
     usage
     exit 0
 fi
-WORKERS=${WORKERS:-auto}
+WORKERS=${WORKERS:-$(($(getconf _NPROCESSORS_ONLN) + 1))}
 if [[ $# == 0 ]]; then
     set -- -m "not slow"
 elif [[ $1 == --all ]]; then
     shift
-    [[ $WORKERS != auto ]] || WORKERS=$(($(getconf _NPROCESSORS_ONLN) + 1))
 fi
 
 LOGS=$ROOT/build/logs

@@ -56,6 +56,8 @@ GROUPS = {
 
 #: The module of each command.
 COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
+#: Those that need no fairseq, which takes seconds to load.
+WITHOUT_FAIRSEQ = ("prepare", "runs", "table", "publish", "score", "lengths", "aer", "curves")
 
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
@@ -75,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         advice = did_you_mean(words[0], COMMANDS) or "; --help lists the commands"
         everything.error(f"there is no command {words[0]!r}{advice}")
     name = everything.parse_args(words[: 1 + (words[:1] == ["--print-completion"])]).command
-    if not {"-h", "--help"} & set(words):  # a command's help needs no fairseq, which takes seconds
+    if name not in WITHOUT_FAIRSEQ and not {"-h", "--help"} & set(words):
         from ... import models  # noqa: F401  (fairseq gets to know them)
     parser = argparse.ArgumentParser(prog=f"fairseq-hybrid {name}", allow_abbrev=False)
     _add_arguments(parser, name)

@@ -17,6 +17,7 @@ def read_checkpoint(path: Path) -> dict:
     """Load a fairseq checkpoint to the CPU; its weights are in ``["model"]``."""
     import torch
 
+    from ... import models  # noqa: F401  first: it keeps fairseq from changing all logging
     from ...checkpoints import check_archive, check_contents, explained
 
     if path.exists() and not (path.is_file() or path.is_dir()):  # as a pipe, which never ends

@@ -59,9 +59,9 @@ def read_generated(
 
 def join_subwords(tokens: str, kind: str) -> str:
     """Join subwords (one of ``words.SUBWORDS``) into words as fairseq's ``--post-process`` does."""
-    from fairseq.data.data_utils import post_process
-
-    return post_process(tokens, kind.replace("-", "_"))
+    if kind == "sentencepiece":
+        return tokens.replace(" ", "").replace("\u2581", " ").strip()
+    return f"{tokens} ".replace("@@ ", "").rstrip() if kind == "subword-nmt" else tokens
 
 
 def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:

@@ -36,11 +36,6 @@ case "$*" in
     *) exec {shlex.quote(sys.executable)} "$@" ;;
 esac
 """
-#: fairseq-train of a process that torchrun has started, where there is no GPU.
-TRAIN_BY_GLOO = f"""#!/bin/sh
-exec {shlex.quote(sys.executable)} -m {MODULES["fairseq-train"]} "$@" --distributed-rank "$RANK" \\
-    --distributed-init-method env:// --distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp
-"""  # noqa: E501
 RECORD = """#!/bin/sh
 for word in "${0##*/}" "$@"; do printf '%s\\n' "$word"; done >>"$RECORD"; echo >>"$RECORD"
 for word in "$@"; do
@@ -269,7 +264,7 @@ def test_a_licensed_corpus_is_asked_for(tmp_path):
 
 @pytest.mark.slow
 def test_a_script_gives_what_reproduce_gives(tmp_path):
-    """In one process and in two, the same weights and translations; averaged and scored alike."""
+    """The same weights, translations and scores; averaged and evaluated by scripts, too."""
     write_text(tmp_path / "text")
     dry = {"train": {"dropout": 0.0, "max-update": 75, "head-patterns": "global,local"}}
     table = with_rows(TABLE, plain=dry)
@@ -280,27 +275,19 @@ def test_a_script_gives_what_reproduce_gives(tmp_path):
     cpu = ("--device", "cpu", "--precision", "fp32", "--output", "out")
     run("fairseq-hybrid", "reproduce", "toy/table1", "plain", *where[2:], *cpu, cwd=tmp_path)
     made = tmp_path / "out/runs/full@text/toy/table1/plain/bleu/seed1"
-    scores = json.loads((made / "score.json").read_text())["scores"]
-    for processes in "1", "2":
-        places = {"GPUS": processes, "FP16": "0", "SAVE": f"model{processes}"}
-        if processes == "2":  # as on two GPUs
-            write_program(tmp_path / "gloo/python", PYTHON.replace("*__path__*) echo", "nothing)"))
-            write_program(tmp_path / "gloo/fairseq-train", TRAIN_BY_GLOO)
-            places |= {"CPU": "0", "CUDA_VISIBLE_DEVICES": ""}
-        done = run_for_real(tmp_path, tmp_path / "plain.sh", **places)
-        assert done.returncode == 0, done.stderr
-        folder = tmp_path / f"model{processes}"
-        for name, weight in weights(made / "model.pt").items():
-            found, near = weights(folder / "model.pt")[name], 2e-4 * (processes == "2")
-            torch.testing.assert_close(found, weight, atol=near, rtol=0)
-        assert (folder / "hypotheses.txt").read_text() == (made / "hypotheses.txt").read_text()
-        assert json.loads((folder / "score.json").read_text())["scores"] == scores
-    assert run_for_real(tmp_path, ROOT / "scripts/average.sh", "model1", "3").returncode == 0
-    averaged = weights(tmp_path / "model1/average.pt")
-    assert all(map(torch.equal, averaged.values(), weights(tmp_path / "model1/model.pt").values()))
+    done = run_for_real(tmp_path, tmp_path / "plain.sh", FP16="0", SAVE="model")
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "model"
+    model = weights(folder / "model.pt")
+    assert all(map(torch.equal, weights(made / "model.pt").values(), model.values()))
+    assert (folder / "hypotheses.txt").read_text() == (made / "hypotheses.txt").read_text()
+    scores = [json.loads((path / "score.json").read_text())["scores"] for path in (made, folder)]
+    assert scores[0] == scores[1]
+    assert run_for_real(tmp_path, ROOT / "scripts/average.sh", "model", "3").returncode == 0
+    assert all(map(torch.equal, weights(folder / "average.pt").values(), model.values()))
     flags = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5".split()
     script, corpus = ROOT / "scripts/evaluate.sh", "data/full@text/toy"
-    evaluated = run_for_real(tmp_path, script, "model1/average.pt", corpus, *flags)
+    evaluated = run_for_real(tmp_path, script, "model/average.pt", corpus, *flags)
     printed, again = done.stdout.splitlines(), evaluated.stdout.splitlines()  # of BLEU alone
     at = next(number for number, line in enumerate(again) if line.startswith("BLEU = "))
     assert again[at : at + 3] == printed[printed.index(again[at]) :][:3]
@@ -308,10 +295,10 @@ def test_a_script_gives_what_reproduce_gives(tmp_path):
 
 def run_for_real(folder, script, *arguments, **variables):
     """Run a script with the programs of this checkout, on the CPU."""
-    for name, module in {**MODULES, "torchrun": "torch.distributed.run"}.items():
+    for name, module in MODULES.items():
         program = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m {module} "$@"\n'
         write_program(folder / "programs" / name, program)
-    places = (folder / "gloo", folder / "programs", Path(sys.executable).parent, os.environ["PATH"])
+    places = (folder / "programs", Path(sys.executable).parent, os.environ["PATH"])
     variables = environment(**{"PATH": ":".join(map(str, places)), "CPU": "1", **variables})
     return subprocess.run(
         ["bash", script, *arguments], cwd=folder, env=variables, capture_output=True, text=True

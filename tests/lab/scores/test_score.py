@@ -2,6 +2,7 @@
 
 import json
 import random
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -9,12 +10,16 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import sacrebleu
+from cli import environment
+from fairseq.data.data_utils import post_process
+from published import RESULTS
 from refusals import check_command_refusals, check_refusals
 from sacrebleu_command import sacrebleu_command
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
 from fairseq_hybrid_attn.lab.corpora.tokenisers import KINDS
+from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric, language
 
 REFERENCE = [
@@ -379,3 +384,27 @@ def test_language_codes():
     check_refusals(wrong, language)
     chinese = [build_metric("bleu", code).score(["我们好"], ["我们好"]) for code in ("zh", "zh_CN")]
     assert chinese[0] == chinese[1] and "tok:zh" in chinese[0].signature
+
+
+def test_subwords_are_joined_as_by_fairseq():
+    for line in ("a b@@ c d@@", "@@ a@@ b", "▁a b ▁c ▁ ▁d", "▁ a", "", " a  b ", "a@@b c@ d"):
+        for kind in ("none", "subword-nmt", "sentencepiece"):
+            assert join_subwords(line, kind) == post_process(line, kind.replace("-", "_"))
+
+
+def test_scores_and_tables_load_no_fairseq():
+    """It takes seconds."""
+    write_generated(MOSES)
+    commands = (
+        ["score", "--reference", "ref.txt", "--target-lang", "en", *generated(tokenizer="moses")],
+        ["table", "evidence/rates", "--output", str(RESULTS)],
+    )
+    program = f"""import sys
+from fairseq_hybrid_attn.lab.cli.command_line import main
+for words in {commands}:
+    main(words)
+print({{"fairseq", "torch"}} & sys.modules.keys())
+"""
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, capture_output=True, text=True, env=environment(), check=True)
+    assert "BLEU = " in done.stdout and done.stdout.endswith("\nset()\n")

@@ -96,14 +96,14 @@ def import_user_dir(folder: Path | None) -> Path | None:
         raise UserError(f"--user-dir {folder}: there is no such folder")
     if not folder.name or "." in folder.name:
         raise UserError(f"--user-dir {folder}: Python cannot import a folder of that name")
+    from ... import models  # noqa: F401  (ours first: the user's may extend them)
+
     loaded = sys.modules.get(folder.name)
     if loaded is not None and str(folder) not in getattr(loaded, "__path__", ()):
         raise UserError(
             f"--user-dir {folder}: Python has already imported another {folder.name}; rename it"
         )
     from fairseq.utils import import_user_module
-
-    from ... import models  # noqa: F401  (ours first: the user's may extend them)
 
     import_user_module(SimpleNamespace(user_dir=str(folder)))
     return folder

@@ -57,7 +57,7 @@ GROUPS = {
 #: The module of each command.
 COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
 #: Those that need no fairseq, which takes seconds to load.
-WITHOUT_FAIRSEQ = ("prepare", "runs", "table", "publish", "score", "lengths", "aer", "curves")
+WITHOUT_FAIRSEQ = ("runs", "table", "publish", "score", "lengths", "aer", "curves")
 
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 

@@ -48,12 +48,10 @@ def align_training_text(corpus: Corpus, prepared: Path, output: Path) -> None:
 
     ``output`` is the folder to write to; it is moved into ``prepared`` later.
     """
-    from ... import models  # noqa: F401  first: it keeps fairseq from changing all logging
-
-    source, target = (prepared / f"subwords/train.{language}" for language in corpus.languages)
     from fairseq.binarizer import AlignmentDatasetBinarizer, FileBinarizer
     from fairseq.utils import parse_alignment
 
+    source, target = (prepared / f"subwords/train.{language}" for language in corpus.languages)
     text = read_bitext(source, target, corpus.subwords.family)
     words = ([sentence.words for sentence in side] for side in (text.source, text.target))
     directions = zip(*align_words(*words), strict=True)

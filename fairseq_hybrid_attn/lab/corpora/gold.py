@@ -30,14 +30,13 @@ def prepare_gold(
     warn: Callable[[str], None],
 ) -> dict:
     """Write the files of a corpus' gold set, with the models in the folder ``subwords``."""
-    assert corpus.gold
-    sentences, gold = _read(corpus, corpus.gold, archives)
+    wanted, sentences, gold = _read(corpus, archives)
     for remark in gold.remarks:
         warn(f"{corpus.title}: {remark}")
     both = zip(sentences, gold.sentences, strict=True)
-    kept = [(words, links) for words, links in both if _is_scored(corpus.gold, links)]
+    kept = [(words, links) for words, links in both if _is_scored(wanted, links)]
     if not kept:
-        raise UserError(f"{archives[corpus.gold.links]}: no sentence is left to score")
+        raise UserError(f"{archives[wanted.links]}: no sentence is left to score")
     write_lines(output / "links", (_line_of(links) for _, links in kept))
     for side, language in enumerate(corpus.languages):
         _write_side(corpus, language, [words[side] for words, _ in kept], subwords, output)
@@ -55,19 +54,20 @@ def prepare_gold(
 
 def scored_rows(corpus: Corpus, archives: dict[str, Path]) -> list[bool]:
     """Return for each hand-aligned sentence whether the recipe scores it."""
-    assert corpus.gold
-    _, gold = _read(corpus, corpus.gold, archives)
-    return [_is_scored(corpus.gold, links) for links in gold.sentences]
+    wanted, _, gold = _read(corpus, archives)
+    return [_is_scored(wanted, links) for links in gold.sentences]
 
 
-def _read(corpus: Corpus, gold: GoldSet, archives: dict[str, Path]) -> tuple[list, Gold]:
+def _read(corpus: Corpus, archives: dict[str, Path]) -> tuple[GoldSet, list, Gold]:
+    gold = corpus.gold
+    if gold is None:
+        raise UserError(f"{corpus.title}: its recipe has no hand-aligned sentences")
     text = [archives[file] for file in corpus.gold_text]
     sentences = [tuple(map(split_words, pair)) for pair in pairs(*text)]
     lengths = [(len(source), len(target)) for source, target in sentences]
     reverse = gold.first != corpus.source
-    return sentences, read_gold(
-        archives[gold.links], base=gold.base, reverse=reverse, lengths=lengths
-    )
+    links = read_gold(archives[gold.links], base=gold.base, reverse=reverse, lengths=lengths)
+    return gold, sentences, links
 
 
 def _is_scored(gold: GoldSet, links: GoldSentence) -> bool:

@@ -182,6 +182,8 @@ def test_plans_list_what_cannot_be_downloaded(tmp_path, monkeypatch, capsys):
     ]:
         main(["reproduce", *words.split(), "--dry-run", "--device", "cpu"])
         assert told in capsys.readouterr().out, words
+    main("compare --data own transformer transformer_mma --seeds 2 --dry-run --device cpu".split())
+    assert "own/systems/transformer_mma/bleu/seed2: not begun" in capsys.readouterr().out
 
 
 @pytest.mark.slow

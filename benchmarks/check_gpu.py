@@ -133,19 +133,17 @@ def _parts(settings: Settings) -> dict[str, tuple[str, Callable[[], Iterator[dic
             lambda at=at: _with_dtype(systems.run_training(at), at),
         )
     first = replace(settings, dtype=kinds[0])
-    for dtype in kinds:
-        at = replace(settings, dtype=dtype)
-        parts[f"launches, {dtype}"] = "results", lambda at=at: _with_dtype(launches.run(at), at)
+    for length, sentences in () if small else ((120, 34), (500, 8)):
+        longer = replace(first, length=length, sentences=sentences)
+        parts[f"training step, {length} tokens"] = (
+            "results",
+            lambda at=longer: _with_dtype(systems.run_training(at), at),
+        )
     parts["generation"] = (
         "results",
         lambda: _with_dtype(systems.run_generation(first, (first.length,)), first),
     )
-    if not small:
-        long = replace(first, length=1024, sentences=4)
-        parts["training step, 1,024 tokens"] = (
-            "results",
-            lambda: _with_dtype(systems.run_training(long), long),
-        )
+    parts["launches"] = "results", lambda: _with_dtype(launches.run(first), first)
     return parts
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import signal
 import sys
 import time
@@ -94,6 +95,7 @@ def check(settings: Settings, seconds: int) -> dict:
     begin = time.monotonic()
     document = {
         **heading(settings),
+        "load_average": [round(os.getloadavg()[0], 2)],
         "accuracy": [],
         "results": [],
         "faults": [],
@@ -113,6 +115,7 @@ def check(settings: Settings, seconds: int) -> dict:
                 del parts[name]
         except _OutOfTime:
             document["left_out"] = list(parts)
+    document["load_average"].append(round(os.getloadavg()[0], 2))
     document["seconds"] = round(time.monotonic() - begin, 1)
     return document
 

@@ -1,5 +1,6 @@
 """The published results: their pages are made from them, and scores are those of their counts."""
 
+import math
 import re
 
 import pytest
@@ -19,12 +20,14 @@ def test_the_pages_are_made_from_the_results():
 
 
 def test_scores_are_those_of_the_counts_to_the_last_digit():
+    """But for the rounding of exp and log, which differs between systems."""
     compared = 0
     for path in (RESULTS / "runs").rglob("result.json"):
         counts = read_counts(path.with_name("counts.json.gz"))
         for name, score in read_json(path)["scores"].items():
             if of_score := counts.of(name):
-                assert of_score.value == score["value"], (path, name)
+                near = math.isclose(of_score.value, score["value"], rel_tol=1e-15)
+                assert near, (path, name)
                 compared += 1
     assert compared > 1500
 

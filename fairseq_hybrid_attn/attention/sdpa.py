@@ -28,7 +28,7 @@ ALIGNMENT = 16
 #: The largest mask that is cached, in elements; 128 of them are 64 MB in half precision.
 LARGEST_CACHED_MASK = 2**18
 
-#: The masks of the paddings of this forward pass; see :func:`shared_masks`.
+#: The masks of this forward pass with padding, and large ones without; see :func:`shared_masks`.
 _SHARED: ContextVar[dict] = ContextVar("shared masks")
 
 
@@ -58,7 +58,7 @@ def able(problem: AttentionProblem) -> bool:
 
 @contextmanager
 def shared_masks() -> Iterator[None]:
-    """Make the mask of a padding once for all layers that get this padding, the same tensor."""
+    """Make a large mask, or that of a padding, once for all layers that get the same padding."""
     token = _SHARED.set({})
     try:
         yield
@@ -83,13 +83,20 @@ def _mask(problem: AttentionProblem) -> tuple[Tensor | None, Tensor | None]:
     heads, l = max(map(len, problem.branches)), len(problem.branches)  # noqa: E741
     small = heads * l * n * m <= LARGEST_CACHED_MASK
     if padding is None:
-        return (_unpadded if small else _unpadded.__wrapped__)(*patterns, problem.q.dtype)
-    inferred = torch.is_inference_mode_enabled() or padding.is_inference()  # no gradients later
+        if small:
+            return _unpadded(*patterns, problem.q.dtype)
+        inferred, version = False, 0
+    else:
+        inferred = torch.is_inference_mode_enabled() or padding.is_inference()  # no gradients later
+        version = 0 if inferred else padding._version
     shared = {} if inferred else _SHARED.get({})
-    key = (id(padding), 0 if inferred else padding._version, *patterns, problem.q.dtype)
+    key = (id(padding), version, *patterns, problem.q.dtype)
     if key not in shared:
-        allowed = (_allowed if small else _allowed.__wrapped__)(*patterns)
-        added = _added(allowed & ~padding[:, None, None], problem.q.dtype)
+        if padding is None:
+            added = _unpadded.__wrapped__(*patterns, problem.q.dtype)
+        else:
+            allowed = (_allowed if small else _allowed.__wrapped__)(*patterns)
+            added = _added(allowed & ~padding[:, None, None], problem.q.dtype)
         shared[key] = padding, added  # the tensor stays, so that no other gets its id
     return shared[key][1]
 
@@ -100,10 +107,10 @@ def _unpadded(
     branches: tuple[Branch, ...], n: int, m: int, device: torch.device, dtype: torch.dtype
 ) -> tuple[Tensor | None, Tensor | None]:
     """:func:`_mask` without padding."""
-    allowed = _allowed.__wrapped__(branches, n, m, torch.device("cpu"))
+    allowed = _allowed.__wrapped__(branches, n, m, device)
     if allowed.all():
         return None, None
-    added, sees = _added(allowed.to(device), dtype)
+    added, sees = _added(allowed, dtype)
     return added, sees if (~allowed).all(dim=-1).any() else None
 
 

@@ -120,9 +120,13 @@ class TestSdpa:
                 sdpa.sdpa(other)
             check(other, ways={"sdpa": WAYS["sdpa"]})
             assert len(made) == 5
+            large = make("hysan", 300, batch=(1, 1), width=2)
+            for _ in range(2):
+                sdpa.sdpa(large)
+            assert len(made) == 6
         for _ in range(2):
             check(first, ways={"sdpa": WAYS["sdpa"]})
-        assert len(made) == 7
+        assert len(made) == 8
 
 
 def test_masks_are_remembered_within_bounds():

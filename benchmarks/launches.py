@@ -1,6 +1,6 @@
 """How many kernels a training step launches on a GPU, and how often the host waits for one.
 
-At the lengths of sentences a GPU waits for launches, so their number decides the time of a step.
+At the lengths of sentences a GPU waits for launches.
 
 Without a GPU, :func:`counted` runs a step on the CPU with the choices it would make on CUDA.  It
 counts the operations of torch below autograd, except views and allocations.  An operation of torch

@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import cycle, islice
 
 from ...errors import UserError
 from ..config.settings import Batch
@@ -77,10 +78,11 @@ def share_out(batch: Batch, world: int) -> tuple[int, int]:
 def slots(
     kind: str, per_run: int, jobs: int | None, threads: int, precision: str, pretend: bool = False
 ) -> list[Devices]:
-    """The slots in which runs can work side by side, at most ``jobs`` of them.
+    """The slots in which runs can work side by side: ``jobs``, by default as many as fit.
 
-    ``threads`` are per run on CPU.  Kind ``auto`` uses GPUs if there are any.  ``pretend`` assumes
-    that the GPUs exist, for a plan made on another machine.
+    On the CPU, there are no more than fit; on GPUs, more share them.  ``threads`` are per run on
+    CPU.  Kind ``auto`` uses GPUs if there are any.  ``pretend`` assumes that the GPUs exist, for a
+    plan made on another machine.
     """
     count = cuda_count() if kind != "cpu" else 0
     if kind == "cpu" and per_run > 1:
@@ -96,7 +98,8 @@ def slots(
     if count < per_run:
         raise UserError(f"{per_run} GPUs for each run are requested, but only {count} found")
     groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]
-    return [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups][:jobs]
+    every = [Devices("cuda", per_run, tuple(group), precision=precision) for group in groups]
+    return list(islice(cycle(every), jobs or len(every)))
 
 
 def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:

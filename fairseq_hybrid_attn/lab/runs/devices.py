@@ -94,7 +94,7 @@ def slots(
         return [cpu] * min(jobs or room, room)
     check_gpu_precision(precision)
     if count < per_run and pretend:
-        return [Devices("cuda", per_run, precision=precision)]
+        return [Devices("cuda", per_run, precision=precision)] * (jobs or 1)
     if count < per_run:
         raise UserError(f"{per_run} GPUs for each run are requested, but only {count} found")
     groups = [range(i, i + per_run) for i in range(0, count - per_run + 1, per_run)]

@@ -32,6 +32,7 @@ def test_jobs_is_the_number_of_slots(monkeypatch):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     for jobs, gpus in ((None, [0, 1]), (1, [0]), (3, [0, 1, 0])):
         assert [slot.visible for slot in slots("cuda", 1, jobs, 1, "auto")] == [(x,) for x in gpus]
+    assert len(slots("cuda", 3, 4, 1, "auto", pretend=True)) == 4
     assert len(slots("cpu", 1, 1, 1, "auto")) == 1
     assert slots("cpu", 1, 1000, 1, "auto") == slots("cpu", 1, None, 1, "auto")
 

@@ -95,6 +95,7 @@ def usable(lines: Iterable[str]) -> list[str]:
 
 
 def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
+    """The sentences by their number of tokens, in the classes ``LENGTHS`` (SentLen)."""
     classes = {str(label): [] for label in range(len(LENGTHS))}
     for sentence in sentences:
         length = len(sentence.split())
@@ -105,6 +106,7 @@ def sentence_length(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
 
 
 def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
+    """The sentences with exactly one of ``wanted.words`` frequent words, by that word (WC)."""
     counts = Counter(word for sentence in sentences for word in sentence.lower().split())
     # Equally frequent words in alphabetical order: the same everywhere.
     ranked = sorted(counts, key=lambda word: (-counts[word], word))[wanted.first_rank - 1 :]
@@ -124,6 +126,7 @@ def word_content(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
 
 
 def bigram_shift(sentences: Sequence[str], wanted: Wanted) -> list[Example]:
+    """Half of the sentences as they are, in half two neighbouring words swapped (BShift)."""
     choose = random.Random(wanted.seed)
     known = {sentence.lower() for sentence in sentences}
     classes = {ORIGINAL: [], INVERTED: []}

@@ -99,7 +99,8 @@ class MadeWorkspace:
         kept["counts"] = {name: found.as_dict() for name, found in counts.items()}
         kept["parts"] = parts
         run.folder.score.write_text(json.dumps(kept))
-        paper, table, row, column = run.cell.split("/")
+        paper, _, table = run.cell.table.partition("/")
+        row, column = run.cell.row, run.cell.column
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},

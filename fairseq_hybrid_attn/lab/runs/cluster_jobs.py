@@ -274,7 +274,7 @@ class Jobs:
         gpus = 0 if args.device == "cpu" or args.cluster == "local" else args.gpus_per_run
         devices = (args.device, args.gpus_per_run, 1, args.threads, args.precision)
         for run in runs if not args.prepare_only else []:
-            ours = {"job_name": f"{run.cell.split('/')[2]}.seed{run.seed}", **after}
+            ours = {"job_name": f"{run.cell.row}.seed{run.seed}", **after}
             ours |= {"cpus_per_task": gpus * CPUS_PER_GPU or args.threads}
             ours |= {"mem": f"{max(1, gpus) * MEMORY}G"} | ({"gpus_per_node": gpus} if gpus else {})
             while sum(not job.done() for _, job in self.local) >= (args.jobs or 1):

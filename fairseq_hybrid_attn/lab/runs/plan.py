@@ -88,8 +88,7 @@ class Plan:
             if fault is None:
                 able.append((run, state))
             else:
-                *table, row, _ = run.cell.split("/")
-                where = row_place("/".join(table), row, run.workspace.configs)
+                where = row_place(run.cell.table, run.cell.row, run.workspace.configs)
                 faults[f"{where}: {fault}"] = None
         return able, [" ".join(fault.split()) for fault in faults]
 

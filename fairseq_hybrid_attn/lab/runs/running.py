@@ -292,10 +292,10 @@ def make_result(run: Run, devices: Devices) -> dict:
             f"its corpus in {run.corpus_folder} is not the one that it was begun with; "
             "--redo starts it over"
         )
-    paper, table, row, column = run.cell.split("/")
+    paper, _, table = run.cell.table.partition("/")
     return {
         "name": run.name,
-        **{"paper": paper, "table": table, "row": row, "column": column, "seed": run.seed},
+        **{"paper": paper, "table": table, "row": run.cell.row, "column": run.cell.column, "seed": run.seed},
         **{"profile": run.workspace.profile.name, "label": run.workspace.label},
         "identity": begun_with,
         "corpus": {

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import UserError
-from ..config.paper_tables import OWN_PAPER, Cell, load_table
+from ..config.paper_tables import OWN_PAPER, Cell, CellName, load_table
 from ..config.settings import Settings
 from ..files.tabular import Grid
 from ..files.yaml_files import CONFIGS
@@ -71,7 +71,7 @@ def state(place: Workspace, label: str, name: list[str], path: Path) -> str:
         if record and (place.configs == CONFIGS or label != place.label):
             place = replace(Workspace.of_record(place.root, record), user_dir=place.user_dir)
         if paper == OWN_PAPER:  # no file has its settings: they are those it was begun with
-            asked = Run(place, "/".join(cell), number, Settings.of_dict(begun["settings"]))
+            asked = Run(place, CellName(f"{paper}/{table}", row, column), number, Settings.of_dict(begun["settings"]))
         else:
             known = load_table(f"{paper}/{table}", place.configs)
             asked = place.run(Cell(known, known.row(row), known.column(column)), number)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from ..config.paper_tables import Cell
+from ..config.paper_tables import Cell, CellName
 from ..config.settings import Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
@@ -108,7 +108,7 @@ class Run:
     """A system trained with one seed: a cell of a table, or your own training."""
 
     workspace: Workspace
-    cell: str  # paper/table/row/column
+    cell: CellName
     seed: int
     settings: Settings
 

@@ -125,7 +125,7 @@ def test_nothing_outside_of_the_workspace_is_deleted(run, tmp_path):
     (victim / "a").mkdir(parents=True)
     (victim / "a/b").write_text("precious")
     odd = "/".join([".."] * 30 + [*victim.parts[1:-1]])
-    strange = replace(run, cell=f"{run.cell.rpartition('/')[0]}/{odd}")
+    strange = replace(run, cell=run.cell._replace(column=odd))
     assert strange.folder.path.parent.resolve() == tmp_path
     victim.rename(tmp_path / "seed1")
     with pytest.raises(UserError, match="outside of .*runs, where nothing is deleted"):

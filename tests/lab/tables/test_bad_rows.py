@@ -36,7 +36,7 @@ def test_each_bad_row_is_a_line_and_the_others_stay(made, capsys):
     plan = make_plan(plan.table, plan.workspace, [], [], (1, 2))
     able, faults = plan.check()
     good = {"plain", "mixed", "broken"}
-    assert {run.cell.split("/")[2] for run, _ in able} == good and len(able) == 2 * len(good)
+    assert {run.cell.row for run, _ in able} == good and len(able) == 2 * len(good)
     assert not any("\n" in fault or "usage" in fault or len(fault) > 500 for fault in faults)
     for name, (_, told) in BAD.items():
         about = [fault for fault in faults if f"rows: {name}" in fault]
@@ -80,7 +80,7 @@ def test_a_damaged_result_is_a_line(made, capsys):
     ):
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         able, faults = made.plan(seeds=(1,)).check()
-        assert "plain" in {run.cell.split("/")[2] for run, _ in able}
+        assert "plain" in {run.cell.row for run, _ in able}
         (fault,) = [fault for fault in faults if str(path) in fault]
         assert re.search(told, fault), fault
         assert made.cells("toy/table1")["plain", "bleu"]["ours"]

@@ -81,7 +81,7 @@ class MadeWorkspace:
         self, run: Run, translations: list[str], scores=(), parts=None, metrics=("bleu",), **facts
     ) -> None:
         """Give a run a result and counts, and its corpus a manifest."""
-        digest = run.recipe.digest
+        digest = run.recipe.digest({})
         manifest = {field.name: {} for field in dataclasses.fields(Manifest)}
         write_lines(run.prepared_corpus.reference(), REFERENCES)
         write_lines(run.prepared_corpus.source_words, SOURCES)
@@ -139,7 +139,7 @@ class MadeWorkspace:
     def make_stale(self, run: Run) -> None:
         """Give a run's result the identity of other settings."""
         result = json.loads(run.folder.result.read_text())
-        result["identity"]["settings"] = "other"
+        result["identity"]["training"]["settings"] = "other"
         run.folder.result.write_text(json.dumps(result))
 
     def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:

@@ -155,8 +155,11 @@ class Settings:
         return asdict(self)
 
     @property
-    def digest(self) -> str:
-        return digest(self.as_dict())
+    def digests(self) -> tuple[str, str]:
+        """Digests of what decides the weights, and of what decides how these are measured."""
+        training = self.as_dict()
+        following = {key: training.pop(key) for key in MEASURING}
+        return digest(training), digest(following)
 
     @classmethod
     def of_dict(cls, stored: dict) -> Settings:
@@ -169,6 +172,8 @@ class Settings:
 KEYS = tuple(key.name.replace("_", "-") for key in fields(Settings))
 #: Those whose values are flags of programs.
 FLAGS = ("train", "generate", "align", "gates")
+#: Those that concern a trained model alone.
+MEASURING = ("generate", "align", "gates")
 
 
 @dataclass(frozen=True)

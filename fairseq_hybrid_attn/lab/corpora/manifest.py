@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
@@ -13,6 +15,8 @@ from ..files.json_files import read_json, write_json
 from .definition import Corpus
 
 NAME = "manifest.json"
+#: What prepares text for a model.
+FOR_MODEL = (NAME, "bin/dict.*.txt", "subwords/subwords*.codes", "subwords/subwords*.model")
 
 
 @dataclass(frozen=True)
@@ -46,9 +50,13 @@ class Manifest:
         if read_manifest(output) != self:
             write_json(output / NAME, asdict(self), sort_keys=True)
 
-    def is_by(self, corpus: Corpus) -> bool:
-        """Whether it was made by this recipe, as far as the result depends on it."""
-        return self.digest == digest_of(corpus, self.files)
+    @property
+    def digests(self) -> tuple[str, str]:
+        """Digests of the data of the training, and of the data that follows it."""
+        test = re.compile(r"(raw|bin)/tests?\..*|gold/.*")
+        followed = {name: sha for name, sha in self.files.items() if test.match(name)}
+        decisive = of_folders(self.files, "bin").items() - followed.items()
+        return digest(dict(decisive)), digest(followed)
 
 
 def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
@@ -101,6 +109,15 @@ def digest_of(corpus: Corpus, files: dict[str, str]) -> str:
 
 def of_folders(files: dict[str, str], *folders: str) -> dict[str, str]:
     return {name: sha for name, sha in files.items() if name.partition("/")[0] in folders}
+
+
+def copy_for_model(prepared: Path, folder: Path) -> None:
+    """Copy what prepares text for a model: dictionaries, subwords, and the manifest."""
+    for name in FOR_MODEL:
+        for path in prepared.glob(name):
+            copy = folder / path.relative_to(prepared)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
 
 
 def read_manifest(output: Path) -> Manifest | None:

@@ -87,6 +87,18 @@ class RunFolder:
     result = property(lambda self: self.path / "result.json")
     counts = property(lambda self: self.path / "counts.json.gz")
     lock = property(lambda self: self.path / ".lock")
+    #: What prepares text for its model: a copy, so that it translates wherever it is.
+    for_model = property(
+        lambda self: [self.path / name for name in ("manifest.json", "bin", "subwords")]
+    )
+    #: What a run makes of a trained model, the last first.
+    following = property(
+        lambda self: [
+            *(self.result, self.counts, self.curve, self.path / "curve", self.gates),
+            *(self.alignment_score, self.alignment, self.score, self.hypotheses),
+            self.translation,
+        ]
+    )
 
     def generated(self, subset: str = "test") -> Path:
         return self.translation / f"generate-{subset}.txt"

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from ...errors import UserError
 from ..config.paper_tables import Cell, CellName
 from ..config.settings import Profile, Settings, load_profile
 from ..corpora.definition import Corpus, load_corpus, with_options
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus
-from ..files.checksums import digest, sha256
+from ..files.checksums import sha256
 from ..scores import standard_scores
 from .devices import Devices
 from .fairseq_commands import PreparedCorpus, RunCommands, RunFolder
@@ -25,6 +26,13 @@ class OwnText:
     source_lang: str | None = None  # None takes the papers' direction; likewise for the target
     target_lang: str | None = None
     like: Path | None = None  # a trained model with whose subwords and dictionaries it is prepared
+
+    @property
+    def is_there(self) -> bool:
+        return self.folder.is_dir()
+
+    def __str__(self) -> str:
+        return str(self.folder)
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ class Workspace:
 
     @property
     def label(self) -> str:
-        """The scale and the text's name; ``results.identity`` distinguishes texts of one name."""
+        """The scale and the text's name; a run's identity distinguishes texts of one name."""
         if self.own is None:
             return self.profile.name
         label = f"{self.profile.name}@{self.own.folder.resolve().name}"
@@ -122,42 +130,42 @@ class Run:
         return self.workspace.recipe(self.settings)
 
     @property
-    def text_digest(self) -> str | None:
-        """A digest of your text as it is now; None if there is none."""
-        if self.workspace.own is None:
+    def texts(self) -> dict[str, str] | None:
+        """A checksum of each file of your text as it is now, by name; None if it is gone."""
+        own = self.workspace.own
+        if own is None:
+            return {}
+        if not own.is_there:
             return None
-        return digest(self._texts)
+        return {item.file: _checksum(item.path) for item in self.recipe.archives if item.path}
 
     @property
-    def _texts(self) -> dict[str, str]:
-        """A checksum of each file of your text as it is now."""
-        archives = self.recipe.archives if self.workspace.own else ()
-        return {item.file: _checksum(item.path) for item in archives if item.path}
-
-    @property
-    def current_manifest(self) -> Manifest | None:
-        """That of its corpus; None if this is not prepared, or of another text or treatment."""
-        manifest, recipe = read_manifest(self.corpus_folder), self.recipe
-        if manifest is None or not manifest.is_by(recipe):
-            return None
-        gold = recipe.gold.files if recipe.gold else ()  # made apart from the rest
-        texts = {file: sha for file, sha in self._texts.items() if file not in gold}
-        return manifest if texts.items() <= manifest.archives.items() else None
-
-    @property
-    def has_corpus(self) -> bool:
-        """Whether its corpus is prepared as it is now, with the word alignments that it needs."""
-        manifest = self.current_manifest
-        if manifest is None:
-            return False
-        return manifest.alignments is not None or not self.settings.needs_alignments
+    def data(self) -> tuple[str | None, str | None]:
+        """Digests of text and treatment, of the training and of the rest; None: it is gone."""
+        texts = self.texts
+        return (None, None) if texts is None else self.recipe.digests(texts)
 
     @property
     def corpus_folder(self) -> Path:
-        """Where its corpus is prepared; one of your text goes under the label ("SCALE@TEXT")."""
-        place = self.workspace
-        folder = place.root / "corpora"
-        return (folder / place.label if place.own else folder) / self.settings.corpus
+        """Where its corpus is prepared: a folder for each text, direction and treatment."""
+        texts = self.texts
+        if texts is None:
+            raise UserError(f"its text, {self.workspace.own}, is not there any more")
+        name = f"{self.settings.corpus}-{self.recipe.digest(texts)[:12]}"
+        return self.workspace.root / "corpora" / name
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """That of its corpus, if this is prepared, and its text is there."""
+        return None if self.texts is None else read_manifest(self.corpus_folder)
+
+    @property
+    def has_corpus(self) -> bool:
+        """Whether its corpus is prepared, with the word alignments that it needs."""
+        manifest = self.manifest
+        if manifest is None:
+            return False
+        return manifest.alignments is not None or not self.settings.needs_alignments
 
     @property
     def prepared_corpus(self) -> PreparedCorpus:

@@ -99,11 +99,14 @@ def test_no_result_if_the_corpus_was_prepared_again_meanwhile(reproduced):
     content = path.read_text()
     try:
         assert make_result(run, Devices("cpu"))["scores"]
-        path.write_text(json.dumps({**json.loads(content), "digest": "another"}))
-        with pytest.raises(UserError, match="is not the one that it was begun with"):
+        facts = json.loads(content)
+        name = next(name for name in facts["files"] if name.startswith("bin/train"))
+        facts["files"][name] = "another"
+        path.write_text(json.dumps(facts))
+        with pytest.raises(UserError, match="this has changed: data"):
             make_result(run, Devices("cpu"))
         path.unlink()
-        with pytest.raises(UserError, match="is no longer in"):
+        with pytest.raises(UserError, match="is no longer there"):
             make_result(run, Devices("cpu"))
     finally:
         path.write_text(content)

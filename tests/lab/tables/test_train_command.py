@@ -22,9 +22,8 @@ from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.config.own_tables import flags_of, own_table, profile_of_text
 from fairseq_hybrid_attn.lab.config.settings import Settings
-from fairseq_hybrid_attn.lab.corpora.manifest import Manifest, digest_of
+from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
-from fairseq_hybrid_attn.lab.files.checksums import sha256
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
 from fairseq_hybrid_attn.lab.runs import scheduler
@@ -332,14 +331,9 @@ def test_launched_processes_train_on_the_text_as_it_is(tmp_path, monkeypatch):
     """They cannot prepare it; an earlier text's data would be recorded as this one's."""
     made = MadeWorkspace(tmp_path)
     run = made.run("plain")
-    empty = {field.name: {} for field in dataclasses.fields(Manifest)}
-    facts = {"digest": digest_of(run.recipe, {})}
-    facts["archives"] = {path.name: sha256(path) for path in (tmp_path / "text").iterdir()}
     run.corpus_folder.mkdir(parents=True)
-    Manifest(**{**empty, **facts, "digest": "another treatment's"}).write(run.corpus_folder)
-    assert run.current_manifest is None
-    Manifest(**{**empty, **facts}).write(run.corpus_folder)
-    assert run.current_manifest is not None
+    Manifest(**{field.name: {} for field in dataclasses.fields(Manifest)}).write(run.corpus_folder)
+    assert run.has_corpus
     for name, value in {"RANK": "1", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     (tmp_path / "text/train.de").write_text("another\n")

@@ -25,6 +25,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import import_user_dir
 from ..files.checksums import digest
+from ..files.processes import locked
 from .devices import Devices, slots
 from .workspace import Run, Workspace
 
@@ -126,8 +127,6 @@ def submit(
 
     Return what went wrong, also with earlier jobs, for display.
     """
-    from ..files.lock import locked  # here: a plan needs it not
-
     folder = place.root / "jobs"
     folder.mkdir(parents=True, exist_ok=True)
     gpus = devices.world if devices.kind == "cuda" else 0

@@ -40,9 +40,9 @@ OURS = "array dependency error job_name no_requeue nodes ntasks ntasks_per_node 
 OURS += " signal"
 #: Seconds that squeue has to answer.
 PATIENCE = 60
-#: SLURM's notice reaches fairseq's processes as well and may end them first.  Then wait this long,
-#: in seconds, for it to reach us; if it was SIGTERM, also until SLURM kills the job.
-GRACE, UNTIL_KILLED = 5, 3600
+#: SLURM's signals reach fairseq's processes as well and may end them first.  Before that counts as
+#: a failure, wait this long, in seconds, for them to reach us; then as long as SLURM may take.
+GRACE, UNTIL_ENDED = 5, 3600
 
 Asked = dict[str, str | bool]
 
@@ -226,14 +226,12 @@ class Job:
 
     def __call__(self) -> None:
         logging.getLogger("submitit").propagate = False  # fairseq's logger would print it again
-        noted: list[int] = []
-        signal.signal(signal.SIGTERM, lambda number, frame: noted.append(number))
+        # After SIGTERM, SLURM ends the job, and requeues it if it is preempted and has not failed.
+        signal.signal(signal.SIGTERM, lambda number, frame: time.sleep(UNTIL_ENDED))
         try:
             self.function(*self.arguments)
         except Exception:
             time.sleep(GRACE)
-            if noted:  # so SLURM is about to end the job; if it failed instead, it is not requeued
-                time.sleep(UNTIL_KILLED)
             raise
 
     def checkpoint(self):

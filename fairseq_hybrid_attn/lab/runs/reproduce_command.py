@@ -21,12 +21,12 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import positive
 from ..files.processes import stop_at_signals
-from ..runs import cluster_jobs
-from ..runs.devices import slots
-from ..runs.dry_run import describe
-from ..runs.plan import Plan
-from ..runs.status import REDO, State
-from ..runs.workspace_flags import add_cells, add_devices, add_workspace, plans
+from . import cluster_jobs
+from .devices import slots
+from .dry_run import describe
+from .plan import Plan
+from .status import REDO, State
+from .workspace_flags import add_cells, add_devices, add_workspace, plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,9 +90,9 @@ def run_plans(
     if args.dry_run:
         return
     # A plan needs nothing of what follows.
-    from ..runs.scheduler import do_runs
-    from .measuring import measure
-    from .printing import as_terminal
+    from ..tables.measuring import measure
+    from ..tables.printing import as_terminal
+    from .scheduler import do_runs
 
     stop_at_signals()
     able = {run.name: (run, state) for able, _ in checked for run, state in able}

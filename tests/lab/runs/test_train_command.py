@@ -26,11 +26,10 @@ from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint, updates
 from fairseq_hybrid_attn.lab.files.json_files import read_json
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-from fairseq_hybrid_attn.lab.runs import scheduler
+from fairseq_hybrid_attn.lab.runs import reproduce_command, scheduler, train_command
 from fairseq_hybrid_attn.lab.runs.running import RunInProgress
 from fairseq_hybrid_attn.lab.runs.workspace import Run
 from fairseq_hybrid_attn.lab.runs.workspace_flags import seeds
-from fairseq_hybrid_attn.lab.tables import reproduce_command, train_command
 
 #: Without dropout, whose masks depend on the process.
 DRY = {

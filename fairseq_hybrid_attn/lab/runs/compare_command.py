@@ -25,10 +25,10 @@ from ..corpora.of_model import TrainedModel
 from ..files.checksums import sha256
 from ..files.processes import run_program
 from ..files.writing import check_outputs
-from ..runs.fairseq_commands import flags
-from ..runs.plan import Plan, make_plan
-from ..runs.workspace_flags import add_seeds, workspace
+from .fairseq_commands import flags
+from .plan import Plan, make_plan
 from .reproduce_command import add_running, run_plans
+from .workspace_flags import add_seeds, workspace
 
 #: Flags of all systems beside fairseq-train's, and where their values go.
 SIZES = {
@@ -90,7 +90,7 @@ def own_plan(
     place = workspace(args, own_sizes=model is None)
     base = OWN
     if model:
-        from ..runs.fine_tuning import settings_from  # here: others need it not
+        from .fine_tuning import settings_from  # here: others need it not
 
         if args.source_lang or args.target_lang or args.profile:
             raise UserError(
@@ -111,7 +111,7 @@ def compare(plan: Plan, args: argparse.Namespace) -> None:
     """Do the runs that are missing; print and write the comparison."""
 
     def show(plan: Plan) -> str:
-        from .comparison import compared  # here: a plan needs it not
+        from ..tables.comparison import compared  # here: a plan needs it not
 
         comparison = compared(plan)
         done = [

@@ -25,13 +25,13 @@ from ...errors import UserError
 from ..corpora.of_model import TrainedModel, find_model
 from ..files.console import Console
 from ..files.processes import stop_at_signals
-from ..runs.devices import Devices, launcher, of_launched
-from ..runs.plan import Plan
-from ..runs.running import RunInProgress
-from ..runs.status import State, check_begun
-from ..runs.workspace_flags import plans
 from .compare_command import SIZES, add_own, compare, own_plan
+from .devices import Devices, launcher, of_launched
+from .plan import Plan
 from .reproduce_command import add_running, run_plans
+from .running import RunInProgress
+from .status import State, check_begun
+from .workspace_flags import plans
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -65,6 +65,13 @@ class Clean:
     min_tokens: int = 1
     valid: bool = False
 
+    @property
+    def rules(self) -> list[str]:
+        """Which pairs are left out, for display, beside those with an empty side."""
+        rules = [f"fewer than {self.min_tokens} tokens"] if self.min_tokens > 1 else []
+        rules += [f"more than {self.max_tokens} tokens"] if self.max_tokens else []
+        return rules + ([f"lengths beyond 1 to {self.max_ratio:g}"] if self.max_ratio else [])
+
 
 @dataclass(frozen=True)
 class Subwords:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from zipfile import is_zipfile
 
 from ...errors import UserError
+from ..config.settings import WEIGHTS_OF
 from ..corpora.pipeline import prepare
 from ..files import provenance
 from ..files.checkpoints import read_checkpoint, repair
@@ -19,12 +21,14 @@ from ..files.console import Console, duration, progress_line
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
 from ..files.processes import ProgramFailed, default_workers, locked, run_program
+from ..files.writing import atomic_write
+from .checks import fault
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder
 from .results import read_begun
 from .run_counts import write_counts
 from .run_scores import VALID_LOSS, scores_of, valid_losses
-from .status import begin, changes, devices_of
+from .status import begin, changes, devices_of, last_error
 from .training_log import last_record, parameters
 from .workspace import Run, Workspace
 
@@ -136,8 +140,11 @@ class RunInProgress:
         self.folder.checkpoints.mkdir(parents=True, exist_ok=True)
         for removed in repair(self.folder.checkpoints, self.run.workspace.runs):
             self._say(f"{removed} was cut off; removed")
+        if self.run.settings.updates == 0:
+            self.write_trained(updates=0, epoch=0, training_seconds=0.0)
+            return
         if not self.is_trained():
-            self.check_weights()
+            self.check()
             try:
                 self.train_here()
             finally:
@@ -161,9 +168,11 @@ class RunInProgress:
     def train_command(self) -> list[str]:
         return [*self.commands().train(self.run.seed), *self.launch_flags]
 
-    def check_weights(self) -> None:
-        """Refuse a model to begin with whose dictionaries are not those of the corpus."""
-        if model := self.run.settings.train.get("finetune-from-model"):
+    def check(self) -> None:
+        """Refuse what cannot go well: now the text is prepared."""
+        if told := fault(self.run, self.devices):
+            raise UserError(told)
+        if model := self.run.settings.train.get(WEIGHTS_OF):
             from .fine_tuning import check_dictionaries  # which imports torch
 
             corpus = self.run.prepared_corpus
@@ -179,6 +188,10 @@ class RunInProgress:
         from ...tasks.resumable import numbered_checkpoints
 
         checkpoints, settings = self.folder.checkpoints, self.run.settings
+        if settings.updates == 0:
+            with atomic_write(self.folder.model) as file:
+                file.write(Path(str(settings.train[WEIGHTS_OF])).read_bytes())
+            return
         early = ENDING & settings.train.keys() and settings.checkpoints.unit == "update"
         saved = len(numbered_checkpoints(checkpoints)) if early else None
         self.run_program("average", self.commands().average(saved))
@@ -254,7 +267,11 @@ class RunInProgress:
         try:
             run_program(command, path, environment or self.environment, self.lock, look)
         except ProgramFailed as error:
-            raise ProgramFailed(f"{error}\n   Full log: {path}") from None
+            first, *said = str(error).split("\n")
+            if said:
+                told = last_error(folder or self.folder) or said[-1].removeprefix("   | ")
+                first = f"{first.removesuffix('. It said:')}: {textwrap.shorten(told, 300)}"
+            raise ProgramFailed(f"{first}\n    log: {path}") from None
 
     def _raise_if_stopped(self) -> None:
         if self.stopped.is_set():
@@ -314,7 +331,7 @@ def make_result(run: Run, devices: Devices) -> dict:
         "updates": trained["updates"],
         "epoch": trained["epoch"],
         "training_seconds": trained["training_seconds"],
-        "parameters": 0 if run.settings.aligner else parameters(folder.log("train")),
+        "parameters": _parameters(run),
         **scores_of(folder),
         **(read_json(folder.curve) or {}),
         "devices": trained["devices"],
@@ -323,6 +340,17 @@ def make_result(run: Run, devices: Devices) -> dict:
         "code": provenance.code(),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _parameters(run: Run) -> int:
+    if run.settings.aligner:
+        return 0
+    if run.settings.updates != 0:
+        return parameters(run.folder.log("train"))
+    weights = read_checkpoint(run.folder.model)["model"]
+    buffers = ("version", "_float_tensor")
+    sizes = {w.data_ptr(): w.numel() for name, w in weights.items() if not name.endswith(buffers)}
+    return sum(sizes.values())  # those that are shared are counted once
 
 
 def training_summary(folder: RunFolder) -> dict:
@@ -363,23 +391,23 @@ def prepare_corpora(
     runs: list[Run], place: Workspace, downloads: Path | None
 ) -> tuple[list[Run], list[str]]:
     """Prepare the corpora of runs; return the runs whose corpus is ready, and what went wrong."""
-    failed: set[Path] = set()
+    failed: dict[Path, str] = {}
     for folder in dict.fromkeys(run.corpus_folder for run in runs):
         users = [run for run in runs if run.corpus_folder == folder]
         run = users[0]
         print(f"\n== Corpus {run.settings.corpus} in {folder}", flush=True)
         try:
             if run.recipe.lacks_text:
-                raise UserError("this recipe is for your own text; name its folder: --data DIR")
-            prepare(
+                raise UserError("this recipe is for your own text; name it by --text DIR")
+            made = prepare(
                 run.recipe,
                 folder,
                 downloads=downloads or place.root / "downloads",
                 workers=default_workers(),
                 alignments=any(user.settings.needs_alignments for user in users),
             )
+            print(f"   {made.pairs}", flush=True)
         except UserError as error:
-            failed.add(folder)
-            print(f"   {error}", flush=True)
+            failed[folder] = f"  corpus {folder.name}: {error}"
     ready = [run for run in runs if run.corpus_folder not in failed]
-    return ready, [f"  corpus {folder.name}: not prepared, see above" for folder in failed]
+    return ready, list(failed.values())

@@ -168,7 +168,7 @@ def variables(run: Run) -> str:
     place, corpus, batch = run.workspace, run.settings.corpus, run.settings.batch
     folder = f"{place.label}/{corpus}" if place.own else corpus
     row = str(run.cell).replace("/", ".")
-    text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own.folder))}}}\n" if place.own else ""
+    text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own))}}}\n" if place.own else ""
     return (
         f"{text}GPUS=${{GPUS:-1}} SEED=${{SEED:-{run.seed}}} FP16=${{FP16:-1}} CPU=${{CPU:-0}} "
         "# CPU=1: without a GPU; flags go to fairseq-train\n"
@@ -184,7 +184,7 @@ def prepare(run: Run) -> list[str]:
     place, settings = run.workspace, run.settings
     own: dict[str, object] = {}
     if place.own is not None:
-        own = {"own": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
+        own = {"text": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
         own |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
     return [
         *("fairseq-hybrid", "prepare", settings.corpus),

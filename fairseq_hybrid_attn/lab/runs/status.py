@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 
 from ...errors import UserError
+from ..config.settings import WEIGHTS_OF
 from ..corpora.manifest import copy_for_model
 from ..files.checksums import sha256
 from ..files.deleting import delete
@@ -129,14 +130,14 @@ def identity(run: Run) -> dict[str, dict[str, str | None]]:
     is not here, perhaps to save space.
     """
     manifest, train = run.manifest, run.settings.train
-    weights = Path(str(train.get("finetune-from-model")))
+    weights = Path(str(train.get(WEIGHTS_OF)))
     parts: dict[str, dict[str, str | None]] = {TRAINING: {}, FOLLOWING: {}}
     made = manifest.digests if manifest else (None, None)
     for part, *digests in zip(parts.values(), run.settings.digests, run.data, made, strict=True):
         part.update(zip(("settings", "data", "corpus"), digests, strict=True))
     if manifest and run.settings.needs_alignments:
         parts[TRAINING]["alignments"] = manifest.alignments
-    if "finetune-from-model" in train:
+    if WEIGHTS_OF in train:
         parts[TRAINING]["weights"] = sha256(weights) if weights.is_file() else None
     return parts
 

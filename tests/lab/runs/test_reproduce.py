@@ -34,7 +34,7 @@ def place(tmp_path_factory):
 
 
 def reproduce(output, *rows, configs="configs"):
-    where = ("--configs", configs, "--data", "text", "--output", output, "--device", "cpu")
+    where = ("--configs", configs, "--text", "text", "--output", output, "--device", "cpu")
     return ["reproduce", "toy/table1", *rows, *where]
 
 
@@ -152,7 +152,7 @@ def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     assert re.search(r"mixed/bleu/seed1 .* done", made.hybrid("runs"))
     beam = {**SETTINGS, "generate": {**SETTINGS["generate"], "beam": 3}}
     configs = write_configs(tmp_path / "configs", **{"settings/toy.yaml": beam})
-    where = ("--configs", configs, "--data", "text", "--output", "out")
+    where = ("--configs", configs, "--text", "text", "--output", "out")
     shown = made.hybrid("runs", *where)
     assert re.search(r"mixed/bleu/seed1 .* stale \(configuration changed: ", shown)
     printed = made.hybrid("table", "toy/table1", *where)
@@ -165,7 +165,7 @@ def test_what_has_changed_is_stale_and_kept(reproduced, place, tmp_path):
     # Another text in a folder of the same name.
     shutil.copytree(place / "text", tmp_path / "text")
     (tmp_path / "text/train.de").write_text((place / "text/train.de").read_text().upper())
-    where = ("--configs", "configs", "--data", tmp_path / "text", "--output", "out")
+    where = ("--configs", "configs", "--text", tmp_path / "text", "--output", "out")
     shown = made.hybrid("runs", *where)
     assert re.search(r"mixed/bleu/seed1 .* stale \(data changed\)", shown)
 
@@ -258,7 +258,7 @@ def test_mistakes_are_reported_before_anything_is_done(place, tmp_path, monkeypa
             ("toy/table1 nonsense", "its rows are: plain mixed"),
             ("toy/table1 --columns ter", "its columns are: bleu aer"),
             ("toy/table1 --profile nano", "known are "),
-            ("toy/table1 --data nowhere", "no such folder"),
+            ("toy/table1 --text nowhere", "no such folder"),
         ],
         *("reproduce", "--configs", str(place / "configs")),
     )

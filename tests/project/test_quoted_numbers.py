@@ -10,12 +10,12 @@ import json
 import re
 from functools import cache
 
+from fairseq_hybrid_attn.lab.tables.claims import FAILED, HELD, OPEN
 from published import RESULTS, ROOT, cell_folder, published_tables
 
 from benchmarks.tables import markdown
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.files.json_files import read_json
-from fairseq_hybrid_attn.lab.tables.claims import FAILED, HELD, OPEN
 from fairseq_hybrid_attn.lab.tables.printing import as_csv
 
 DECIMAL = re.compile(r"(?<![\w.])[+-]?\d+\.\d+(?![\w.]*\d)")

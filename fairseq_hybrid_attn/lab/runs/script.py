@@ -106,7 +106,7 @@ def script(run: Run, made_by: list[str]) -> str:
     tokens = {"--max-tokens": "$((CPU ? {cpu} : {cuda}))".format(**GENERATE_TOKENS)}
     measure = [shell(commands.score())]
     if run.measures_alignment:
-        only = {**tokens, "--by-sentence": None, "--table": None}  # the row's layer and head
+        only = {**tokens, "--table": None}  # the row's layer and head
         only |= {} if own_code else {"--user-dir": None}
         measure.insert(0, shell(commands.align(), only, start="[[ -e $SAVE/alignment.json ]] || "))
     whole = "aligned" if settings.needs_alignments else "manifest.json"  # what is made last

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..config.paper_tables import Table, load_table, terms_of
+from ..config.paper_tables import Table, load_table
 from ..config.settings import FULL, load_profile
 from ..corpora.own import texts_of
 from ..files.text import lines
@@ -180,8 +180,6 @@ def plans(args: argparse.Namespace) -> list[Plan]:
     named = {column.name for table, _ in loaded for column in table.columns}
     asked = []
     for table, rows in loaded:
-        for claim in table.claims:  # report a mistake now, not after the training
-            terms_of(table, claim)
         columns = [column.name for column in table.columns if column.name in args.columns]
         if args.columns and not columns:
             table.column(args.columns[0])  # its error lists the columns

@@ -23,11 +23,14 @@ def draw(
         for number, system in enumerate(systems):
             # Side by side, so that intervals do not hide one another.
             shift = _SHARED * ((number + 0.5) / len(systems) - 0.5)
-            found = [group.scores.get(system) for group in groups]
+            found = [
+                group.systems[system].estimate if system in group.systems else None
+                for group in groups
+            ]
             axes.errorbar(
                 [place + shift for place in range(len(groups))],
                 [float("nan") if one is None else one.value for one in found],
-                yerr=[0.0 if one is None else one.interval or 0.0 for one in found],
+                yerr=[0.0 if one is None else one.half or 0.0 for one in found],
                 label=system,
                 capsize=2.5,
                 elinewidth=1.0,

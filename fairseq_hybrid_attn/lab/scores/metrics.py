@@ -14,25 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-import numpy as np
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from ...errors import UserError
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
 from ..corpora.words import base_language, has_spaces
 from ..files.checksums import digest
-from . import NAMES, standard_scores, wat
-from .counts import SentenceCounts, half_width
-
-
-@dataclass(frozen=True)
-class Score:
-    """A score of a whole set."""
-
-    value: float  # from 0 to 100, TER perhaps above
-    signature: str  # how it was computed, in sacrebleu's notation
-    line: str  # for display; of BLEU, with n-gram precisions and lengths
-    interval: float | None  # half the 95 % interval by resampling the sentences
+from . import NAMES, sacrebleus, standard_scores, wat
+from .counts import Score, SentenceCounts
 
 
 @dataclass(frozen=True)
@@ -50,7 +39,7 @@ class Metric:
 
     name: str
     label: str
-    sacrebleu: BLEU | CHRF | TER
+    sacrebleu: sacrebleus.Metric
     words: LineFunction | None = None
     words_signature: str = ""
     packages: tuple[str, ...] = ()
@@ -66,21 +55,23 @@ class Metric:
     def counts(self, translations: list[str], *references: list[str]) -> SentenceCounts:
         """Count what the score adds up, for each line: sacrebleu's own statistics."""
         check_parallel({"translations": translations}, *references)
-        rows = self.sacrebleu._extract_corpus_statistics(
-            self.prepare(translations), [self.prepare(lines) for lines in references]
-        )
+        lines = self.prepare(translations), [self.prepare(lines) for lines in references]
+        rows = sacrebleus.sentence_counts(self.sacrebleu, *lines)
         kind = self.name
         if isinstance(self.sacrebleu, BLEU):
             kind = "bleu" if self.sacrebleu.smooth_method == "exp" else "bleu_unsmoothed"
         text = digest(list(itertools.chain(*references)))
-        return SentenceCounts(kind, np.array(rows), text, self.signature())
+        return SentenceCounts(kind, rows, text, self.signature())
 
     def score_of(self, counts: SentenceCounts) -> Score:
-        """The score of :meth:`counts`, or of some of the sentences."""
-        score = self.sacrebleu._aggregate_and_compute(counts.rows.tolist())
-        _, _, shown = str(score).partition(" = ")
-        interval = half_width(counts.drawn)
-        return Score(score.score, counts.signature, f"{self.label} = {shown}", interval)
+        """The score of :meth:`counts`, or of some of the sentences, to sacrebleu's last digit."""
+        value = sacrebleus.corpus_score(self.sacrebleu, counts.rows).score
+        return Score(value, counts.signature, counts)
+
+    def line(self, counts: SentenceCounts) -> str:
+        """A score for display; of BLEU, with n-gram precisions and lengths."""
+        _, _, shown = str(sacrebleus.corpus_score(self.sacrebleu, counts.rows)).partition(" = ")
+        return f"{self.label} = {shown}"
 
     def score(self, translations: list[str], *references: list[str]) -> Score:
         """Score text against its references, line by line."""

@@ -37,8 +37,9 @@ SIZES = {
     "save-every": ("checkpoints", "every", "updates between checkpoints, and validations"),
     "average": ("checkpoints", "average", "of the last checkpoints"),
 }
-#: The endings of --write.
-_ENDINGS = (".md", ".csv", ".json", ".html")
+#: What --write writes, by the ending of its name; .html is the page of `report`.
+_FORMATS = {".md": "markdown", ".csv": "csv", ".json": "json"}
+_ENDINGS = (*_FORMATS, ".html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,20 +112,25 @@ def compare(plan: Plan, args: argparse.Namespace) -> None:
     """Do the runs that are missing; print and write the comparison."""
 
     def show(plan: Plan) -> str:
-        from .comparison import compared  # here: a plan needs it not
+        from .measuring import measure  # here: a plan needs them not
+        from .printing import FORMATS
 
-        comparison = compared(plan)
+        numbers = measure(plan)
         done = [
             run for run in plan.runs if run.seed == plan.runs[0].seed and run.folder.result.exists()
         ]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=args.user_dir, cpu=args.device == "cpu")
         pages = [path for path in args.write if path.suffix == ".html"]
+        if pages and done:  # the page shows these numbers, of all seeds
+            compared = plan.workspace.root / "comparison.json"
+            compared.write_text(FORMATS["json"](numbers), encoding="utf-8")
+            report += flags(comparison=compared)
         for path in pages if done else []:
             run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
         for path in [path for path in args.write if path not in pages]:
-            path.write_text(comparison.written(path.suffix), encoding="utf-8")
+            path.write_text(FORMATS[_FORMATS[path.suffix]](numbers), encoding="utf-8")
         hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
-        return comparison.terminal() + hint
+        return FORMATS["terminal"](numbers) + hint
 
     run_plans([plan], args, show)

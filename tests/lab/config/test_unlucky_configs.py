@@ -16,11 +16,7 @@ EVIL = (5, -1, 1.5, float("nan"), True, None, "", "text", "../../x", [], ["a"], 
 #: Beside the small configurations: keys that they do not have.
 MORE = {
     "settings/toy.yaml": {"pairs": 5, "align": {"layer": 1}, "aligner": None, "extends": []},
-    "toy/table1.yaml": {
-        "notes": "n",
-        "transposed": False,
-        "claims": [{"says": "s", "above-zero": "plain/bleu"}],
-    },
+    "toy/table1.yaml": {"notes": "n", "transposed": False},
     "corpora/toy.yaml": {
         "archives": [{"file": "a.tgz", "urls": ["https://a"]}],
         "clean": {"max-ratio": 1.5},

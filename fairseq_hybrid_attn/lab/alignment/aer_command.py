@@ -109,10 +109,10 @@ def print_rates(gold: Gold, systems: dict[str, SentenceCounts]) -> None:
     headings = ["", "AER", "precision", "recall", "links", "sure found", "possible found"]
     print(Grid(headings, rows, left=1).terminal())
     for name, counts in systems.items():
-        if numbers := undefined(counts):
-            shown = ", ".join(map(str, numbers[:_SHOWN])) + ", …" * (len(numbers) > _SHOWN)
+        if lacking := undefined(counts):
+            shown = ", ".join(map(str, lacking[:_SHOWN])) + ", …" * (len(lacking) > _SHOWN)
             what = "no links, no sure gold links; counted from 1"
-            print(f"{name}: no AER in {len(numbers):,} sentences ({what}): {shown}")
+            print(f"{name}: no AER in {len(lacking):,} sentences ({what}): {shown}")
 
 
 def rates_of(counts: SentenceCounts) -> list[float | None]:

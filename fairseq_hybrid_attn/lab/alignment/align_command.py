@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -81,9 +81,10 @@ def run(args: argparse.Namespace) -> None:
     check_arguments(args)
     loaded = model_args.load_with_sentences(args, args.path.stem, args.path)
     sentences = loaded.sentences
+    assert sentences.target is not None  # it is forced
     lengths = [
-        tuple(len(words_of(side, args.subwords)) for side in pair)
-        for pair in zip(sentences.source, sentences.target, strict=True)
+        (len(words_of(source, args.subwords)), len(words_of(target, args.subwords)))
+        for source, target in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
     skip = sentences.too_long(loaded.model, loaded.task)
@@ -110,7 +111,8 @@ def run(args: argparse.Namespace) -> None:
         write_pharaoh(args.output, [links[SELECTED] for links in everyone])
     if args.matrices:
         with atomic_write(args.matrices) as file:
-            np.savez_compressed(file, **{str(n): array for n, array in enumerate(matrices)})
+            arrays: dict[str, Any] = {str(n): array for n, array in enumerate(matrices)}
+            np.savez_compressed(file, **arrays)
     if skip:
         left_out = f"{len(skip):,} of {len(sentences):,} ({some(skip)})"
         print(f"too long for the model, without links: {left_out}")

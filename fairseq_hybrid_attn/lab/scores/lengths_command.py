@@ -33,8 +33,15 @@ _LONG = 15
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     text = "a system's translations, detokenised, one per line; may be repeated"
-    systems = {"dest": "systems", "action": "append", "type": named_path, "metavar": "NAME=FILE"}
-    add("--hypotheses", required=True, help=text, **systems)
+    add(
+        "--hypotheses",
+        required=True,
+        dest="systems",
+        action="append",
+        type=named_path,
+        metavar="NAME=FILE",
+        help=text,
+    )
     add("--source", required=True, type=Path, metavar="FILE", help="tokenised text, one per line")
     text = "untouched text, one per line"
     add("--reference", required=True, type=Path, metavar="REF", help=text)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..look import style
 from .lengths_measure import GroupScores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Inches of a group, and the part of it that its systems' points share.
 _GROUP = 0.95
@@ -14,7 +18,7 @@ _SHARED = 0.5
 
 def draw(
     groups: Sequence[GroupScores], systems: Sequence[str], label: str, theme: str = "light"
-) -> style.Figure:
+) -> Figure:
     """Draw points with 95 % intervals, a line per system; a group without sentences is a gap."""
     with style.theme(theme, texts=[*systems, label]) as colours:
         figure = style.new_figure(max(4.5, 1.2 + _GROUP * len(groups)), 3.6)

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from ...errors import UserError
 from ..corpora.tokenisers import LineFunction, detokeniser, tokeniser
@@ -44,11 +47,15 @@ class Metric:
     words_signature: str = ""
     packages: tuple[str, ...] = ()
 
+    @property
+    def _is_lowercase(self) -> bool:
+        return not isinstance(self.sacrebleu, TER) and self.sacrebleu.lowercase
+
     def prepare(self, lines: list[str]) -> list[str]:
         """Return the lines as ``sacrebleu`` scores them."""
         if self.words is None:
             return lines
-        if self.sacrebleu.lowercase:  # first: Moses keeps the dot of "home. then", not of ". Then"
+        if self._is_lowercase:  # first: Moses keeps the dot of "home. then", not of ". Then"
             lines = [line.lower() for line in lines]
         return [self.words(line) for line in lines]
 
@@ -81,7 +88,7 @@ class Metric:
         """Return sacrebleu's signature; ``sacrebleu`` must have counted before."""
         signature = self.sacrebleu.get_signature()
         if self.words is not None:
-            lower = "lc-" if self.sacrebleu.lowercase else ""
+            lower = "lc-" if self._is_lowercase else ""
             signature.update("tok", lower + self.words_signature)  # sacrebleu's says none
         return str(signature)
 
@@ -130,7 +137,7 @@ def default_scores(target_lang: str) -> tuple[str, ...]:
     return (*standard_scores(target_lang), *words)
 
 
-def check_parallel(systems: dict[str, list[str]], *references: list[str]) -> None:
+def check_parallel(systems: Mapping[str, Sequence[object]], *references: list[str]) -> None:
     """Check that every system has one line per reference: sacrebleu would drop the rest."""
     count = len(references[0])
     if not count:
@@ -200,6 +207,7 @@ def _nist_bleu(lang: str, lowercase: bool) -> Metric:
 
 def _wat_bleu(lang: str, lowercase: bool) -> Metric:
     """multi-bleu.perl over the words of WAT's evaluation; see :mod:`.wat`."""
+    packages: tuple[str, ...]
     if lang == "ja":
         mecab = sacrebleu(tokenize="ja-mecab")  # MeCab with IPAdic, and nothing else
         words = wat.japanese(mecab.tokenizer)
@@ -257,7 +265,7 @@ NEED_SPACES = ("ter", "tokenised_bleu", "compound_split_bleu", "nist_bleu", "giv
 # -- Parts of the metrics ---------------------------------------------------------------------
 
 
-def sacrebleu(**settings: object) -> BLEU:
+def sacrebleu(**settings: Any) -> BLEU:
     """Build sacrebleu's BLEU; a package that is missing (ja, ko) is a UserError."""
     try:
         return BLEU(**settings)

@@ -6,12 +6,14 @@ used here alone, and a test compares each function with its public scores.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Score
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 Metric = BLEU | CHRF | TER
 
@@ -66,7 +68,7 @@ def _ter(sums: np.ndarray) -> np.ndarray:
 
 
 #: Scores of sums, by the kind of counts.
-FORMULAS = {
+FORMULAS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "bleu": partial(_bleu, True),
     "bleu_unsmoothed": partial(_bleu, False),
     "chrf": _chrf,

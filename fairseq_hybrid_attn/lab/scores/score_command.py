@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "detokenised translations, one per line"
     translations("--hypotheses", type=Path, metavar="FILE", help=text)
     text = "untouched text, one per line"
-    more = {"type": Path, "nargs": "+", "metavar": "REF"}
-    add("--reference", required=True, help=f"{text}; or several such files", **more)
+    text += "; or several such files"
+    add("--reference", required=True, type=Path, nargs="+", metavar="REF", help=text)
     add("--target-lang", required=True, metavar="LANG", help="e.g. en, de, zh")
     add("--scores", metavar="NAME,…", help="which to compute (default: see above)")
     text = "kind of subwords in OUT; none if fairseq-generate joined them (--post-process)"
@@ -104,14 +104,14 @@ def run(args: argparse.Namespace) -> None:
     sets = read_test_sets(args.test_sets, count) if args.test_sets else {}
     parts = slices(sets, count)
     scores: dict[str, Score] = {}
-    lines: dict[str, str] = {}
+    shown: dict[str, str] = {}
     whole = {metric.name: metric.counts(translations, *references) for metric in metrics}
     for suffix, part in parts.items():
         for metric in metrics:
             of_all = whole[metric.name]
             counts = of_all.of(range(count)[part], f"{of_all.text}{suffix}")
             scores[f"{metric.name}{suffix}"] = metric.score_of(counts)
-            lines[f"{metric.name}{suffix}"] = metric.line(counts)
+            shown[f"{metric.name}{suffix}"] = metric.line(counts)
 
     if args.hypotheses_out:
         with atomic_write(args.hypotheses_out) as file:
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> None:
             "parts": {suffix: [part.start, part.stop] for suffix, part in parts.items()},
         }
         write_json(args.json, content)
-    print_scores(scores, lines, count, missing)
+    print_scores(scores, shown, count, missing)
 
 
 def choose_metrics(args: argparse.Namespace) -> list[Metric]:
@@ -157,12 +157,12 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 
 def print_scores(
-    scores: dict[str, Score], lines: dict[str, str], sentences: int, missing: int
+    scores: dict[str, Score], shown: dict[str, str], sentences: int, missing: int
 ) -> None:
     print(f"sentences: {sentences}" + (f" ({missing} missing, scored as empty)" if missing else ""))
     for name, score in scores.items():
         _, _, test_set = name.partition(".")
-        print(f"{test_set}: {lines[name]}" if test_set else lines[name])
+        print(f"{test_set}: {shown[name]}" if test_set else shown[name])
         found = estimate((1, {1: score}))
         if found and found.half is not None:
             print(f"  ± {found.half:.3g}")

@@ -87,12 +87,13 @@ def estimate(*terms: tuple[int, Mapping[int, Score]]) -> Estimate | None:
     if not seeds:
         return None
     by_seed = {seed: sum(sign * scores[seed].value for sign, scores in terms) for seed in seeds}
-    drawn = [(sign, _mean_drawn([scores[seed].counts for seed in seeds])) for sign, scores in terms]
-    signed = [sign * scores for sign, scores in drawn if scores is not None]
+    counted = [[scores[seed].counts for seed in seeds] for _, scores in terms]
+    means = [_mean_drawn(counts) for counts in counted]
+    signed = [sign * one for (sign, _), one in zip(terms, means, strict=True) if one is not None]
     if len(signed) < len(terms):
         return combined(by_seed, None)
-    sentences = [len(scores[seed].counts.rows) for _, scores in terms for seed in seeds]
-    return combined(by_seed, float(np.var(np.sum(signed, axis=0), ddof=1)), min(sentences))
+    sentences = min(len(one.rows) for counts in counted for one in counts if one is not None)
+    return combined(by_seed, float(np.var(np.sum(signed, axis=0), ddof=1)), sentences)
 
 
 def combined(
@@ -115,11 +116,9 @@ def combined(
 
 def _mean_drawn(counts: list[SentenceCounts | None]) -> np.ndarray | None:
     """The mean over seeds for each draw, ``[SAMPLES]``; None if they cannot be drawn together."""
-    drawn = [one.drawn for one in counts if one is not None]
+    drawn = [one.drawn for one in counts if one is not None and one.drawn is not None]
     origins = {one.origin for one in counts if one is not None}
-    if len(drawn) < len(counts) or len(origins) != 1 or any(one is None for one in drawn):
-        return None
-    return np.mean(drawn, axis=0)
+    return np.mean(drawn, axis=0) if len(drawn) == len(counts) and len(origins) == 1 else None
 
 
 def difference(ours: Mapping[int, Score], theirs: Mapping[int, Score]) -> Estimate | None:

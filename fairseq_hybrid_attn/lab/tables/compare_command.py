@@ -98,6 +98,7 @@ def own_plan(
                 "--from has the model's languages and sizes: leave out --source-lang, "
                 "--target-lang and --profile"
             )
+        assert place.own is not None  # --data is required
         sizes = replace(place.profile, summary=f"the sizes of {model.checkpoint}")
         place = replace(place, own=replace(place.own, like=model.checkpoint), profile=sizes)
         base = settings_from(model)

@@ -45,7 +45,7 @@ class Number:
 
     @property
     def compared(self) -> Compared | None:
-        return self.ours and Compared(self.ours, self.difference)
+        return Compared(self.ours, self.difference) if self.ours else None
 
     def as_dict(self) -> dict[str, Any]:
         ours, other = self.ours, self.difference
@@ -147,7 +147,6 @@ def _numbers(stored: StoredRuns, cell: Cell, baseline: Cell | None) -> list[Numb
 def _measured(
     stored: StoredRuns, cell: Cell, baseline: Cell | None, system: str, gap: float | None
 ) -> list[Number]:
-    points: dict[int | None, dict[int, Score]]
     if cell.column.curve:
         name, points = stored.curve(cell)
     else:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 
 from ..files.console import duration
 from ..files.tabular import Grid
-from ..scores.statistics import FEW_SEEDS, HOW
+from ..scores.statistics import FEW_SEEDS, HOW, Estimate
 from .measuring import ColumnHead, Number, TableNumbers
 
 #: Marks numbers of runs whose configuration or data have changed since.
@@ -129,7 +130,8 @@ def _rows(numbers: TableNumbers, column: ColumnHead) -> Grid:
 
 def _together(numbers: TableNumbers) -> Grid:
     """A line for each system with all of its scores; a score that none has is left out."""
-    headings, rows = ["system"], {}
+    headings = ["system"]
+    rows: dict[str, list[str]] = {}
     for number in numbers.numbers:
         rows.setdefault(number.row, [number.system])
     has = [c for c in numbers.columns if any(number.ours for number in numbers.of(c.name))]
@@ -177,7 +179,7 @@ def _transposed(numbers: TableNumbers) -> Grid:
         cells = [column.title]
         for row, _ in names:
             number = found.get(row)
-            cells += [_plain(number and number.paper)] if row in reported else []
+            cells += [_plain(number.paper if number else None)] if row in reported else []
             cells.append(_ours(number) if number else "")
         rows.append(cells)
     return Grid(headings, rows, left=1)
@@ -202,8 +204,8 @@ def _plain(value: float | None, sign: str = "") -> str:
 
 
 def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
-    ours, other = number.ours, number.difference
-    by_seed = ours.by_seed.values() if ours else ()
+    none = Estimate(math.nan, {})
+    ours, other = number.ours or none, number.difference or none
     return {
         "table": numbers.table,
         "row": number.row,
@@ -213,14 +215,14 @@ def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
         "at": number.at,
         "score": number.score,
         "paper": _digits(number.paper),
-        "ours": _digits(ours and ours.value),
-        "half": _digits(ours and ours.half),
-        "seeds": " ".join(map(str, ours.by_seed)) if ours else "",
-        "by_seed": " ".join(map(_digits, by_seed)),
+        "ours": _digits(ours.value),
+        "half": _digits(ours.half),
+        "seeds": " ".join(map(str, ours.by_seed)),
+        "by_seed": " ".join(map(_digits, ours.by_seed.values())),
         "paper_difference": _digits(number.paper_difference),
-        "our_difference": _digits(other and other.value),
-        "difference_half": _digits(other and other.half),
-        "p": _digits(other and other.p),
+        "our_difference": _digits(other.value),
+        "difference_half": _digits(other.half),
+        "p": _digits(other.p),
         "parameters": number.parameters,
         "updates": number.updates and f"{number.updates:.0f}",
         "training_seconds": number.training_seconds and f"{number.training_seconds:.1f}",
@@ -230,7 +232,7 @@ def _record(numbers: TableNumbers, number: Number) -> dict[str, object]:
 
 
 def _digits(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None or math.isnan(value) else f"{value:.4f}"
 
 
 def notes(numbers: TableNumbers) -> list[str]:

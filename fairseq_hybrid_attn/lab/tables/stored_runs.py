@@ -62,7 +62,8 @@ class StoredRuns:
         return self._of_scores[key]
 
     def _check(self, run: Run, score: str) -> None:
-        counts, stored = self._of_scores[run.name, score, None, None], self.result(run)["scores"]
+        counts = self._of_scores[run.name, score, None, None]
+        stored = (self.result(run) or {"scores": {}})["scores"]
         if counts is None or score not in stored:
             return
         value = stored[score]["value"]
@@ -78,9 +79,9 @@ class StoredRuns:
         if not done:
             raise UserError(self.state(cell))
         name = self.score_name(cell, done[0][1]["scores"])
-        return name, {run.seed: self._score(cell, run, name) for run, _ in done}
+        return name, {run.seed: self._score(cell, run, result, name) for run, result in done}
 
-    def curve(self, cell: Cell) -> tuple[str, dict[int, dict[int, Score]]]:
+    def curve(self, cell: Cell) -> tuple[str, dict[int | None, dict[int, Score]]]:
         """Which score a curve shows, and at the updates that all seeds have, that of each seed."""
         done = self.of_cell(cell)
         if not done:
@@ -94,7 +95,7 @@ class StoredRuns:
         name = self.score_name(cell, has[0])
         if not any(name in scores for scores in has):
             raise UserError(f"its curve has no {name}")
-        found: dict[int, dict[int, Score]] = {}
+        found: dict[int | None, dict[int, Score]] = {}
         for at in sorted(set.intersection(*map(set, points.values()))):
             if all(name in of_seed[at] for of_seed in points.values()):
                 found[at] = {
@@ -108,8 +109,8 @@ class StoredRuns:
             raise UserError("its runs have no checkpoint in common")
         return name, found
 
-    def _score(self, cell: Cell, run: Run, name: str) -> Score:
-        result, group = self.result(run), cell.column.group
+    def _score(self, cell: Cell, run: Run, result: dict, name: str) -> Score:
+        group = cell.column.group
         counts = self.counts(run, name, group)
         if group is not None:
             if counts is None:

@@ -76,7 +76,7 @@ class Published:
         words += ["--seeds", ",".join(map(str, self.seeds)) + "," * (len(self.seeds) == 1)]
         source, target = LANGUAGES if self.text else (None, None)
         columns = ",".join(self.columns) or None
-        words += flags(columns=columns, data=self.text, source_lang=source, target_lang=target)
+        words += flags(columns=columns, text=self.text, source_lang=source, target_lang=target)
         return shlex.join([*words, "--output", "results"])
 
 

@@ -58,9 +58,10 @@ class Pattern(ABC):
             raise UserError(f"{self}: allows() returned {found}, not a bool for each offset")
         return allowed
 
-    def mask_mod(self, b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        """Return whether a query may attend to a key: a mask of torch's FlexAttention."""
-        return self.allows(kv_idx - q_idx)
+    @property
+    def mask_mod(self) -> Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]:
+        """From batch, head, query and key to whether the query may attend: for FlexAttention."""
+        return lambda b, h, q_idx, kv_idx: self.allows(kv_idx - q_idx)
 
 
 #: Longer than any sentence, and still a 64-bit number.

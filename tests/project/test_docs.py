@@ -3,9 +3,11 @@
 import dataclasses
 import re
 import runpy
+import sys
 from dataclasses import make_dataclass
 from pathlib import Path
 
+import pytest
 import torch
 from analysed import make_data
 from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
@@ -93,13 +95,26 @@ def test_the_page_on_the_attention_module_is_a_program():
     """Its model learns, and its record has the shapes that it names."""
     scope = {}
     for code in snippets(
-        "docs/python.md", "## The attention, without fairseq", "## Trained models"
+        "docs/python.md", "## The attention, without fairseq", "## In Hugging Face's models"
     ):
         exec(code, scope)
     assert scope["loss"] < 0.1
     record = scope["record"]
     assert record.weights.shape == (4, 16, 4, 12, 12)
     assert record.branches.shape == record.gates.shape == (4, 12, 16, 32)
+
+
+def test_the_page_on_hugging_face_is_a_program(tmp_path, monkeypatch, capsys):
+    """What it saves last, it loads again."""
+    monkeypatch.setitem(sys.modules, "torchaudio", None)  # it may not load
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    (code,) = snippets("docs/python.md", "## In Hugging Face's models", "## Trained models")
+    scope = {}
+    exec(code, scope)
+    again = scope["again"].state_dict()
+    torch.testing.assert_close(dict(scope["model"].state_dict()), dict(again))
+    assert capsys.readouterr().out.count("tensor(") == 2
 
 
 def forgotten(architectures: list[str]) -> list[str]:

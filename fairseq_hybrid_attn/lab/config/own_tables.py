@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import did_you_mean
 from ..files.checksums import digest
-from ..files.names import fault_of_name
+from ..files.typed import fault_of_name
 from .paper_tables import OWN_PAPER, Column, Row, Table
 from .settings import FULL, Profile, RawSettings, load_profile, load_raw
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ...errors import UserError
-from ..files.names import Name, PathWithin
-from ..files.typed import BY_PROGRAM, read
+from ..files.typed import BY_PROGRAM, Name, PathWithin, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 from ..scores import LENGTH_RATIO, NAMES, Group
 from .settings import KEYS, Profile, RawSettings, Settings, load_raw, resolve

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.names import Name
-from ..files.typed import Count, check_part, read
+from ..files.typed import Count, Name, check_part, read
 from ..files.yaml_files import CONFIGS, config_file, merge, read_mapping
 
 #: Flags of training that follow from other settings or the command line; no file may give them.

@@ -9,8 +9,18 @@ from typing import Annotated, Any, Literal
 
 from ...errors import UserError
 from ..files.checksums import digest
-from ..files.names import Language, Name, PathWithin, fault_of_name
-from ..files.typed import BY_PROGRAM, Count, at_least, matching, not_empty, read
+from ..files.typed import (
+    BY_PROGRAM,
+    Count,
+    Language,
+    Name,
+    PathWithin,
+    at_least,
+    fault_of_name,
+    matching,
+    not_empty,
+    read,
+)
 from ..files.yaml_files import config_file, merge, read_mapping
 
 PARTS = ("train", "valid", "test")

@@ -23,8 +23,7 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.checksums import digest, sha256
 from ..files.json_files import write_json
-from ..files.lock import locked
-from ..files.processes import default_workers
+from ..files.processes import default_workers, locked
 from ..files.stages import Stage, Stages
 from ..files.text import count_lines, lines, write_lines
 from ..files.writing import check_folder

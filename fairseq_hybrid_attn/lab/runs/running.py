@@ -22,8 +22,7 @@ from ..files.checksums import digest
 from ..files.console import Console, progress_line
 from ..files.deleting import check_inside, delete
 from ..files.json_files import read_json, write_json
-from ..files.lock import locked
-from ..files.processes import ProgramFailed, default_workers, run_program
+from ..files.processes import ProgramFailed, default_workers, locked, run_program
 from ..files.stages import Stage, Stages
 from .devices import Devices, without_launcher
 from .fairseq_commands import RunCommands, RunFolder

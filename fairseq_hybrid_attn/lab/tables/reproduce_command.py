@@ -75,9 +75,11 @@ def run_plans(
     asked: list[Plan], args: argparse.Namespace, show: Callable[[Plan], str] | None = None
 ) -> None:
     """Print plans, do what is missing of them, and ``show`` each (default: as a paper's table)."""
-    cluster_jobs.check(args)
-    how = (args.device, args.gpus_per_run, args.jobs, args.threads, args.precision)
-    where = slots(*how, pretend=args.dry_run or args.slurm)
+    jobs = cluster_jobs.options(args)
+    # The devices are those of the jobs, not of this machine.
+    device = "cuda" if jobs and args.device == "auto" else args.device
+    how = (device, args.gpus_per_run, args.jobs, args.threads, args.precision)
+    where = slots(*how, pretend=args.dry_run or jobs is not None)
     checked = [plan.check() for plan in asked]
     told = [describe(plan, where, args.redo, *c) for plan, c in zip(asked, checked, strict=True)]
     print("\n\n".join(told), flush=True)
@@ -95,7 +97,8 @@ def run_plans(
     stop_at_signals()
     able = {run.name: (run, state) for able, _ in checked for run, state in able}
     to_do = [(run, state) for run, state in able.values() if state.is_to_do(args.redo)]
-    problems = faults + do_runs(to_do, asked[0].workspace, where, args)
+    what = args.downloads, args.prepare_only, args.keep_checkpoints
+    problems = faults + do_runs(to_do, asked[0].workspace, where, jobs, *what)
     for plan in asked if not args.prepare_only else []:
         shown = show(plan) if show else as_terminal(measure(plan))
         print("\n" + shown, end="", flush=True)

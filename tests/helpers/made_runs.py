@@ -46,6 +46,14 @@ REFERENCES = sentences(60, seed=0)
 SOURCES = sentences(60, seed=1, low=1, high=12)
 
 
+def manifest(**facts: object) -> Manifest:
+    """What is said of a corpus that was prepared."""
+    counts = {"train": 2, "valid": 2, "test": 60}
+    kinds = {"str": "", "bool": True, "dict | None": None, "str | None": None}
+    empty = {field.name: kinds.get(field.type, {}) for field in dataclasses.fields(Manifest)}
+    return Manifest(**{**empty, "source": "de", "target": "en", "counts": counts, **facts})
+
+
 class MadeWorkspace:
     """Configurations, text and runs in a folder."""
 
@@ -59,7 +67,7 @@ class MadeWorkspace:
             for part, sides in parts.items():
                 for language, lines in zip(("de", "en"), sides, strict=True):
                     write_lines(folder / f"text/{part}.{language}", lines)
-        own = OwnText(folder / "text", "de", "en")
+        own = OwnText((folder / "text",), "de", "en")
         self.workspace = Workspace(
             folder / "out", self.configs, load_profile("full", self.configs), own
         )
@@ -81,11 +89,10 @@ class MadeWorkspace:
         self, run: Run, translations: list[str], scores=(), parts=None, metrics=("bleu",), **facts
     ) -> None:
         """Give a run a result and counts, and its corpus a manifest."""
-        digest = run.recipe.digest
-        manifest = {field.name: {} for field in dataclasses.fields(Manifest)}
+        digest = run.recipe.digest({})
         write_lines(run.prepared_corpus.reference(), REFERENCES)
         write_lines(run.prepared_corpus.source_words, SOURCES)
-        Manifest(**{**manifest, "digest": digest}).write(run.corpus_folder)
+        manifest(digest=digest).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
         counts = {
             name: build_metric(name, "en").counts(translations, REFERENCES) for name in metrics
@@ -99,7 +106,8 @@ class MadeWorkspace:
         kept["counts"] = {name: found.as_dict() for name, found in counts.items()}
         kept["parts"] = parts
         run.folder.score.write_text(json.dumps(kept))
-        paper, table, row, column = run.cell.split("/")
+        paper, _, table = run.cell.table.partition("/")
+        row, column = run.cell.row, run.cell.column
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
         result = {
             **{"name": run.name, "paper": paper, "table": table, "row": row, "column": column},
@@ -138,7 +146,7 @@ class MadeWorkspace:
     def make_stale(self, run: Run) -> None:
         """Give a run's result the identity of other settings."""
         result = json.loads(run.folder.result.read_text())
-        result["identity"]["settings"] = "other"
+        result["identity"]["training"]["settings"] = "other"
         run.folder.result.write_text(json.dumps(result))
 
     def cells(self, table: str, *flags: str) -> dict[tuple[str, str], dict[str, str]]:
@@ -150,7 +158,7 @@ class MadeWorkspace:
         """What a command prints; unless ``--output`` is given, it is about this workspace."""
         words = [str(word) for word in arguments]
         if "--output" not in words:
-            words += ["--configs", "configs", "--data", "text", "--output", "out"]
+            words += ["--configs", "configs", "--text", "text", "--output", "out"]
         with contextlib.chdir(self.folder), contextlib.redirect_stdout(io.StringIO()) as printed:
             main(words)
         return printed.getvalue()

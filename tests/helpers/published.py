@@ -20,4 +20,4 @@ def published_tables() -> list[tuple[Plan, TableNumbers]]:
 
 def cell_folder(plan: Plan, cell: Cell) -> Path:
     """The folder of the runs of a cell, one for each seed."""
-    return RESULTS / "runs" / plan.workspace.label / cell.run_name
+    return RESULTS / "runs" / plan.workspace.label / str(cell.run_name)

@@ -157,7 +157,7 @@ def around(made, tmp_path) -> Surroundings:
     return Surroundings(made, tmp_path)
 
 
-WORKSPACE = "--configs configs --data text --output out".split()
+WORKSPACE = "--configs configs --text text --output out".split()
 OF_TABLES = [
     "table toy/table1 --no-significance",
     "show toy/table1/mixed",

@@ -22,12 +22,12 @@ GROUPS = {
         ("prepare", "corpora.prepare_command", "make training data of a corpus or your text"),
     ],
     "experiments": [
-        ("reproduce", "tables.reproduce_command", "run a table of a paper and print it"),
+        ("reproduce", "runs.reproduce_command", "run a table of a paper and print it"),
         ("table", "tables.table_command", "print a paper's table with our numbers beside it"),
         ("runs", "runs.runs_command", "list runs, and which are stale"),
         ("show", "runs.show_command", "print a run's exact command lines"),
-        ("train", "tables.train_command", "train and score one system: on your text, or a row"),
-        ("compare", "tables.compare_command", "train systems on your text and compare them"),
+        ("train", "runs.train_command", "train and score one system: on your text, or a row"),
+        ("compare", "runs.compare_command", "train systems on your text and compare them"),
         ("publish", "tables.publish_command", "store results of tables with the code"),
     ],
     "models": [

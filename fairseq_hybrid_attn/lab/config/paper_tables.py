@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from ...errors import UserError
 from ..files.typed import BY_PROGRAM, Name, PathWithin, read
@@ -152,6 +152,17 @@ class Table:
         ]
 
 
+class CellName(NamedTuple):
+    """Where a number stands in the tables; so is called what is trained for it."""
+
+    table: str  # paper/table
+    row: str
+    column: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
 @dataclass(frozen=True)
 class Cell:
     """A number of a table: a row in a column."""
@@ -209,10 +220,10 @@ class Cell:
         return None if column.run == column.name else Cell(table, row, table.column(column.run))
 
     @property
-    def run_name(self) -> str:
-        """``paper/table/row/column`` of the run that gives this number."""
+    def run_name(self) -> CellName:
+        """The cell whose run gives this number."""
         owner = self.owner
-        return f"{owner.table.name}/{owner.row.name}/{owner.column.name}"
+        return CellName(owner.table.name, owner.row.name, owner.column.name)
 
     def settings(self, profile: Profile) -> Settings:
         """The settings of its run: the table's, with those of row, column and profile on top.

@@ -1,6 +1,6 @@
 """A trained model with what prepares text for it: dictionaries, subwords, tokenisers.
 
-A run has them in its corpus.  A model that was handed on has them beside it:
+A run and a model that was handed on have them beside it:
 
 model.pt           the weights
 manifest.json      languages, tokenisers and kind of subwords, as of a prepared corpus
@@ -110,14 +110,10 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
 
 
 def _prepared(checkpoint: Path, folder: Path, begun: dict) -> Path:
-    if (folder / manifest.NAME).is_file():
-        return folder
-    runs = next((parent for parent in folder.parents if parent.name == "runs"), None)
-    if "workspace" in begun and runs:  # ROOT/runs/LABEL/PAPER/TABLE/ROW/COLUMN/SEED
-        label = folder.relative_to(runs).parts[0] if begun["workspace"]["own"] else ""
-        corpus = runs.parent / "corpora" / label / begun["settings"]["corpus"]
-        if (corpus / manifest.NAME).is_file():
-            return corpus
+    if beside := read_manifest(folder):
+        corpus = folder / begun.get("corpus", "")  # it has the text and the test sets as well
+        found = read_manifest(corpus)
+        return corpus.resolve() if found and found.digest == beside.digest else folder
     state = read_checkpoint(checkpoint)
     settings = state.get("cfg") or state.get("args")
     task = setting(settings, "task") if isinstance(settings, dict) else settings

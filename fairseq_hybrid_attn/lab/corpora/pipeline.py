@@ -47,13 +47,12 @@ def prepare(
     workers: int | None = None,
     say: Callable[[str], None] | None = None,
     alignments: bool = False,
-    inside: Path | None = None,
 ) -> Manifest:
     """Prepare a corpus in ``output``; make only what is missing or outdated.
 
     ``downloads`` is the folder of the archives (``output/downloads``), ``workers`` the number of
     processes (one per core).  ``say`` reports progress (prints).  ``alignments``: align the words
-    of the training text as well.  Nothing outside of ``inside`` (``output``) is ever deleted.
+    of the training text as well.
     """
     say = say or (lambda message: print(f"   {corpus.title}: {message}", flush=True))
     make_folder(output)
@@ -62,7 +61,7 @@ def prepare(
             raise UserError(f"{archive.path} is in {output}, which is overwritten")
     with locked(output / ".lock", say):
         downloads, workers = downloads or output / "downloads", workers or default_workers()
-        shop = Stages(output, say, whole=output / manifest.NAME, inside=inside)
+        shop = Stages(output, say, output / manifest.NAME)
         run = _Preparation(corpus, output, downloads, workers, shop, alignments)
         run.shop.clear()
         try:

@@ -82,7 +82,7 @@ def run_all(
             raise
         except Exception as error:  # one run's error must not stop the others
             problem = f"{type(error).__name__}: {error}"
-        console.say(f"   {run.name}: FAILED: {problem}")
+        console.say(f"   {run.name}: failed")
         problems.append(f"  {run.name}: {problem}")
 
     # Not Thread.join: before Python 3.13, a wait that Ctrl-C interrupts counts as an ended thread.

@@ -134,7 +134,7 @@ def script(run: Run, made_by: list[str]) -> str:
 
 def about(run: Run, made_by: list[str]) -> str:
     """The comment at the top: what the run shows, and the paper's scores."""
-    table_name, row_name, column_name = run.cell.rsplit("/", 2)
+    table_name, row_name, column_name = run.cell
     table = load_table(table_name, run.workspace.configs)
     row = table.row(row_name)
     baseline = table.baseline_cell(table.column(column_name))
@@ -167,8 +167,8 @@ def variables(run: Run) -> str:
     """What a reader sets, with defaults; no path but that of the user's own text."""
     place, corpus, batch = run.workspace, run.settings.corpus, run.settings.batch
     folder = f"{place.label}/{corpus}" if place.own else corpus
-    row = run.cell.replace("/", ".")
-    text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own.folder))}}}\n" if place.own else ""
+    row = str(run.cell).replace("/", ".")
+    text = f"TEXT=${{TEXT:-{shlex.quote(str(place.own))}}}\n" if place.own else ""
     return (
         f"{text}GPUS=${{GPUS:-1}} SEED=${{SEED:-{run.seed}}} FP16=${{FP16:-1}} CPU=${{CPU:-0}} "
         "# CPU=1: without a GPU; flags go to fairseq-train\n"
@@ -184,7 +184,7 @@ def prepare(run: Run) -> list[str]:
     place, settings = run.workspace, run.settings
     own: dict[str, object] = {}
     if place.own is not None:
-        own = {"own": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
+        own = {"text": "$TEXT", "source-lang": run.recipe.source, "target-lang": run.recipe.target}
         own |= {"pairs": settings.pairs, "subword-size": settings.subword_size}
     return [
         *("fairseq-hybrid", "prepare", settings.corpus),

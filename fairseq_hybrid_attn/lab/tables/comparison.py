@@ -212,7 +212,7 @@ def compared(plan: Plan) -> Comparison:
     systems += [_measured(stored, *other, first[1]) for other in others]
     place = plan.workspace
     return Comparison(
-        text=place.own.folder.resolve().name if place.own else "",
+        text=place.own.name if place.own else "",
         profile=place.profile.name,
         titles={
             column.score: column.title

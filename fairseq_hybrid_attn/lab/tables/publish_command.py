@@ -93,7 +93,7 @@ def line_of(args: argparse.Namespace) -> str:
             *args.names,
             *flags(seeds=seeds, columns=",".join(args.columns) or None),
             *flags(profile=args.profile and Path(args.profile).name),
-            *flags(data=args.data and args.data.resolve().name),
+            *flags(text=args.text and args.text[0].resolve().name),
             *flags(source_lang=args.source_lang, target_lang=args.target_lang),
         ]
     )
@@ -149,7 +149,7 @@ def without_folders(content: dict, workspace: Workspace) -> dict:
     """A result with names in place of local paths; of folders elsewhere, the last name is left."""
     names = {str(workspace.root): "reproduction", str(USER_DIR.parent): "."}
     if workspace.own:
-        names[str(workspace.own.folder.resolve())] = "text"
+        names |= {str(path.resolve()): "text" for path in workspace.own.paths}
     known = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, names))})(?![\w.-])")
 
     def named(value: object) -> object:
@@ -169,7 +169,7 @@ def add_to_list(line: str, folder: Path) -> None:
     """Add a line to the list of tables; it replaces one of the same tables on the same text."""
 
     def subject(line: str) -> list[str]:
-        return re.findall(r"\S+/\S+|--(?:profile|data) \S+", line)
+        return re.findall(r"\S+/\S+|--(?:profile|text) \S+", line)
 
     path = folder / LIST
     lines = read_lines(path) if path.exists() else []

@@ -208,7 +208,7 @@ def test_scripts_for_any_training_print_what_they_run(recorded, tmp_path):
     done, called = recorded("train.sh", "mma/table2/transformer_mma", "--seed", "2", GPUS="4")
     train = ["fairseq-hybrid", "train", "--gpus", "4", "mma/table2/transformer_mma", "--seed", "2"]
     assert called == [train] and done.stdout.split() == [f"{tmp_path}/bin/{train[0]}", *train[1:]]
-    words = ("--data", "my text", "--", "--arch", "transformer_mma")
+    words = ("--text", "my text", "--", "--arch", "transformer_mma")
     done, called = recorded("train.sh", *words, SLURM_NTASKS="8")
     assert called == [["srun", str(tmp_path / "bin/fairseq-hybrid"), "train", *words]]
     assert "my\\ text" in done.stdout
@@ -269,7 +269,7 @@ def test_a_script_gives_what_reproduce_gives(tmp_path):
     dry = {"train": {"dropout": 0.0, "max-update": 75, "head-patterns": "global,local"}}
     table = with_rows(TABLE, plain=dry)
     write_configs(tmp_path / "configs", **{"toy/table1.yaml": table})
-    where = ("--column", "bleu", "--configs", "configs", "--data", "text")
+    where = ("--column", "bleu", "--configs", "configs", "--text", "text")
     shown = run("fairseq-hybrid", "show", "toy/table1/plain", *where, "--script", cwd=tmp_path)
     (tmp_path / "plain.sh").write_text(shown.stdout)
     cpu = ("--device", "cpu", "--precision", "fp32", "--output", "out")

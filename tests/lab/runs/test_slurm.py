@@ -22,7 +22,7 @@ pytest.importorskip("submitit")
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 #: Of the same settings, with dropout and a checkpoint every 25 of 150 updates.
 SAME = ("plain", "often", "moved", "cancelled", "two", "halved")
-WHERE = ("--configs", "configs", "--data", "text", "--output", "out", "--device", "cpu")
+WHERE = ("--configs", "configs", "--text", "text", "--output", "out", "--device", "cpu")
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +212,7 @@ def test_interrupted_jobs_end_as_undisturbed_ones(cluster):
 
 @pytest.mark.slow
 def test_a_corpus_that_fails_is_told_by_its_log(cluster):
-    asked = ("plain", "--data", "unequal", "--corpus-sbatch", "mem=1G cpus-per-task=2")
+    asked = ("plain", "--text", "unequal", "--corpus-sbatch", "mem=1G cpus-per-task=2")
     first, status = reproduce(cluster, *asked)
     assert status == 0
     corpus = re.search(r"corpus toy: job (\d+)$", first, re.M)[1]

@@ -19,7 +19,7 @@ def test_published_tables_are_the_printed_ones(made):
     for name, text in zip(TABLES, re.split(r"\n(?=# )", printed), strict=True):
         page = pages.pop(f"{name.replace('/', '.')}.md")
         assert page.startswith(text)
-        assert f"`fairseq-hybrid table {' '.join(TABLES)} --seeds 1, --data text --output" in page
+        assert f"`fairseq-hybrid table {' '.join(TABLES)} --seeds 1, --text text --output" in page
         figures = re.findall(r"!\[.*\]\(../(.*)\)", page)  # the curves have more columns
         drawn = ["figures/toy.lengths.full@text.png"] if name == "toy/lengths" else []
         assert figures == drawn and all((made.folder / "results" / one).exists() for one in drawn)
@@ -30,7 +30,7 @@ def test_published_tables_are_the_printed_ones(made):
     shutil.rmtree(made.folder / "text")
     again = made.hybrid(
         *("table", *TABLES, "--format", "markdown", "--output", "results"),
-        *("--configs", "configs", "--data", "text"),
+        *("--configs", "configs", "--text", "text"),
     )
     assert again == printed
     made.hybrid("publish", "--configs", "configs")
@@ -42,7 +42,7 @@ def test_a_table_published_again_replaces_its_line_and_its_runs(made):
     made.hybrid("publish", "toy/lengths")
     made.hybrid("publish", "toy/table1", "--seeds", "2")
     listed = (made.folder / "results/tables.txt").read_text()
-    assert listed == "toy/table1 --seeds 1,2 --data text\ntoy/lengths --seeds 1, --data text\n"
+    assert listed == "toy/table1 --seeds 1,2 --text text\ntoy/lengths --seeds 1, --text text\n"
     kept = made.folder / "results/runs/full@text" / made.run("ours").name
     assert {path.name for path in kept.iterdir()} == {
         *("result.json", "counts.json.gz", "hypotheses.txt.gz")

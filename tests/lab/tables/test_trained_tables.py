@@ -90,7 +90,7 @@ def place(tmp_path_factory):
 
 def hybrid(place, *arguments, text="text", configs="configs", output="out", expect=0):
     """A command on this workspace; one that makes runs does so on the CPU."""
-    where = ("--configs", place / configs, "--data", place / text, "--output", place / output)
+    where = ("--configs", place / configs, "--text", place / text, "--output", place / output)
     device = () if arguments[0] in ("table", "runs") else ("--device", "cpu")
     return run("fairseq-hybrid", *arguments, *where, *device, cwd=place, expect=expect)
 

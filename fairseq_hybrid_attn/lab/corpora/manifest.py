@@ -46,7 +46,7 @@ class Manifest:
     gold: dict | None = None  # how many sentences are hand-aligned, and what was left out
     alignments: str | None = None  # digest of the training text's word alignments, if any
     # Tokens of the longest sentence of each file of text, end of sentence included, and its line.
-    longest: dict[str, list[int]] = field(default_factory=dict)
+    longest: dict[str, tuple[int, ...]] = field(default_factory=dict)
     digest: str = field(default="")  # of recipe, raw/, bin/ and gold/: equal digests, equal data
 
     @property
@@ -114,7 +114,7 @@ def describe(corpus: Corpus, stamps: dict[str, dict]) -> Manifest:
         versions=versions,
         recipe=corpus.resolved(),
         gold=facts.get("gold"),
-        longest=facts["longest"],
+        longest={name: tuple(found) for name, found in facts["longest"].items()},
         alignments=digest(of_folders(files, "aligned")) if "align" in stamps else None,
         digest=digest_of(corpus, files),
     )

@@ -39,7 +39,7 @@ def describe(
 
 def _rows_have(runs: list[Run], devices: Devices) -> list[str]:
     """What the rows' own settings, which a profile does not override, make of it."""
-    trained = [run for run in runs if not run.settings.aligner]
+    trained = [run for run in runs if not run.settings.aligner and run.settings.updates != 0]
     facts: dict[str, list] = {
         "models": [run.settings.train.get("arch") for run in trained],
         "training": [_length(run) for run in trained],

@@ -90,12 +90,12 @@ def test_a_page_has_every_table_of_its_paper_with_its_number_of_runs():
 def test_commands_of_files_and_pages_name_tables_and_rows_that_exist():
     for name in TABLES:
         first = (CONFIGS / f"{name}.yaml").read_text().split("\n")[0]
-        assert first == f"# scripts/reproduce.sh {name}", name
+        assert first == f"# fairseq-hybrid reproduce {name}", name
     commands = [
-        line.split("#")[0].split()[1:]
+        line.split("#")[0].split()[2:]
         for page in [*DOCS.glob("*.md"), CONFIGS / "README.md"]
         for line in page.read_text().split("\n")
-        if line.startswith("    scripts/reproduce.sh ")
+        if line.startswith("    fairseq-hybrid reproduce ")
     ]
     assert len(commands) > 8
     for table, *arguments in commands:

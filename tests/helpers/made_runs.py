@@ -11,10 +11,11 @@ import random
 import shutil
 from pathlib import Path
 
+import numpy as np
 from sacrebleu.metrics import BLEU
 from workspaces import write_configs
 
-from fairseq_hybrid_attn.lab.alignment.error_rate import Counts
+from fairseq_hybrid_attn.lab.alignment.error_rate import rates
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.config.paper_tables import load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
@@ -23,6 +24,7 @@ from fairseq_hybrid_attn.lab.runs.plan import Plan
 from fairseq_hybrid_attn.lab.runs.run_counts import write_counts
 from fairseq_hybrid_attn.lab.runs.status import identity
 from fairseq_hybrid_attn.lab.runs.workspace import OwnText, Run, Workspace
+from fairseq_hybrid_attn.lab.scores.counts import Score, SentenceCounts, scores_as_dict
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
 
 WORDS = "the a dog cat house tree sees hears likes old new green".split()
@@ -94,18 +96,20 @@ class MadeWorkspace:
         write_lines(run.prepared_corpus.source_words, SOURCES)
         manifest(digest=digest).write(run.corpus_folder)
         write_lines(run.folder.hypotheses, translations)
-        counts = {
-            name: build_metric(name, "en").counts(translations, REFERENCES) for name in metrics
-        }
-        measured = {
-            name: {"value": found.value, "signature": found.signature}
-            for name, found in counts.items()
-        }
         parts = {"": [0, len(REFERENCES)]} if parts is None else parts
-        kept = {"scores": {**measured, **dict(scores)}, "sentences": len(REFERENCES)}
-        kept["counts"] = {name: found.as_dict() for name, found in counts.items()}
-        kept["parts"] = parts
+        measured = {}
+        for name in metrics:
+            metric = build_metric(name, "en")
+            counts = metric.counts(translations, REFERENCES)
+            for suffix, part in parts.items():
+                of_part = counts.of(range(*part), f"{counts.text}{suffix}")
+                measured[f"{name}{suffix}"] = metric.score_of(of_part)
+        kept = {"scores": scores_as_dict(measured), "sentences": len(REFERENCES), "parts": parts}
         run.folder.score.write_text(json.dumps(kept))
+        plain = {
+            name: {"value": found.value, "signature": found.signature}
+            for name, found in measured.items()
+        }
         paper, _, table = run.cell.table.partition("/")
         row, column = run.cell.row, run.cell.column
         plugin = f"/there/{run.name}/fairseq_hybrid_attn"
@@ -116,7 +120,7 @@ class MadeWorkspace:
             **{"settings": run.settings.as_dict(), "updates": 60, "epoch": 1},
             "commands": {"train": ["fairseq-train", str(run.corpus_folder), "--user-dir", plugin]},
             **{"training_seconds": 90.0, "parameters": 1000, "sentences": 60},
-            "scores": kept["scores"],
+            "scores": {**plain, **dict(scores)},
             **{"devices": "CPU", "hardware": {"processor": "x", "gpus": []}, "versions": {"a": 1}},
             **{"code": {"commit": "c", "digest": "d", "modified": False}, "finished": "now"},
             **facts,
@@ -125,18 +129,18 @@ class MadeWorkspace:
         run.folder.result.write_text(json.dumps(result))
         run.folder.begun.write_text(json.dumps({"identity": result["identity"]}))
 
-    def align(self, run: Run, sentences: list[Counts]) -> None:
-        """Give a run a result with an alignment error rate."""
-        counts = [dataclasses.astuple(one) for one in sentences]
-        entry = {**sum(sentences, start=Counts()).as_dict(), "layer": 1, "head": 1}
-        entry |= {"by_sentence": counts, "selected_layer": 1, "sentences": len(counts)}
-        place = str(self.folder / "out/gold")
-        entry |= {"gold": place, "by_file": {place: {}}, "table": []}
-        entry |= {"end_symbol": "x", "step": "x"}
-        signature = "layer:1|head:1"
+    def align(self, run: Run, **counts: list[tuple]) -> None:
+        """Give a run a result with alignment error rates (``aer``, ``aer_head2``) of counts."""
+        found: dict[str, Score] = {}
+        for name, rows in counts.items():
+            of_rows = SentenceCounts("aer", np.array(rows), "gold")
+            found[name.replace("_", ".")] = rates(of_rows)["aer"]
         run.folder.path.mkdir(parents=True, exist_ok=True)
-        run.folder.alignment_score.write_text(json.dumps(entry))
-        self.finish(run, REFERENCES, {"aer": {"value": entry["aer"], "signature": signature}})
+        run.folder.alignment_score.write_text(json.dumps({"scores": scores_as_dict(found)}))
+        plain = {
+            name: {"value": one.value, "signature": one.signature} for name, one in found.items()
+        }
+        self.finish(run, REFERENCES, plain)
 
     def change(self, run: Run, **facts: object) -> None:
         """Change what a run's result says."""

@@ -28,7 +28,6 @@ GROUPS = {
         ("show", "runs.show_command", "print a run's exact command lines"),
         ("train", "runs.train_command", "train and score one system: on your text, or a row"),
         ("compare", "runs.compare_command", "train systems on your text and compare them"),
-        ("publish", "tables.publish_command", "store results of tables with the code"),
     ],
     "models": [
         ("translate", "translation.translate_command", "translate text with a trained model"),
@@ -57,7 +56,7 @@ GROUPS = {
 #: The module of each command.
 COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in group}
 #: Those that need no fairseq, which takes seconds to load.
-WITHOUT_FAIRSEQ = ("runs", "table", "publish", "score", "lengths", "aer", "curves")
+WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
 
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 

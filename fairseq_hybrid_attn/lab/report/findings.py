@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..files import provenance
+from ..files.json_files import read_json
 from ..files.text import read_lines
 from ..look import KINDS
 from ..look import maps_command as maps
@@ -23,7 +24,6 @@ from ..look.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..look.sentences import read_sentences
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
-from ..scores.counts import SAMPLES, SEED
 from ..scores.generate_output import read_generated
 from ..scores.lengths_measure import ScoresByLength
 from . import curves_command as curves
@@ -76,6 +76,7 @@ class Findings:
     curves: list[Curve]
     probing: dict[str, dict]  #: by the names of the models probed
     notes: list[str]  #: about the scores
+    comparison: dict | None = None  #: the table of `compare` whose numbers stand for the scores
 
     @property
     def title(self) -> str:
@@ -85,10 +86,8 @@ class Findings:
         return {
             **vars(self),
             "models": [model.as_dict() for model in self.models],
-            "scores": [asdict(score) for score in self.scores],
+            "scores": [score.as_dict() for score in self.scores],
             "examples": [asdict(example) for example in self.examples],
-            "samples": SAMPLES,
-            "seed": SEED,
             "lengths": self.lengths.as_dict(),
             "curves": [curve.as_dict() for curve in self.curves],
         }
@@ -117,6 +116,7 @@ def measure(args: argparse.Namespace, subjects: Sequence[Subject]) -> Findings:
         versions=provenance.versions(),
         code=provenance.code(),
         models=models,
+        comparison=read_comparison(args.comparison),
         scores=test_set.scores(systems),
         lengths=test_set.by_length(systems),
         examples=test_set.examples(systems),
@@ -124,6 +124,16 @@ def measure(args: argparse.Namespace, subjects: Sequence[Subject]) -> Findings:
         probing=probed,
         notes=test_set.notes,
     )
+
+
+def read_comparison(path: Path | None) -> dict | None:
+    """A table that `compare` wrote, with what it printed."""
+    if path is None:
+        return None
+    content = read_json(path)
+    if not isinstance(content, dict) or not {"grids", "notes"} <= content.keys():
+        raise UserError(f"--comparison {path} is not what `compare --write FILE.json` writes")
+    return content
 
 
 def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:

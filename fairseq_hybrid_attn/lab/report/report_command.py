@@ -52,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "output of `probe --json` for a model; may be repeated"
     probing = {"action": "append", "type": flags.named_path, "metavar": "NAME=FILE"}
     add("--probing", **probing, default=[], help=text)
+    text = "show the numbers of `compare --write FILE` (.json), of all seeds, in place of its own"
+    add("--comparison", type=Path, metavar="FILE", help=text)
     group = parser.add_argument_group("instead of what is found; by default")
     add = group.add_argument
     add("--data", type=Path, metavar="DIR", help="that of the checkpoint: its data folder")

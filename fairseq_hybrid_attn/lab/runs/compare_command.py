@@ -20,14 +20,16 @@ from pathlib import Path
 from ...errors import UserError
 from ..files.processes import run_program
 from ..files.writing import check_outputs
-from ..tables.comparison import compared
+from ..tables.measuring import measure
+from ..tables.printing import FORMATS
 from .doing import Doing, do, own_plan
 from .fairseq_commands import flags
 from .plan import Plan
 from .workspace_flags import add_own, add_running, doing, shared, workspace
 
-#: The endings of files that a comparison is written to.
-ENDINGS = (".md", ".csv", ".json", ".html")
+#: What --write writes, by the ending of its name; .html is the page of ``report``.
+WRITTEN = {".md": "markdown", ".csv": "csv", ".json": "json"}
+ENDINGS = (*WRITTEN, ".html")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,17 +53,21 @@ def compare(plan: Plan, doing: Doing, write: Sequence[Path] = ()) -> None:
     check_outputs({f"--write {path}": path for path in write}, inputs=[])
 
     def show(plan: Plan) -> str:
-        comparison = compared(plan)
+        numbers = measure(plan)
         seed = plan.runs[0].seed
         done = [run for run in plan.runs if run.seed == seed and run.folder.result.exists()]
         report = ["fairseq-hybrid", "report", *(str(run.folder.path) for run in done)]
         report += flags(user_dir=plan.workspace.user_dir, cpu=doing.device == "cpu")
         pages = [path for path in write if path.suffix == ".html"]
+        if pages and done:  # the page shows these numbers, of all seeds
+            compared = plan.workspace.root / "comparison.json"
+            compared.write_text(FORMATS["json"](numbers), encoding="utf-8")
+            report += flags(comparison=compared)
         for path in pages if done else []:
             run_program([*report, *flags(output=path)], plan.workspace.root / "report.log")
         for path in [path for path in write if path not in pages]:
-            path.write_text(comparison.written(path.suffix), encoding="utf-8")
+            path.write_text(FORMATS[WRITTEN[path.suffix]](numbers), encoding="utf-8")
         hint = f"\nOn one page: {shlex.join(report)}\n" if done and not pages else ""
-        return comparison.terminal() + hint
+        return FORMATS["terminal"](numbers) + hint
 
     do([plan], doing, show)

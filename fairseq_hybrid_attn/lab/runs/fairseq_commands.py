@@ -204,7 +204,7 @@ class RunCommands:
             *flags(self.settings.align),
             *self._gold_flags(),
             *flags(table=True, output=folder.alignment, json=folder.alignment_score),
-            *flags(by_sentence=True, max_tokens=GENERATE_TOKENS[self.devices.kind]),
+            *flags(max_tokens=GENERATE_TOKENS[self.devices.kind]),
             *flags(cpu=self.on_cpu),
         ]
 

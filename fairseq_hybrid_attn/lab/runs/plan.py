@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ...errors import UserError
-from ..config.paper_tables import Cell, Table, load_table, row_place, terms_of
+from ..config.paper_tables import Cell, Table, load_table, row_place
 from .checks import fault
 from .devices import Devices
 from .status import State, Status, status
@@ -119,8 +119,6 @@ def make_plans(
     named = {column.name for table, _ in loaded for column in table.columns}
     plans = []
     for table, rows in loaded:
-        for claim in table.claims:  # report a mistake now, not after the training
-            terms_of(table, claim)
         chosen = [column.name for column in table.columns if column.name in columns]
         if columns and not chosen:
             table.column(columns[0])  # its error lists the columns

@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fairseq import checkpoint_utils
@@ -19,9 +20,11 @@ from ..look.sentences import Sentences, in_batches, some
 
 def measure(args: argparse.Namespace) -> tuple[np.ndarray, list[np.ndarray]]:
     """The tokens of each sentence, and its losses by each model, in bits, summed over them."""
-    criterion, tokens, losses = None, None, []
+    criterion: Any = None
+    tokens = np.empty(0)
+    losses: list[np.ndarray] = []
     for _, path in args.path:
-        model, task = load_one(args, path)
+        model, task = load_one(args, path)  # type: nn.Module, Any
         try:
             if criterion is None:
                 settings = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"]
@@ -38,7 +41,7 @@ def measure(args: argparse.Namespace) -> tuple[np.ndarray, list[np.ndarray]]:
             ) from error
         if not np.isfinite(found).all():
             raise UserError(f"--path {path}: its loss is not a finite number; did it diverge?")
-        if tokens is not None and not np.array_equal(sizes, tokens):
+        if losses and not np.array_equal(sizes, tokens):
             raise UserError(f"--path {path} and {args.path[0][1]} have different target languages")
         tokens = sizes
         losses.append(found)

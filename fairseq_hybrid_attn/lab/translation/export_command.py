@@ -26,7 +26,8 @@ from ..corpora.test_sets import read_test_sets, slices
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..scores.metrics import Score, build_metric
+from ..scores.counts import Score
+from ..scores.metrics import build_metric
 
 if TYPE_CHECKING:
     from .translator import Translator

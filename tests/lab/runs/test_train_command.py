@@ -212,12 +212,14 @@ def test_your_own_text_and_flags(place):
     compare = ("fairseq-hybrid", "compare", *words, *more, "--", *flags.split(), 0.3)
     done = run(*compare, cwd=folder).stdout
     assert done.count("train: done in") == 1 and "BLEU below 5" in done
-    first, second = read_json(folder / "table.json")["systems"]
-    assert first["scores"]["bleu"]["by_seed"]["1"] == pytest.approx(bleu, abs=0.005)
-    difference = second["differences"]["bleu"]
+    numbers = read_json(folder / "table.json")["numbers"]
+    first, second = (number for number in numbers if number["score"] == "bleu")
+    assert first["ours"]["by_seed"]["1"] == pytest.approx(bleu, abs=0.005)
+    difference = second["difference"]
     assert set(difference["by_seed"]) == {"1"} and 0 < difference["p"] <= 1
     assert "own/systems/transformer+dropout=0.1/bleu/seed1" in done
-    assert "dropout=0.1" in (folder / "page.html").read_text()
+    page = (folder / "page.html").read_text()
+    assert "dropout=0.1" in page and "Of one seed, ±" in page
 
 
 def test_a_row_or_text_and_flags(place, monkeypatch):

@@ -13,8 +13,8 @@ from made_runs import read_lines, write_lines
 from workspaces import RECIPE, SETTINGS, write_configs, write_text
 
 from fairseq_hybrid_attn.lab.runs.training_log import read_log
-from fairseq_hybrid_attn.lab.scores.counts import half_width
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric
+from fairseq_hybrid_attn.lab.scores.statistics import estimate
 
 pytestmark = pytest.mark.slow
 
@@ -135,14 +135,14 @@ def test_error_rates_are_those_of_the_users_own_gold_file(reproduced, cells):
     for row, links in rows.items():
         found = run_folder(reproduced, row) / links
         run("fairseq-hybrid", "aer", found, *gold, *sides, "--json", out, cwd=reproduced)
-        (rates,) = read(out)["alignments"].values()
-        assert number(cells, row, "aer") == near(rates["aer"])
-    assert rates["aer"] < 5  # the aligner's: each word is always translated by the same one
+        (rates,) = read(out)["systems"].values()
+        assert number(cells, row, "aer") == near(rates["scores"]["aer"]["value"])
+    # Of the aligner, by which each word is always translated by the same one:
+    assert rates["scores"]["aer"]["value"] < 5
     assert cells["aligner", "aer", ""]["updates"] == "0"
-    assert cells["plain", "aer", ""]["p_values"] == ""
+    assert cells["plain", "aer", ""]["p"] == ""
     for row in ("taught", "head2", "average", "aligner"):
-        assert 0 < float(cells[row, "aer", ""]["p_values"]) <= 1
-        assert cells[row, "aer", ""]["over_sentences"] and not cells[row, "aer", ""]["over_seeds"]
+        assert 0 <= float(cells[row, "aer", ""]["p"]) <= 1 and cells[row, "aer", ""]["half"]
     # Heads and their average are rows.
     entries = read(run_folder(reproduced, "plain") / "alignment.json")["table"]
     heads = {(entry["layer"], entry["head"]): entry["aer"] for entry in entries}
@@ -161,23 +161,23 @@ def test_scores_are_those_of_the_run(reproduced, cells):
     for column, part in (("bleu", hypotheses[:20]), ("second", hypotheses[20:])):
         expected = sacrebleu.corpus_bleu(part, [references[: len(part)]]).score
         assert number(cells, "plain", column) == near(expected)
-        assert 0 < float(cells["taught", column, ""]["p_values"]) <= 1
+        assert 0 <= float(cells["taught", column, ""]["p"]) <= 1
 
     content, losses = read(folder / "curve.json"), read_log(folder / "logs/train.log").validation
     assert content["curve_set"] == "valid"
     assert [point["updates"] for point in content["curve"]] == [60]  # not 30, a checkpoint as well
     hypotheses = read_lines(folder / "curve/60/hypotheses.txt")
     expected = {
-        "aer": read(folder / "curve/60/alignment.json")["aer"],
+        "aer": read(folder / "curve/60/alignment.json")["scores"]["aer"]["value"],
         "bleu": sacrebleu.corpus_bleu(hypotheses, [read_lines(text / "valid.en")]).score,
         "loss": losses["valid"][60]["loss"],
     }
     shown = {name: number(cells, "plain", f"{name}_curve", "60") for name in expected}
     assert shown == near(expected)
-    counts = build_metric("bleu", "en").counts(hypotheses, read_lines(text / "valid.en"))
-    resampled = float(cells["plain", "bleu_curve", "60"]["over_sentences"])
-    assert resampled == near(half_width(counts.drawn))
-    assert cells["plain", "loss_curve", "60"]["over_sentences"] == ""
+    score = build_metric("bleu", "en").score(hypotheses, read_lines(text / "valid.en"))
+    half = float(cells["plain", "bleu_curve", "60"]["half"])
+    assert half == near(estimate((1, {1: score})).half)
+    assert cells["plain", "loss_curve", "60"]["half"] == ""
     assert cells["taught", "bleu_curve", ""]["state"] == "its run has no curve"
 
     (model,) = read(folder / "gates.json")["models"]
@@ -288,9 +288,9 @@ def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
         (loss,) = re.findall(r"valid on .* loss ([0-9.]+) ", said.stdout + said.stderr)
         command = ("fairseq-hybrid", "losses", binary, "--path", f"{row}={model}", "--cpu")
         run(*command, "--json", out, cwd=reproduced)
-        (found,) = read(out)["systems"]
-        assert len(found["by_sentence"]) == 20
-        assert found["loss"] == pytest.approx(float(loss), abs=6e-4)  # its last digit
+        (found,) = read(out)["systems"][row]["models"]
+        assert len(found["scores"]["loss"]["counts"]["rows"]) == 20
+        assert found["scores"]["loss"]["value"] == pytest.approx(float(loss), abs=6e-4)
 
 
 def test_text_without_gold_is_refused(place):

@@ -86,9 +86,9 @@ class Band(Pattern):
         """-behind <= j - i <= ahead; shapes as in :meth:`Pattern.allows`."""
         allowed = torch.ones_like(offset, dtype=torch.bool)
         if self.behind is not None:
-            allowed &= offset >= -_within(self.behind)
+            allowed = allowed & (offset >= -_within(self.behind))
         if self.ahead is not None:
-            allowed &= offset <= _within(self.ahead)
+            allowed = allowed & (offset <= _within(self.ahead))
         return allowed
 
 

@@ -46,10 +46,10 @@ def _bytes(tensors: tuple) -> int:
 
 
 def allowed(branches: tuple[Branch, ...], n: int, m: int, device: torch.device) -> Tensor:
-    """Return where each query may attend, bool ``[1 or h, l, n, m]``, True = may attend."""
+    """Return where each query may attend, bool ``[1 or h, l * n, m]``, True = may attend."""
     heads = max(map(len, branches))
     masks = [
         torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
         for branch in branches
     ]
-    return torch.stack(masks, dim=1)
+    return torch.cat(masks, dim=1)

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq import checkpoint_utils
 from models import CONFIGURATIONS, PAD, assert_all_close, build_tiny, check_incremental, gradients
 from torch import nn
 from torch._dynamo.utils import counters
@@ -106,8 +106,9 @@ def test_a_checkpoint_does_not_ask_for_it(tmp_path):
         "last_optimizer_state": {},
         "extra_state": {"train_iterator": {"epoch": 1}},
     }
-    torch.save(state, tmp_path / "model.pt")
-    assert not load_checkpoint_to_cpu(str(tmp_path / "model.pt"))["cfg"]["model"]["compile"]
+    path = str(tmp_path / "model.pt")
+    torch.save(state, path)
+    assert not checkpoint_utils.load_checkpoint_to_cpu(path)["cfg"]["model"]["compile"]
 
 
 def test_what_cannot_be_compiled_is_refused():

@@ -142,7 +142,7 @@ def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     the layers, which must do nothing else.  In half precision, its sum of the branches would be
     rounded after each branch.
     """
-    if branches.device.type != "cpu" or is_tracing() or torch.is_autocast_enabled(branches.device.type):
+    if branches.device.type != "cpu" or is_tracing() or torch.is_autocast_enabled("cpu"):
         return False
     if not all(map(just_its_weights, layers)):
         return False

@@ -1,4 +1,4 @@
-"""Where the queries of several branches may attend, as tensors that are made once and remembered."""
+"""Where the queries of several branches may attend, as tensors that are remembered."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ class PatternedDecoder(TransformerDecoderBase):
         return wrapped(PatternedDecoderLayer(cfg, next(self._plans, None), no_encoder_attn), cfg)
 
     def buffered_future_mask(self, tensor):
-        """Return masks instead if all layers are causal by themselves; fairseq's has n^2 numbers."""
+        """Return ours if all layers are causal by themselves; fairseq's mask has n^2 numbers."""
         return _MASKS.get() if self._all_causal else super().buffered_future_mask(tensor)
 
     def extract_features(

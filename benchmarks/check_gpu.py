@@ -59,7 +59,7 @@ def main() -> None:
         raise SystemExit(f"--seconds {arguments.seconds}: use 1 to {SECONDS}")
     settings = Settings(
         memory=False,
-        device="cuda", dtype="bf16", clock="wall", rounds=5, shortest=0.2, ways=(CHOSEN, "short"),
+        device="cuda", dtype="bf16", clock="wall", rounds=5, shortest=0.2, ways=(CHOSEN,),
         cases=CASES, sentences=136, length=30,
     )  # fmt: skip
     if arguments.cpu:

@@ -23,7 +23,7 @@ def test_all_parts(tmp_path):
     found = json.loads((tmp_path / "gpu-check.json").read_text())
     assert found["faults"] == found["left_out"] == []
     assert {one["benchmark"] for one in found["results"]} == {"step", "generation", "launches"}
-    assert {one["candidate"] for one in found["results"]} == {"null", "chosen", "short"}
+    assert {one["candidate"] for one in found["results"]} == {"null", "chosen"}
     assert {one["what"].split(":")[0] for one in found["accuracy"]} == {"attention", "gradients"}
     assert all(0 <= one["error"] <= one["bound"] for one in found["accuracy"])
 

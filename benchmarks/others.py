@@ -1,6 +1,6 @@
 """A training step of other toolkits, and of ours, over stock fairseq's, at Transformer-Tiny's size.
 
-In bfloat16, ours have --cpu-bf16, the others torch's autocast.  Torch's flash attention is slow at
+In bfloat16, ours have --autocast-bf16, the others torch's autocast.  Torch's flash attention is slow at
 25 tokens, so they are timed without it, too.  A toolkit that cannot be imported is left out (all:
 pip install transformers joeynmt).
 

@@ -110,7 +110,7 @@ def _step(system: str, way: str, words, settings: Settings) -> TrainingStep:
     """A training step: forward with dropout, label-smoothed cross entropy, backward, Adam.
 
     Ours have the fused loss.  On a GPU, half precision halves the parameters too, for all systems
-    alike.  On a CPU, bfloat16 is ``--cpu-bf16``, and vanilla stays in single precision.
+    alike.  On a CPU, bfloat16 is ``--autocast-bf16``, and vanilla stays in single precision.
     """
     stock, on_cpu = way in (VANILLA, VANILLA_BF16), settings.device == "cpu"
     bfloat16 = on_cpu and settings.dtype == "bf16" and way != VANILLA
@@ -120,7 +120,7 @@ def _step(system: str, way: str, words, settings: Settings) -> TrainingStep:
     if stock:
         criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
     else:
-        criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1, cpu_bf16=bfloat16)
+        criterion = FusedLabelSmoothedCrossEntropy(task, False, 0.1, autocast_bf16=bfloat16)
     source, lengths, previous, target = batch(words, settings)
     inputs = {"src_tokens": source, "src_lengths": lengths, "prev_output_tokens": previous}
     sample = {"net_input": inputs, "target": target, "ntokens": target.ne(words.pad()).sum()}

@@ -20,7 +20,7 @@ FREQ=$(((TOKENS + GPUS * AT_ONCE - 1) / (GPUS * AT_ONCE))) # an update has GPUS 
 MAX_TOKENS=$((TOKENS / (GPUS * FREQ)))
 launch=() device=() half=--fp16 newest=""
 ((GPUS == 1)) || launch=(torchrun --standalone --nproc-per-node "$GPUS" --no-python)
-((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" half=--cpu-bf16
+((CPU == 0)) || export CUDA_VISIBLE_DEVICES="" half=--autocast-bf16
 ((FP16 == 0)) || device=("$half")
 mkdir -p "$SAVE/checkpoints"
 exec 9>"$SAVE/lock"; flock --nonblock 9 || stop "$SAVE: a script is at work there"

@@ -113,7 +113,7 @@ def script(run: Run, made_by: list[str]) -> str:
     return _SCRIPT.format(
         about=about(run, made_by),
         variables=variables(run),
-        half="half=--cpu-bf16" if bfloat16 else "FP16=0",
+        half="half=--autocast-bf16" if bfloat16 else "FP16=0",
         plugin=shlex.quote(str(own_code)) if own_code else imported,
         prepare=shell(prepare(run), start=f"[[ -e $CORPUS/{whole} ]] || "),
         train=shell(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .autograd import first_order, watched
+from .autograd import first_order, is_tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def _written_down(branches: Tensor, layers: tuple[nn.Module, ...]) -> bool:
     the layers, which must do nothing else.  In half precision, its sum of the branches would be
     rounded after each branch.
     """
-    if branches.is_cuda or watched() or torch.is_autocast_enabled(branches.device.type):
+    if branches.is_cuda or is_tracing() or torch.is_autocast_enabled(branches.device.type):
         return False
     if not all(map(just_its_weights, layers)):
         return False

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -26,7 +25,8 @@ from torch import Tensor
 
 from .autograd import first_order, without_autocast
 from .dropout import factors, noise
-from .problem import AttentionProblem, AttentionResult, Branch
+from .masks import allowed, remembered
+from .problem import AttentionProblem, AttentionResult
 
 #: The smallest Z that is computed from the shared softmax.  Its scores are less than 28 below the
 #: highest, a difference that is exact to 1e-6.
@@ -37,9 +37,6 @@ CHUNK = 2**19
 
 #: Up to this number, the weights of all branches are kept, not recomputed.
 SMALL = 2**20
-
-#: The largest mask that is cached, in elements; 128 of them are 64 MB.
-LARGEST_CACHED_MASK = 2**17
 
 
 def short(problem: AttentionProblem) -> AttentionResult:
@@ -220,22 +217,20 @@ def _weights(part: _Part, small: bool) -> tuple[_Kept, Tensor]:
         scores += part.bias.unsqueeze(2)
     if part.unseen is not None:
         scores += part.unseen
-    # Reading a number stalls an accelerator; more arithmetic is faster there.
-    if scores.device.type == "cpu":
-        shares = torch.softmax(scores, dim=-1)
-        if part.real is not None:
-            shares *= part.real
-        a = shares * part.mask
-        total = a.sum(dim=-1, keepdim=True)
-        if total.min() < SMALLEST_SUM:
-            total.masked_fill_(~part.sees_keys(), 1.0)
-        if not total.min() < SMALLEST_SUM:
-            inverse = total.reciprocal_()
-            a.mul_(inverse)
-            return _Kept(a, None, None) if small else _Kept(shares, inverse, None), a
-    allowed = part.mask if part.real is None else part.mask * part.real
+    shares = torch.softmax(scores, dim=-1)
+    if part.real is not None:
+        shares *= part.real
+    a = shares * part.mask
+    total = a.sum(dim=-1, keepdim=True)
+    if total.min() < SMALLEST_SUM:
+        total.masked_fill_(~part.sees_keys(), 1.0)
+    if not total.min() < SMALLEST_SUM:
+        inverse = total.reciprocal_()
+        a.mul_(inverse)
+        return _Kept(a, None, None) if small else _Kept(shares, inverse, None), a
+    seen = part.mask if part.real is None else part.mask * part.real
     lowest = torch.finfo(scores.dtype).min
-    shares = torch.softmax(scores.masked_fill(allowed == 0, lowest), dim=-1).mul_(allowed)
+    shares = torch.softmax(scores.masked_fill(seen == 0, lowest), dim=-1).mul_(seen)
     return _Kept(shares, None, None), shares
 
 
@@ -249,10 +244,7 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
     """Yield the problem in parts that fit into a processor's cache."""
     b, h, n, _ = problem.q.shape
     m, l, work = problem.k.size(2), len(problem.branches), _precision(problem)  # noqa: E741
-    device = problem.q.device
-    heads = max(len(branch) for branch in problem.branches)
-    build = _masks if heads * l * n * m <= LARGEST_CACHED_MASK else _masks.__wrapped__
-    mask, unseen = build(problem.branches, n, m, work, device)
+    mask, unseen = _masks(problem.branches, n, m, work, problem.q.device)
     real = bias = mix = None
     if problem.key_padding is not None:
         real = (~problem.key_padding).to(work)[:, None, None, None]
@@ -261,7 +253,7 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
     if problem.mix is not None:
         mix = problem.mix.to(work).expand(l, b, h, n, 1).permute(1, 2, 0, 3, 4)
 
-    fitting = max(1, CHUNK // (l * n * m)) if device.type == "cpu" else b * h
+    fitting = max(1, CHUNK // (l * n * m))
     heads = min(h, fitting)
     sentences = max(1, fitting // h)
     for first in range(0, b, sentences):
@@ -282,18 +274,10 @@ def _parts(problem: AttentionProblem) -> Iterator[_Part]:
             )
 
 
-@lru_cache(maxsize=128)
-@torch.inference_mode(False)
-def _masks(
-    branches: tuple[Branch, ...], n: int, m: int, dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor | None]:
+@remembered
+def _masks(branches, n, m, dtype, device) -> tuple[Tensor, Tensor | None]:
     """``mask`` and ``unseen`` of a :class:`_Part` with all heads."""
-    heads = max(len(branch) for branch in branches)
-    allowed = [
-        torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
-        for branch in branches
-    ]
-    mask = torch.stack(allowed, dim=1)
+    mask = allowed(branches, n, m, device)
     seen = mask.any(dim=1, keepdim=True)
     unseen = None
     if not seen.all():

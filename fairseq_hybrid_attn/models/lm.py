@@ -15,14 +15,14 @@ from fairseq.models.transformer_lm import TransformerLanguageModel, TransformerL
 
 from ..errors import Faults
 from ..patterns import mma_causal_vocabulary, words_for
-from .config import WordsInHelp
+from .config import OurSettings
 from .hysan import branch_fusions, branch_plans, branch_words, read_fusion
 from .mma import head_plans
 from .transformer import PatternedDecoder, PlannedModel, Plans, register
 
 
 @dataclass
-class PatternedLMConfig(WordsInHelp, TransformerLanguageModelConfig):
+class PatternedLMConfig(OurSettings, TransformerLanguageModelConfig):
     """fairseq's settings; widths that are not given follow the model's, as in translation."""
 
     decoder_input_dim: Optional[int] = field(

@@ -34,13 +34,20 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.incremental_decoding_utils import with_incremental_state
-from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
 from fairseq.modules import FairseqDropout, LayerNorm
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from ..errors import Faults
-from .transformer import PatternedTransformer, PatternedTransformerConfig, Plans, register, wrapped
+from .transformer import (
+    PatternedDecoder,
+    PatternedEncoder,
+    PatternedTransformer,
+    PatternedTransformerConfig,
+    Plans,
+    register,
+    wrapped,
+)
 
 
 @dataclass
@@ -87,7 +94,7 @@ class LSTMOnTop(PatternedTransformer):
         return DecoderUnderLSTM if cfg.decoder_lstm_layers else super().decoder_type(cfg)
 
 
-class EncoderUnderLSTM(TransformerEncoderBase):
+class EncoderUnderLSTM(PatternedEncoder):
     """fairseq's encoder; its ``encoder_out`` is Õ."""
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
@@ -108,7 +115,7 @@ class EncoderUnderLSTM(TransformerEncoderBase):
         return {**out, "encoder_out": [self.top(states, padding)]}
 
 
-class DecoderUnderLSTM(TransformerDecoderBase):
+class DecoderUnderLSTM(PatternedDecoder):
     """fairseq's decoder; its features are Õ."""
 
     def __init__(self, cfg, dictionary, embed_tokens, **kwargs):

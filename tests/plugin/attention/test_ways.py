@@ -258,9 +258,9 @@ def test_the_choice(monkeypatch):
         monkeypatch.undo()
         for way in ("short", "sdpa", "reference"):
             monkeypatch.setattr(choice, way, lambda problem, way=way: way)
-        monkeypatch.setattr(choice, "watched", lambda: True)
+        monkeypatch.setattr(choice, "is_tracing", lambda: True)
         assert compute(problem) == ("sdpa" if name in able else "reference"), name
-        monkeypatch.setattr(choice, "watched", lambda: False)
+        monkeypatch.setattr(choice, "is_tracing", lambda: False)
 
 
 def test_traces_are_right():

@@ -135,6 +135,7 @@ def check(size: Size) -> Iterator[dict]:
 
 def steps(makers: dict[str, Callable[[Check], TrainingStep]], now: Check) -> Iterator[dict]:
     """Time steps beside stock's at all lengths."""
+    torch.compiler.reset()  # after some models, torch would compile no more of the same class
     made = {name: now.tried(name, lambda make=make: make(now)) for name, make in makers.items()}
     for length, number in now.size.batches.items():
         settings = replace(now.size.settings, length=length, sentences=number)

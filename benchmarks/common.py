@@ -18,7 +18,7 @@ import torch
 from fairseq_hybrid_attn.attention import PatternedAttention
 from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
 from fairseq_hybrid_attn.attention.reference import reference
-from fairseq_hybrid_attn.attention.sdpa import able, sdpa
+from fairseq_hybrid_attn.attention.sdpa import sdpa, supports
 from fairseq_hybrid_attn.attention.short import short
 from fairseq_hybrid_attn.lab.files import provenance
 
@@ -38,7 +38,7 @@ TOOLKITS = ("transformers", "joeynmt")
 
 
 def _sdpa(problem: AttentionProblem) -> AttentionResult:
-    return sdpa(problem) if able(problem) else short(problem)
+    return sdpa(problem) if supports(problem) else short(problem)
 
 
 WAYS = {"short": short, "sdpa": _sdpa, "reference": reference}

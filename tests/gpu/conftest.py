@@ -11,6 +11,7 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is n
     params=[pytest.param("cuda", marks=needs_gpu), pytest.param("cpu", marks=pytest.mark.slow)]
 )
 def device(request, monkeypatch):
+    torch.compiler.reset()  # after some models, torch would compile no more of the same class
     if request.param == "cpu":  # whose own compiler takes minutes
         compile_it = torch.nn.Module.compile
         monkeypatch.setattr(

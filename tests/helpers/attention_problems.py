@@ -224,7 +224,7 @@ WAYS = {
     "short, recomputed": _short(SMALL=0, CHUNK=HUGE),
     "short, by heads": _short(SMALL=0, CHUNK=1),
     "short, by some heads": _short(CHUNK=2**12),
-    "sdpa": Way(sdpa.sdpa, sdpa.able),
+    "sdpa": Way(sdpa.sdpa, sdpa.supports),
 }
 REFERENCE = WAYS["reference"]
 

@@ -112,7 +112,9 @@ def _gpu(measure: str, results: list[dict]) -> list[str]:
     )
     parts = []
     for number, text in enumerate(texts):
-        rows = [[case, *(by.get(c, ("", ""))[number] for c in columns)] for case, by in cells.items()]
+        rows = [
+            [case, *(by.get(c, ("", ""))[number] for c in columns)] for case, by in cells.items()
+        ]
         parts += [text, Grid(["", *columns], rows, left=len(columns) + 1).markdown()]
     return parts
 

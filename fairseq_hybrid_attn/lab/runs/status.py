@@ -160,7 +160,9 @@ def devices_of(run: Run, devices: Devices) -> Devices:
     without = train.get("criterion") not in BF16_CRITERIA or train.get("checkpoint-activations")
     if without and (on_cpu or precision == "bf16"):
         precision = "fp32"  # the others know nothing else
-    elif on_cpu and precision == "auto":  # several processes, perhaps on unlike machines, must agree
+    elif (
+        on_cpu and precision == "auto"
+    ):  # several processes, perhaps on unlike machines, must agree
         wanted = begun.get("precision") == "bf16" if begun else devices.world == 1
         precision = "bf16" if wanted and has_bfloat16() else "fp32"
     return replace(devices, precision=precision)

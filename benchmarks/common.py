@@ -16,10 +16,10 @@ from unittest.mock import patch
 import torch
 
 from fairseq_hybrid_attn.attention import PatternedAttention
+from fairseq_hybrid_attn.attention.cpu import on_cpu
 from fairseq_hybrid_attn.attention.problem import AttentionProblem, AttentionResult
 from fairseq_hybrid_attn.attention.reference import reference
 from fairseq_hybrid_attn.attention.sdpa import sdpa, supports
-from fairseq_hybrid_attn.attention.short import short
 from fairseq_hybrid_attn.lab.files import provenance
 
 #: The layout of result files; raised when it changes.
@@ -38,10 +38,10 @@ TOOLKITS = ("transformers", "joeynmt")
 
 
 def _sdpa(problem: AttentionProblem) -> AttentionResult:
-    return sdpa(problem) if supports(problem) else short(problem)
+    return sdpa(problem) if supports(problem) else on_cpu(problem)
 
 
-WAYS = {"short": short, "sdpa": _sdpa, "reference": reference}
+WAYS = {"cpu": on_cpu, "sdpa": _sdpa, "reference": reference}
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """A training step of other toolkits, and of ours, over stock fairseq's, at Transformer-Tiny's size.
 
-In bfloat16, ours have --autocast-bf16, the others torch's autocast.  Torch's flash attention is slow at
-25 tokens, so they are timed without it, too.  A toolkit that cannot be imported is left out (all:
-pip install transformers joeynmt).
+In bfloat16, ours have --autocast-bf16, the others torch's autocast.  Torch's flash attention is
+slow at 25 tokens, so they are timed without it, too.  A toolkit that cannot be imported is left out
+(all: pip install transformers joeynmt).
 
 All share embeddings and output layer, and have sinusoidal positions, layer norms behind sublayers,
 ReLU, masks of padding, and dropout of embeddings and of the outputs of sublayers, nowhere else.

@@ -11,7 +11,7 @@ scripts/check_gpu.sh: the first minutes on an NVIDIA GPU: is everything right th
   scripts/check_gpu.sh               check the first GPU
   scripts/check_gpu.sh --cpu         try the check itself on a CPU, at a tiny size
 
-First the tests in tests/gpu (at most four minutes): attention, gradients of all models, training,
+First the tests in tests/gpu (about four minutes): attention, gradients of all models, training,
 resuming and translation in half precision, compiled models, memory. Then (at most eight minutes)
 training steps and translation beside fairseq's stock transformer, the most important first.
 Times are written to gpu-check.md and gpu-check.json after each part; an earlier check is replaced.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from .autograd import is_tracing
+from .cpu import on_cpu
 from .problem import AttentionProblem, AttentionResult
 from .reference import reference
 from .sdpa import sdpa, supports
-from .short import short
 
 #: From this number of keys on, ``sdpa`` is as fast on a CPU, and keeps no weights; with dropout, it
 #: would keep them.
@@ -22,7 +22,7 @@ def compute(problem: AttentionProblem) -> AttentionResult:
     keys, rate = problem.k.size(2), problem.dropout
     if problem.bias is None and takes_sdpa(problem.q.device, keys, rate) and supports(problem):
         return sdpa(problem)
-    return short(problem) if problem.q.numel() else reference(problem)
+    return on_cpu(problem) if problem.q.numel() else reference(problem)
 
 
 def takes_sdpa(device: torch.device, keys: int, dropout: float) -> bool:

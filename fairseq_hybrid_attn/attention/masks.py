@@ -1,4 +1,4 @@
-"""Where the queries of several branches may attend, as tensors that are made once and remembered."""
+"""Where the queries of several branches may attend, as tensors that are remembered."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _bytes(tensors: tuple) -> int:
 
 
 def allowed(branches: tuple[Branch, ...], n: int, m: int, device: torch.device) -> Tensor:
-    """Return where each query may attend, bool ``[1 or h, l, n, m]``, True = may attend."""
+    """Return where each query may attend, bool ``[1 or h, l * n, m]``, True = may attend."""
     heads = max(map(len, branches))
     masks = [
         torch.stack([pattern.mask(n, m, device=device) for pattern in branch]).expand(heads, n, m)
         for branch in branches
     ]
-    return torch.stack(masks, dim=1)
+    return torch.cat(masks, dim=1)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..patterns import PAST, causal, nearest_later_key
 from .autograd import is_tracing
 from .compute import compute
-from .fusion import just_its_weights, mixes_positions
+from .fusion import just_its_weights
 from .plan import AttentionPlan
 from .problem import AttentionProblem, Branch, Masks
 
@@ -173,7 +173,7 @@ class PatternedAttention(nn.Module):
                 if ahead := nearest_later_key(pattern):
                     where = f"branch {number}" + (f", head {head}" if len(branch) > 1 else "")
                     return f"{where}: {pattern} sees {ahead} ahead of a position"
-        if mixes_positions(self.fusion, self.embed_dim):
+        if self.fusion.mixes_positions:
             return f"its fusion, {type(self.fusion).__name__}, looks at other positions"
         return None if self.bias is None else "its bias is computed from the whole sentence"
 

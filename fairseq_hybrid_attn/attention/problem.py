@@ -31,9 +31,9 @@ class Masks(NamedTuple):
 
     Attributes:
         padding: ``[b, m]``, True = padding; None = no padding.
-        added: added to the scores, 0 or minus infinity, ``[1 or b, 1 or h, 1 or l * n, m or more]``,
-            of which the first m columns count; None = nothing is forbidden.  A query without any
-            key has a row of zeros, since a row of minus infinities may become NaN.
+        added: added to the scores, 0 or minus infinity, ``[1 or b, 1 or h, 1 or l * n, m ..]``; the
+            first m columns count.  None = nothing is forbidden.  A query without any key has
+            a row of zeros, since a row of minus infinities may become NaN.
         sees: False for queries without any key, ``[1 or b, 1 or h, 1 or l * n, 1]``; None = every
             query sees a key.
     """

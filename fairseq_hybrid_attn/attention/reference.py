@@ -55,7 +55,7 @@ def scaled_scores(problem: AttentionProblem) -> Tensor:
 def allowed_keys(branch: Branch, problem: AttentionProblem) -> Tensor:
     """Return where the heads of a branch may attend: bool, broadcastable to ``[b, h, n, m]``."""
     n, m = problem.q.size(-2), problem.k.size(-2)
-    seen = allowed((branch,), n, m, problem.q.device)[:, 0]  # [1 or h, n, m]
+    seen = allowed((branch,), n, m, problem.q.device)  # [1 or h, n, m]
     if problem.key_padding is None:
         return seen
     return seen & ~problem.key_padding[:, None, None, :]  # [b, 1 or h, n, m]

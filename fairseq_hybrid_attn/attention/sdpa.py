@@ -32,7 +32,7 @@ def sdpa(problem: AttentionProblem) -> AttentionResult:
     _, added, sees = problem.masks or make_masks(
         problem.branches, n, m, problem.key_padding, problem.q.dtype, problem.q.device
     )
-    if added is not None:
+    if added is not None and added.size(-1) > m:
         added = added[..., :m]
     if problem.bias is not None:
         added = _with_bias(added, problem.bias, l, n, problem.q.dtype)
@@ -90,7 +90,7 @@ def _unpadded(branches, n, m, dtype, device) -> tuple[Tensor | None, Tensor | No
 @remembered
 def _allowed(branches, n, m, device) -> tuple[Tensor]:
     """``[1, 1 or h, l * n, m]``."""
-    return (allowed(branches, n, m, device).flatten(1, 2).unsqueeze(0),)
+    return (allowed(branches, n, m, device).unsqueeze(0),)
 
 
 def _global(branches: tuple[Branch, ...]) -> bool:
@@ -107,9 +107,9 @@ def _added(allowed: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     sees = allowed.any(dim=-1, keepdim=True)
     m = allowed.size(-1)
     # Always more than m: were it sometimes equal, a compiler would make two cases of it.
-    aligned = m if is_tracing() else (m // ALIGNMENT + 1) * ALIGNMENT
-    added = torch.zeros(*allowed.shape[:-1], aligned, dtype=dtype, device=allowed.device)
-    added[..., :m].masked_fill_(~allowed & sees, -torch.inf)
+    columns = m if is_tracing() else (m // ALIGNMENT + 1) * ALIGNMENT
+    added = torch.zeros(*allowed.shape[:-1], columns, dtype=dtype, device=allowed.device)
+    (added if is_tracing() else added[..., :m]).masked_fill_(~allowed & sees, -torch.inf)
     return added, sees
 
 

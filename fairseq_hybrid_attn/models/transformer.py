@@ -37,7 +37,7 @@ from ..attention.problem import Branch, Masks
 from ..attention.sdpa import kernels_for, make_masks
 from ..cross_entropy import has_bfloat16
 from ..errors import Faults, UserError
-from ..patterns import Vocabulary, words_for
+from ..words import Words, words_for
 from .config import PatternedTransformerConfig, nested_config, with_defaults
 from .fast_dropout import use_fast_dropout
 from .self_attention import PatternedSelfAttention
@@ -68,7 +68,7 @@ class PlannedModel:
         raise TypeError(f"{cls.__name__} does not define plan()")
 
     @classmethod
-    def words(cls, cfg: TransformerConfig, side: str) -> Vocabulary:
+    def words(cls, cfg: TransformerConfig, side: str) -> Words:
         """Return the paper's words for patterns of the ``encoder`` or the ``decoder``."""
         return words_for(side, {})
 
@@ -252,7 +252,7 @@ class PatternedDecoder(TransformerDecoderBase):
         return wrapped(PatternedDecoderLayer(cfg, next(self._plans, None), no_encoder_attn), cfg)
 
     def buffered_future_mask(self, tensor):
-        """Return masks instead if all layers are causal by themselves; fairseq's has n^2 numbers."""
+        """Return ours if all layers are causal by themselves; fairseq's mask has n^2 numbers."""
         return _MASKS.get() if self._all_causal else super().buffered_future_mask(tensor)
 
     def extract_features(

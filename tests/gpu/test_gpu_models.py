@@ -14,7 +14,7 @@ from fairseq_hybrid_attn.cross_entropy import FusedLabelSmoothedCrossEntropy
 
 #: The largest error of all gradients by their norm: two ways of rounding differ by as much.
 BOUNDS = {"fp32": 1e-3, "fp16": 3e-2, "bf16": 0.1}
-COMPILED = ("mma", "hysan-gated", "gate-hidden", "local-s")
+COMPILED = ("mma", "hysan-gated", "gate-hidden")  # each takes half a minute
 SIZE = {
     "encoder_embed_dim": 64,
     "encoder_ffn_embed_dim": 128,
@@ -75,17 +75,12 @@ def test_gradients_are_those_of_single_precision_on_the_processor(name, device, 
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_compiled_model_computes_the_same(name, device):
-    plain, compiled = build(name, device), build(name, device, compile=True)
+    """In float16, at several lengths, which one compilation has to suffice for."""
+    plain, compiled = (build(name, device, compile=one).half() for one in (False, True))
     for longest in (30, 17, 55):
         batch = sample(device, longest)
         pair = (loss_and_gradient(compiled, batch), loss_and_gradient(plain, batch))
-        check_near(*pair, BOUNDS["fp32"], longest)
-
-
-def test_a_compiled_model_in_float16(device):
-    plain, compiled = (build("mma", device, compile=one).half() for one in (False, True))
-    pair = (loss_and_gradient(compiled, sample(device)), loss_and_gradient(plain, sample(device)))
-    check_near(*pair, BOUNDS["fp16"])
+        check_near(*pair, BOUNDS["fp16"], longest)
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 """fairseq's commands on a GPU: trained, stopped and resumed there, and translated elsewhere."""
 
+import shutil
+
 import pytest
 import torch
 from cli import TINY, USER_DIR, run
@@ -42,8 +44,12 @@ def test_half_precision_is_stopped_and_resumed(precision, corpus, device, tmp_pa
     if device == "cpu" and precision == "bf16" and not has_bfloat16():
         pytest.skip("this CPU has no bfloat16")
     flags = PRECISIONS[precision] if device == "cpu" else PRECISIONS[precision][:1]
-    whole = train(corpus, "whole", device, ALL, *flags, cwd=tmp_path)
-    half = train(corpus, "parts", device, HALF, *flags, cwd=tmp_path)
+    saved = ["--save-interval-updates", HALF]
+    whole = train(corpus, "whole", device, ALL, *flags, *saved, cwd=tmp_path)
+    (checkpoint,) = (tmp_path / "whole").glob(f"checkpoint_*_{HALF}.pt")
+    half = torch.load(checkpoint, weights_only=True)
+    (tmp_path / "parts").mkdir()
+    shutil.copyfile(checkpoint, tmp_path / "parts/checkpoint_last.pt")
     parts = train(corpus, "parts", device, ALL, *flags, cwd=tmp_path)
     assert all(tensor.isfinite().all() for tensor in parts["model"].values())
     if precision == "fp16":

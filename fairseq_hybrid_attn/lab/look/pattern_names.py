@@ -9,10 +9,11 @@ from torch import nn
 
 from ...attention import PatternedAttention
 from ...models.transformer import PatternedTransformer
-from ...patterns import FUTURE, GLOBAL, PAST, Pattern, Vocabulary, local, local_past
+from ...patterns import FUTURE, GLOBAL, PAST, Pattern, local, local_past
+from ...words import Words
 
 #: For attention that no paper here names.
-PLAIN: Vocabulary = {
+PLAIN: Words = {
     "global": GLOBAL,
     "past": PAST,
     "future": FUTURE,
@@ -40,14 +41,14 @@ def patterns(kind: str, attention: MultiheadAttention) -> list[list[Pattern]]:
     return [[PAST if kind == "decoder" else GLOBAL] * heads]
 
 
-def vocabulary(model: nn.Module, kind: str) -> Vocabulary:
+def vocabulary(model: nn.Module, kind: str) -> Words:
     if not isinstance(model, PatternedTransformer) or kind == "cross":
         return PLAIN
     words = model.words(model.cfg, kind)
     return {**words, **{word: PLAIN[word] for word in PLAIN if word not in words}}
 
 
-def word_of(pattern: Pattern, vocabulary: Vocabulary) -> str:
+def word_of(pattern: Pattern, vocabulary: Words) -> str:
     """The word for a pattern, or for its family with a number; its ``repr`` if it has none."""
     for word, meaning in vocabulary.items():
         if meaning == pattern:

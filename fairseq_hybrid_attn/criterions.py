@@ -94,14 +94,14 @@ class SupervisedAttention(FusedLabelSmoothedCrossEntropy):
         label_smoothing,
         ignore_prefix_size=0,
         report_accuracy=False,
-        cpu_bf16=False,
+        autocast_bf16=False,
         supervision_weight=1.0,
         supervised_layer=-1,
         supervised_head=-1,
         gold_variance=0.5,
     ):
         super().__init__(
-            task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy, cpu_bf16
+            task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy, autocast_bf16
         )
         for flag, value in (
             ("--supervision-weight", supervision_weight),

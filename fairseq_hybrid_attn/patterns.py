@@ -11,6 +11,7 @@ HySAN and MMA use *forward* and *backward* with opposite meanings.  This file sa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -182,7 +182,7 @@ reproduce() {
 show_result() {
     local label=quick@text folder place corpus page
     folder=$DEMO_DIR/runs/$label/demo/architectures/$ARCH/bleu/seed$SEED
-    corpus=$DEMO_DIR/corpora/$label/demo
+    corpus=$(echo "$DEMO_DIR"/corpora/demo-*)
     python "$ROOT/scripts/demo/report.py" --run "$folder" --text "$DEMO_DIR/text"
     page=$DEMO_DIR/$ARCH.html
     logged report fairseq-hybrid report "$folder" --names "$ARCH" --sentences 1-200 --cpu \

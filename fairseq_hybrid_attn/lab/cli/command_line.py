@@ -87,10 +87,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     args, unknown = parser.parse_known_intermixed_args(ours)  # rows may follow options
     if unknown:
         wrong = next((word for word in unknown if word.startswith("-")), unknown[0])
+        flag = wrong.partition("=")[0]
         known = (flag for action in parser._actions for flag in action.option_strings)
-        hint = did_you_mean(wrong.partition("=")[0], known)
-        if not hint and parser.get_default("others") == []:
-            hint = "; flags of fairseq-train follow after --"
+        hint = did_you_mean(flag, known)
+        if parser.get_default("others") == []:
+            from fairseq.options import get_training_parser
+
+            if not hint or flag in get_training_parser()._option_string_actions:
+                hint = "; flags of fairseq-train follow after --"
         parser.error(f"unrecognized arguments: {wrong}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]

@@ -18,7 +18,7 @@ import argparse
 from collections.abc import Sequence
 
 from ..tables.measuring import measure
-from ..tables.printing import as_terminal
+from ..tables.printing import FORMATS
 from .doing import Doing, do
 from .plan import Plan
 from .workspace_flags import add_cells, add_running, doing, plans
@@ -35,4 +35,4 @@ def run(args: argparse.Namespace) -> None:
 
 def reproduce(plans: Sequence[Plan], doing: Doing) -> None:
     """Do the runs that are missing; print the papers' tables with their numbers."""
-    do(plans, doing, lambda plan: as_terminal(measure(plan)))
+    do(plans, doing, lambda plan: FORMATS["terminal"](measure(plan)))

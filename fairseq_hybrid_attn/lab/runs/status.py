@@ -41,6 +41,7 @@ PARTS = {
     "alignments": "data",
     "weights": "the model to begin with",
 }
+FAILED = "failed: "  # before the error in a state that is displayed
 #: How the last line of a Python traceback begins.
 _ERROR = re.compile(r"[\w.]*(Error|Exception)\b")
 #: fairseq's numbered checkpoints, by updates or by epochs.
@@ -74,7 +75,7 @@ class Status:
         return redo or not self.is_there
 
     def __str__(self) -> str:
-        detail = "; ".join(filter(None, (self.detail, self.failure and f"failed: {self.failure}")))
+        detail = "; ".join(filter(None, (self.detail, self.failure and FAILED + self.failure)))
         return self.state.value + (f" ({detail})" if detail else "")
 
 

@@ -86,7 +86,9 @@ class Workspace:
             paths, like = tuple(map(Path, own["paths"])), own["like"] and Path(own["like"])
             own = OwnText(paths, own["source_lang"], own["target_lang"], like)
         user_dir = record.get("user_dir") and Path(record["user_dir"])
-        profile = load_profile(str(record["profile"]), configs)
+        profile = Profile(str(record["profile"]), "")  # of a model that it goes on with
+        if not (own and own.like):
+            profile = load_profile(profile.name, configs)
         return cls(root, configs, profile, own, user_dir)
 
     @property

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..files.console import duration
 from ..files.tabular import Grid
+from ..runs.status import FAILED
 from ..scores.statistics import FEW_SEEDS, HOW, Estimate
 from .measuring import ColumnHead, Number, TableNumbers
 
@@ -86,6 +88,20 @@ def grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
 
     One for each column; one for all, of your own systems, or with a line for each column.
     """
+    failed = _failures(numbers)
+    return [
+        (title, replace(grid, rows=[[failed.get(cell, cell) for cell in row] for row in grid.rows]))
+        for title, grid in _grids(numbers)
+    ]
+
+
+def _failures(numbers: TableNumbers) -> dict[object, str]:
+    """By the states of runs that failed, what cells say of them; a note says the rest."""
+    states = dict.fromkeys(number.state for number in numbers.numbers if FAILED in number.state)
+    return {state: f"failed ({count})" for count, state in enumerate(states, 1)}
+
+
+def _grids(numbers: TableNumbers) -> list[tuple[str, Grid]]:
     if numbers.transposed:
         return [("", _transposed(numbers))]
     if numbers.is_own:
@@ -255,6 +271,8 @@ def notes(numbers: TableNumbers) -> list[str]:
     bleu = [number.ours.value for number in measured if number.ours and number.score == "bleu"]
     if numbers.is_own and any(value < LOW for value in bleu):
         found.append(WHY_LOW)
+    for state, cell in _failures(numbers).items():
+        found.append(f"{cell.removeprefix('failed ')} {state}")
     stale = [number for number in measured if number.is_stale]
     found += dict.fromkeys(f"{STALE} {number.row}: {number.state}" for number in stale)
     if numbers.made_by:

@@ -123,7 +123,7 @@ def card(
     search = " ".join(f"--{flag} {value}" for flag, value in settings.items())
     made = f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed},"
     if paper == "own":
-        made = f"train --data TEXT --name {table} --seeds {seed}, {row} (flags in {BEGUN})"
+        made = f"train --text TEXT --name {table} --seeds {seed}, {row} (flags in {BEGUN})"
     licence = about.recipe["licence"] or "the user's"
     rows = []
     for key, score in scores.items():

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,12 +12,12 @@ import lxml.html
 import numpy
 import pytest
 import torch
+from made_runs import manifest
 from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
 from fairseq_hybrid_attn.lab.look.attentions import ENCODER, Layer
 from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.report import translating
@@ -447,9 +446,8 @@ def runs(in_data, tmp_path):
         shutil.copy("ref.en", corpus / f"raw/test.{side}")
     # Not the words of the text in subwords, to show which are counted.
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
-    manifest = {field.name: {} for field in fields(Manifest)} | {"digest": "d", "lowercase": True}
-    manifest |= {"subwords": {"kind": "subword-nmt"}, "tokenizer": {"en": "moses"}}
-    (corpus / "manifest.json").write_text(json.dumps(manifest))
+    treated = {"subwords": {"kind": "subword-nmt"}, "tokenizer": {"en": "moses"}}
+    manifest(corpus="ldc.en-zh", digest="d", lowercase=True, **treated).write(corpus)
     state = torch.load("lstm/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = str(corpus / "bin")
     folders = []
@@ -513,8 +511,8 @@ def test_translations_of_a_run_are_of_its_search_and_corpus(in_data, runs, tmp_p
     assert find("m", runs[0], subset="valid").hypotheses is None
     found = find("m", runs[0], data=in_data / "bin", **WORDS)  # not from `prepare`
     assert (found.hypotheses, found.reference, found.search) == (None, None, ("--beam", "2"))
-    manifest = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
-    manifest.write_text(json.dumps(read(manifest) | {"digest": "another"}))
+    about = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
+    about.write_text(json.dumps(read(about) | {"digest": "another"}))
     assert find("m", runs[0]).hypotheses is None
 
 

@@ -240,6 +240,7 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
             (f"{mine} transformer_hysan -- --branch-fusion sun", "sun: use one of gated-sum"),
             (f"{mine} --save-every 9 transformer_mma -- --max-update 20", "or --save-every and"),
             (f"{mine} transformer_mma -- --lr -0.001", "lr: -0.001: use a rate above 0"),
+            (f"{mine} transformer_mma -- --warmup-update 3", "did you mean --warmup-updates"),
             (f"{mine} transformer_mma -- --fp16", "fp16 follows from --precision"),
             (f"{mine} transformer_mma -- --memory-efficient-fp16", "this needs a GPU; leave it"),
             (f"{mine} transformer_mma -- --warmup-updates 20 --max-update 20", "-updates 2$"),
@@ -264,9 +265,14 @@ def test_a_row_or_text_and_flags(place, monkeypatch):
 
 
 def test_flags_of_fairseq_follow_after_dashes(capsys):
-    with pytest.raises(SystemExit):
-        main("compare --text text transformer --max-update 20".split())
-    assert "--max-update; flags of fairseq-train follow after --" in capsys.readouterr().err
+    for flag, told in {
+        "--max-update": "--max-update; flags of fairseq-train follow after --",
+        "--lr": "--lr; flags of fairseq-train follow after --",  # though it is like --slurm
+        "--tokenss": "--tokenss; did you mean --tokens?",
+    }.items():
+        with pytest.raises(SystemExit):
+            main(["compare", "--text", "text", "transformer", flag, "20"])
+        assert told in capsys.readouterr().err
 
 
 def test_seeds_are_counted_or_named(capsys):

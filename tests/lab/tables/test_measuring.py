@@ -120,7 +120,7 @@ def test_the_reason_for_a_missing_number_is_given(made):
         path.unlink()
     cells = made.cells("toy/lengths")
     assert cells["plain", "all"]["state"] == "the counts of its sentences are not here"
-    assert cells["ours", "all"]["state"] == "seed 1: begun (before its first update)"
+    assert cells["ours", "all"]["state"] == "seed 1: begun (before its first checkpoint)"
     cells = made.cells("toy/table1")
     assert cells["plain", "bleu"]["ours"] and cells["plain", "bleu"]["half"] == ""
     assert made.cells("toy/table1", "--seeds", "3,4")["plain", "bleu"]["state"] == "not run"
@@ -149,7 +149,7 @@ def test_what_has_changed_since_is_marked(made):
     assert "† ours: configuration changed" in made.hybrid("table", "toy/table1")
     manifest = made.run("plain").corpus_folder / "manifest.json"
     content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(content | {"digest": "another"}))
+    manifest.write_text(json.dumps(content | {"files": {"bin/train.de-en.de.bin": "another"}}))
     assert made.cells("toy/table1")["plain", "bleu"]["state"] == "data changed"
     manifest.unlink()  # the corpus is not needed
     assert made.cells("toy/table1")["plain", "bleu"]["state"] == "done"

@@ -83,7 +83,7 @@ def test_runs_are_copied_without_local_paths(made):
     names = {"result.json", "counts.json.gz", "hypotheses.txt.gz"}
     assert {path.name for path in kept.iterdir()} == names
     commands = read_json(kept / "result.json")["commands"]
-    assert commands["train"][1] == "reproduction/corpora/full@text/toy"
+    assert commands["train"][1] == f"reproduction/corpora/{run.corpus_folder.name}"
     assert commands["train"][3:] == [theirs.name, "a/b", "lr=1/2"]
     assert commands["copied"] == ["x", "model.pt"]
     assert str(made.folder) not in (kept / "result.json").read_text()

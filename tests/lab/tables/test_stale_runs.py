@@ -62,6 +62,17 @@ def test_redo_deletes_what_is_there_and_resumes_what_is_begun(stale, monkeypatch
         assert not stale.run(row, seed=seed).folder.begun.exists()
 
 
+def test_the_error_of_a_run_is_a_note_of_its_table(made):
+    folder = made.run("ours").folder
+    folder.result.unlink()
+    folder.log("train").parent.mkdir()
+    error = "Traceback (most recent call last):\n  File x\nValueError: a loss that is no number\n"
+    folder.log("train").write_text(error)
+    shown = made.hybrid("table", "toy/table1", "--columns", "bleu")
+    assert re.search(r"^ours +31.00 +failed \(1\)", shown, re.M)
+    assert "- (1) seed 1: begun (" in shown and "failed: ValueError: a loss that is no" in shown
+
+
 def test_code_makes_no_result_stale(made):
     """It is recorded, and differs as soon as a line of the package does."""
     run = made.run("ours")

@@ -123,6 +123,12 @@ def run_folder(place, row):
     return place / "out/runs/full@text/toy/table1" / row / "bleu/seed1"
 
 
+def prepared(place):
+    """The prepared text of the runs."""
+    [folder] = (place / "out/corpora").glob("toy-*")
+    return folder
+
+
 def read(path):
     return json.loads(path.read_text())
 
@@ -190,7 +196,7 @@ def test_scores_are_those_of_the_run(reproduced, cells):
 
 
 def test_training_alignments_are_for_runs_that_need_them(reproduced):
-    corpus = reproduced / "out/corpora/full@text/toy"
+    corpus = prepared(reproduced)
     assert not list((corpus / "bin").glob("*align*"))
     assert (corpus / "aligned/train.align.de-en.idx").is_file()
     assert (corpus / "aligned/train.de-en.de.bin").samefile(corpus / "bin/train.de-en.de.bin")
@@ -205,10 +211,11 @@ def test_training_alignments_are_for_runs_that_need_them(reproduced):
 
 def test_what_is_stale_is_kept_until_it_can_be_done_again(reproduced):
     """Other alignments of the training text concern only the run that was taught with them."""
-    path = reproduced / "out/corpora/full@text/toy/manifest.json"
+    path = prepared(reproduced) / "manifest.json"
     result = run_folder(reproduced, "taught") / "result.json"
     before, made_with = path.read_text(), read(result)
-    changed = {**made_with, "identity": {**made_with["identity"], "settings": "other"}}
+    training = {**made_with["identity"]["training"], "settings": "other"}
+    changed = {**made_with, "identity": {**made_with["identity"], "training": training}}
     redo = ("reproduce", "toy/table1", "taught", "--redo", "--prepare-only")
     try:
         path.write_text(json.dumps({**json.loads(before), "alignments": "other"}))
@@ -234,7 +241,7 @@ def test_an_aligner_is_shown_and_not_trained(place):
 
 
 def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced):
-    folder, corpus = run_folder(reproduced, "plain"), reproduced / "out/corpora/full@text/toy"
+    folder, corpus = run_folder(reproduced, "plain"), prepared(reproduced)
     text, log = reproduced / "text", reproduced / "scored/60/logs/translate.log"
     settings = "--task translation_gnmt --beam 2 --gnmt-lenpen 0.6 --max-len-a 1 --max-len-b 5"
 
@@ -279,7 +286,7 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
 
 
 def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
-    binary, out = reproduced / "out/corpora/full@text/toy/bin", reproduced / "losses.json"
+    binary, out = prepared(reproduced) / "bin", reproduced / "losses.json"
     validate = ("fairseq-validate", binary, "--user-dir", USER_DIR, "--valid-subset", "valid")
     for row in ("plain", "taught"):
         (model,) = run_folder(reproduced, row).glob("checkpoints/checkpoint_*_60.pt")
@@ -302,13 +309,12 @@ def test_text_without_gold_is_refused(place):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_columns_that_share_a_corpus_must_want_the_same_one(place):
-    """The user's text in two sizes would be prepared in the first, and trained on in both."""
+def test_each_treatment_of_a_text_is_a_corpus_of_its_own(place):
     content = {**TABLE1, "rows": {"taught": {}}, "baseline": None}
     content["columns"] = {"few": {"subword-size": 40}, "many": {"subword-size": 60}}
     write_configs(place / "other", **{**FILES, "toy/table1.yaml": content})
     changed = {"configs": "other", "output": "two"}
-    done = hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed, expect=1)
-    assert "corpus toy: not prepared" in done.stderr
-    assert "different pairs or subword-size" in done.stdout
-    assert not (place / "two/corpora/full@text/toy/bin").exists()
+    hybrid(place, "reproduce", "toy/table1", "--prepare-only", **changed)
+    folders = sorted((place / "two/corpora").glob("toy-*"))
+    sizes = [read(folder / "manifest.json")["subwords"]["learned"] for folder in folders]
+    assert sorted(size["subwords.codes"] for size in sizes) == [40, 60]

@@ -27,14 +27,14 @@ from ..corpora.words import words_of
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
-from ..look import CROSS
-from ..look import model_arguments as model_args
+from ..models import CROSS
+from ..models import arguments as model_args
 from . import AVERAGE, Choice
 from .aer_command import add_gold_arguments, gold_as_dict, gold_of, per_cent, print_scores
 from .error_rate import AlignmentScore, score
 
 if TYPE_CHECKING:
-    from ..look.attentions import Observed
+    from ..models.attentions import Observed
     from .forced import AlignedSentence
 
 Key = tuple[Choice, Choice]  # a layer and a head
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..look.sentences import some  # here: these import torch, which takes seconds
+    from ..models.sentences import some  # here: these import torch, which takes seconds
     from .forced import aligned, strongest
 
     selected = choice("--layer", args.layer), choice("--head", args.head)

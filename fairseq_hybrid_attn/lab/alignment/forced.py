@@ -23,9 +23,9 @@ import numpy as np
 from ...errors import UserError
 from ..corpora.link_files import Links
 from ..corpora.words import text_of, word_attention, words_of
-from ..look import CROSS
-from ..look.attentions import Observed
-from ..look.loaded import Loaded
+from ..models import CROSS
+from ..models.attentions import Observed
+from ..models.on_text import Loaded
 from . import AVERAGE, Choice
 
 #: Smaller differences of attention count as equal, since rounding depends on the batch.

@@ -19,7 +19,7 @@ from .flags import add_user_dir, did_you_mean, import_user_dir
 #: A module has ``add_arguments(parser)`` and ``run(args)``; its docstring is the command's help.
 GROUPS = {
     "data": [
-        ("prepare", "corpora.prepare_command", "make training data of a corpus or your text"),
+        ("prepare", "runs.prepare_command", "make training data of a corpus or your text"),
     ],
     "experiments": [
         ("reproduce", "tables.reproduce_command", "run a table of a paper and print it"),
@@ -31,18 +31,18 @@ GROUPS = {
         ("publish", "tables.publish_command", "store results of tables with the code"),
     ],
     "models": [
-        ("translate", "translation.translate_command", "translate text with a trained model"),
-        ("export", "translation.export_command", "make a small folder of a run's model"),
-        ("average", "cli.average_command", "average the weights of checkpoints"),
+        ("translate", "models.translate_command", "translate text with a trained model"),
+        ("export", "runs.export_command", "make a small folder of a run's model"),
+        ("average", "models.average_command", "average the weights of checkpoints"),
         ("score", "scores.score_command", "compute BLEU of a translation"),
         ("losses", "scores.losses_command", "compute losses with intervals over sentences"),
         ("score-checkpoints", "report.score_checkpoints_command", "score the checkpoints of a run"),
     ],
     "analysis": [
         ("report", "report.report_command", "compare models on a test set in one HTML page"),
-        ("maps", "look.maps_command", "draw attention maps: interactive page, figures, data"),
-        ("gates", "look.gates_command", "show mean gates by layer, branch and part of speech"),
-        ("heads", "look.heads_command", "measure distance, entropy and difference of heads"),
+        ("maps", "analysis.maps_command", "draw attention maps: interactive page, figures, data"),
+        ("gates", "analysis.gates_command", "show mean gates by layer, branch and part of speech"),
+        ("heads", "analysis.heads_command", "measure distance, entropy and difference of heads"),
         ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
         ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),

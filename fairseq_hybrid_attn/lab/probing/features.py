@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from ...models.lstm_on_top import EncoderUnderLSTM
-from ..look.sentences import Sentences, in_batches
+from ..models.sentences import Sentences, in_batches
 
 LAST = -1
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..corpora.of_model import TrainedModel
 from ..corpora.subwords import splitter
 from ..corpora.tokenisers import detokeniser
-from ..look.sentences import Sentences, some
+from ..models.sentences import Sentences, some
+from ..models.trained import TrainedModel
 from . import AS_TRAINED, ProbeSettings
 from .classifier import Examples, Fit, train_classifier
 from .features import sentence_vectors

@@ -28,12 +28,12 @@ from tqdm import tqdm
 from ...errors import UserError
 from ..cli.flags import positive
 from ..corpora.manifest import read_manifest
-from ..corpora.of_model import TrainedModel
 from ..corpora.tokenisers import KINDS
+from ..figures import outputs
 from ..files.checksums import sha256
 from ..files.provenance import code, hardware, versions
-from ..look import model_arguments as model_args
-from ..look import outputs
+from ..models import arguments as model_args
+from ..models.trained import TrainedModel
 from . import AS_TRAINED, ProbeSettings, probing_figure
 from .results import grid
 from .tasks import TASKS, find_files, read_task, tasks_named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..look import style
+from ..figures import style
 from .tasks import TASKS
 
 #: Inches per task, and the part of it that its bars share.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..look import style
+from ..figures import style
 from .curves_measure import CHECKPOINTS, TRAINING, VALIDATION, Curve
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ...errors import UserError
+from ..analysis import maps_command as maps
+from ..analysis.gates_measure import Gates, ModelGates
+from ..analysis.heads_measure import Heads, ModelHeads
+from ..analysis.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..files import provenance
 from ..files.text import read_lines
-from ..look import KINDS
-from ..look import maps_command as maps
-from ..look import model_arguments as model_args
-from ..look.attentions import Observed
-from ..look.gates_measure import Gates, ModelGates
-from ..look.heads_measure import Heads, ModelHeads
-from ..look.loaded import Loaded, note
-from ..look.loading import load_model
-from ..look.maps_measure import ModelMaps, SentenceMaps, sentence_maps
-from ..look.sentences import read_sentences
+from ..models import KINDS
+from ..models import arguments as model_args
+from ..models.attentions import Observed
+from ..models.loading import load_model
+from ..models.on_text import Loaded, note
+from ..models.sentences import read_sentences
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.counts import SAMPLES, SEED

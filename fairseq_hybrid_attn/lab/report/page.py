@@ -13,7 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from ..look import maps_page, style
+from ..analysis import maps_page
+from ..figures import style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from markupsafe import Markup
 from tqdm import tqdm
 
+from ..analysis import gates_command as gates
+from ..analysis import gates_figure as gate_figure
+from ..analysis import heads_command as heads
+from ..analysis import heads_figure as head_figure
+from ..analysis import maps_page
 from ..files.tabular import Grid
-from ..look import gates_command as gates
-from ..look import gates_figure as gate_figure
-from ..look import heads_command as heads
-from ..look import heads_figure as head_figure
-from ..look import maps_page
 from ..probing import probing_figure
 from ..probing import results as probing
 from ..scores import lengths_command as lengths

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..look import CROSS, DECODER, ENCODER, style
-from ..look.maps_figure import MapPanel, rows_of
-from ..look.maps_measure import Map, ModelMaps
+from ..analysis.maps_figure import MapPanel, rows_of
+from ..analysis.maps_measure import Map, ModelMaps
+from ..figures import style
+from ..models import CROSS, DECODER, ENCODER
 
 LABELS = {
     ENCODER: "encoder self-attention",

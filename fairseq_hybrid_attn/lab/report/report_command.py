@@ -26,9 +26,9 @@ from pathlib import Path
 from ..cli import flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
+from ..figures import outputs, style
 from ..files.json_files import write_json
 from ..files.writing import check_outputs
-from ..look import outputs, style
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..look import maps_page  # here: these import torch, which takes seconds
+    from ..analysis import maps_page  # here: these import torch, which takes seconds
     from .findings import measure
     from .page import page
     from .parts import parts_of

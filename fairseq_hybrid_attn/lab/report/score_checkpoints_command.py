@@ -23,10 +23,10 @@ from ...errors import UserError
 from ..cli.flags import positive, search_flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
+from ..figures import outputs
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..look import outputs
 from ..runs.fairseq_commands import RunFolder
 from ..scores.generate_output import read_generated
 from ..scores.metrics import METRICS, build_metric, check_tokenizer, language
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Translate and score what is missing, and write the curve."""
-    from ..look.model_arguments import device  # here: these import torch, which takes seconds
+    from ..models.arguments import device  # here: these import torch, which takes seconds
     from .translating import translated
 
     target = language(args.target_lang)

@@ -19,8 +19,8 @@ from ..cli.flags import check_name
 from ..corpora import read_manifest
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
-from ..look import model_arguments as model_args
-from ..look.loading import task_settings
+from ..models import arguments as model_args
+from ..models.loading import task_settings
 from ..runs.fairseq_commands import RunFolder, flags
 from ..runs.results import read_result
 

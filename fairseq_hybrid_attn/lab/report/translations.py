@@ -12,9 +12,9 @@ from tqdm import tqdm
 
 from ..corpora.test_sets import slices
 from ..corpora.tokenisers import detokeniser
+from ..corpora.words import join_subwords
 from ..files.text import read_lines, require_equal
-from ..look.sentences import Sentences
-from ..scores.generate_output import join_subwords
+from ..models.sentences import Sentences
 from ..scores.lengths_command import count_words
 from ..scores.lengths_measure import (
     ScoresByLength,

@@ -195,7 +195,7 @@ class RunCommands:
 
     def gates(self) -> list[str]:
         """fairseq-hybrid gates: their means, by part of speech if there is a tagger."""
-        from ..look.tags import TAGGERS  # here: no other command needs it
+        from ..analysis.tags import TAGGERS  # here: no other command needs it
 
         corpus, asked = self.corpus, dict(self.settings.gates)
         if asked.get("tagger") == SOURCE:

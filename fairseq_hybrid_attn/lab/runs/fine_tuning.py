@@ -9,8 +9,8 @@ from fairseq.data import Dictionary
 from ...errors import UserError
 from ...tasks.resumable import DICTIONARIES, checksum_of_words
 from ..config.settings import Settings
-from ..corpora.of_model import TrainedModel
 from ..files.checkpoints import read_checkpoint
+from ..models.trained import TrainedModel
 
 #: The flag of fairseq-train that loads weights alone: the optimiser and its schedule start anew.
 WEIGHTS_OF = "finetune-from-model"

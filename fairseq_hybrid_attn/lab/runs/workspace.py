@@ -70,7 +70,7 @@ class Workspace:
             return self.profile.name
         label = f"{self.profile.name}@{self.own.folder.resolve().name}"
         if self.own.like:  # the same text in other subwords
-            from ..corpora.of_model import find_model
+            from ..models.trained import find_model
 
             files = find_model(self.own.like).manifest.digest
             label += f".like-{files[:6]}"
@@ -92,7 +92,7 @@ class Workspace:
             return corpus
         own = self.own
         if own.like:
-            from ..corpora.of_model import corpus_like, find_model
+            from ..models.trained import corpus_like, find_model
 
             return corpus_like(find_model(own.like), corpus, own.folder)
         corpus = own_corpus(corpus, own.folder, own.source_lang, own.target_lang)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..look import style
+from ..figures import style
 from .lengths_measure import GroupScores
 
 #: Inches of a group, and the part of it that its systems' points share.

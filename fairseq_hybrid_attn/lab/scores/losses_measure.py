@@ -13,8 +13,8 @@ from torch import nn
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..look.model_arguments import device, load_one
-from ..look.sentences import Sentences, in_batches, some
+from ..models.arguments import device, load_one
+from ..models.sentences import Sentences, in_batches, some
 
 
 def measure(args: argparse.Namespace) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -21,10 +21,10 @@ from pathlib import Path
 from ...errors import UserError
 from ..cli.flags import positive
 from ..config.own_tables import OWN, own_table
-from ..corpora.of_model import TrainedModel
 from ..files.checksums import sha256
 from ..files.processes import run_program
 from ..files.writing import check_outputs
+from ..models.trained import TrainedModel
 from ..runs.fairseq_commands import flags
 from ..runs.plan import Plan, make_plan
 from ..runs.workspace_flags import add_seeds, workspace

@@ -22,13 +22,13 @@ from functools import partial
 from pathlib import Path
 
 from ...errors import UserError
+from ..figures import style
+from ..figures.outputs import make_folder, write_text
 from ..files.deleting import delete
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.text import read_lines
 from ..files.writing import atomic_write
-from ..look import style
-from ..look.outputs import make_folder, write_text
 from ..runs.fairseq_commands import USER_DIR, RunFolder, flags
 from ..runs.plan import Plan
 from ..runs.results import read_result

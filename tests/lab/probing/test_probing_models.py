@@ -23,10 +23,10 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
-from fairseq_hybrid_attn.lab.corpora.of_model import TrainedModel
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file
-from fairseq_hybrid_attn.lab.look.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.trained import TrainedModel
 from fairseq_hybrid_attn.lab.probing import AS_TRAINED
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import preparation, vectors_of

@@ -17,10 +17,10 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.analysis.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.manifest import Manifest
-from fairseq_hybrid_attn.lab.look.attentions import ENCODER, Layer
-from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
+from fairseq_hybrid_attn.lab.models.attentions import ENCODER, Layer
 from fairseq_hybrid_attn.lab.report import translating
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
 from fairseq_hybrid_attn.lab.report.subjects import find, names_of

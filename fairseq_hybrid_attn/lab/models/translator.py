@@ -12,15 +12,14 @@ import numpy as np
 import torch
 
 from ...errors import UserError
-from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.tokenisers import detokeniser
-from ..corpora.words import split_words, text_of, word_attention, words_of
-from ..look import CROSS, KINDS
-from ..look.attentions import Attentions
-from ..look.loading import load_model
-from ..look.searching import PRECISIONS, pieces_of, place, search
-from ..look.sentences import Sentences, in_batches, some
-from ..scores.generate_output import join_subwords
+from ..corpora.words import join_subwords, split_words, text_of, word_attention, words_of
+from . import CROSS, KINDS
+from .attentions import Attentions
+from .loading import load_model
+from .searching import PRECISIONS, pieces_of, place, search
+from .sentences import Sentences, in_batches, some
+from .trained import TrainedModel, find_model
 
 #: Subwords of a batch, as fairseq-generate has them in our runs.
 MAX_TOKENS = {"cpu": 4000, "cuda": 12000}

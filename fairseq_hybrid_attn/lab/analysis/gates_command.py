@@ -24,13 +24,15 @@ from tqdm import tqdm
 
 from ...errors import UserError
 from ..corpora.words import text_of, words_of
+from ..figures import outputs
 from ..files.tabular import Grid
-from . import DECODER, ENCODER, outputs, tags
-from . import model_arguments as model_args
+from ..models import DECODER, ENCODER
+from ..models import arguments as model_args
+from . import tags
 
 if TYPE_CHECKING:
+    from ..models.on_text import Loaded
     from .gates_measure import ModelGates
-    from .loaded import Loaded
 
 #: Of a gate's values; the interval is half of 95 %, over sentences.
 NUMBERS = ("mean", "deviation", "interval")

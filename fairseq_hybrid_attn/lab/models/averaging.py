@@ -1,8 +1,9 @@
-"""The mean of the weights of fairseq checkpoints, computed with one of them in memory."""
+"""Which checkpoints are averaged, and the mean of their weights, with one of them in memory."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import sys
 from argparse import Namespace
@@ -17,7 +18,13 @@ from torch import Tensor
 from ...errors import UserError
 from ...models.config import FlatTransformerConfig
 from ..files.checkpoints import architecture, read_checkpoint, setting, updates
+from ..files.writing import atomic_write
 
+#: File names by the flag that chooses among them; the last group is the number of the flag.
+_NUMBERED = {
+    "--last-updates": re.compile(r"checkpoint_(\d+)_(\d+)\.pt"),
+    "--last-epochs": re.compile(r"checkpoint(\d+)\.pt"),
+}
 _SHOWN = 3  # differences that an error message names
 #: In the names of settings: those that a trained model does not depend on, or whose weights tell.
 _OF_TRAINING = re.compile(
@@ -138,3 +145,52 @@ def tied_weights(weights: dict[str, Tensor]) -> dict[str, str]:
         if owner != name:
             ties[name] = owner
     return ties
+
+
+def last_files(directory: Path, flag: str, count: int, up_to: int | None) -> list[Path]:
+    """The last checkpoints up to a number of updates (or epoch), oldest first."""
+    numbered = []
+    for path in directory.iterdir():
+        match = _NUMBERED[flag].fullmatch(path.name)
+        if match and (up_to is None or int(match.groups()[-1]) <= up_to):
+            # By the last number first: within a training run, updates grow from epoch to epoch.
+            numbered.append(([int(number) for number in reversed(match.groups())], path))
+    found = [path for _, path in sorted(numbered)]
+    if len(found) < count:
+        limit = "" if up_to is None else f" up to {up_to}"
+        names = ", ".join(path.name for path in found) or "none"
+        raise UserError(f"{flag} {count}: {directory} has only {len(found)}{limit} ({names})")
+    if flag == "--last-updates":
+        warn_of_unnumbered(directory, found, found[-count], up_to)
+    return found[-count:]
+
+
+def warn_of_unnumbered(
+    directory: Path, numbered: list[Path], first: Path, up_to: int | None
+) -> None:
+    """Warn of updates after ``first`` that are in a checkpoint of an epoch, or the last, alone."""
+    known = {int(path.stem.rpartition("_")[2]) for path in numbered}
+    every = math.gcd(*known)  # the updates between two checkpoints
+    epoch, start = map(int, first.stem.split("_")[1:])
+    for path in sorted(directory.glob("checkpoint*.pt")):
+        match = _NUMBERED["--last-epochs"].fullmatch(path.name)
+        if not (path.name == "checkpoint_last.pt" or (match and int(match[1]) >= epoch)):
+            continue
+        made = updates(read_checkpoint(path))
+        if start < made <= (up_to or made) and made % every == 0 and made not in known:
+            print(
+                f"warning: {path.name} is of update {made:,}, and there is no numbered file of it; "
+                "name the files to average it as well",
+                file=sys.stderr,
+            )
+
+
+def write_checkpoint(state: dict, path: Path) -> None:
+    with atomic_write(path) as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:
+            # On a full disk, torch complains about the unfinished archive, not about the disk.
+            if isinstance(error.__context__, OSError):
+                raise error.__context__ from None
+            raise

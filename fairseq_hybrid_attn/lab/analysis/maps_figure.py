@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from . import style
+from ..figures import style
 from .maps_measure import Map
 
 #: Inches for a token, least and most inches of a panel; most and least points of a token's label.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..corpora.of_model import TrainedModel, find_model
 from ..corpora.words import SUBWORDS
 from . import KINDS
+from .trained import TrainedModel, find_model
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from .loaded import Loaded
+    from .on_text import Loaded
     from .sentences import Sentences
 
 
@@ -71,7 +71,7 @@ def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
 
 def selected(args: argparse.Namespace, loaded: Loaded) -> list[int]:
     """The sentences (from 0) that :func:`add_selection` selects; notes say which it leaves out."""
-    from .loaded import chosen  # here and below: these import torch, which takes seconds
+    from .on_text import chosen  # here and below: these import torch, which takes seconds
 
     numbers = chosen("--sentences", args.sentences, len(loaded.sentences))
     return loaded.usable(numbers, skip_long=args.too_long == "skip")
@@ -161,7 +161,7 @@ def load_with_sentences(
     args: argparse.Namespace, name: str, path: Path, *, warn: bool = True
 ) -> Loaded:
     """Load a model with the sentences that the arguments name; ``warn`` of unknown subwords."""
-    from .loaded import Loaded
+    from .on_text import Loaded
     from .sentences import read_sentences
 
     model, task = load_one(args, path)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from . import style
+from ..figures import style
 from .heads_measure import ModelHeads
 
 #: What is drawn of each head, and its title.

@@ -15,10 +15,17 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention.fusion import GatedSum, QueryGate
+from fairseq_hybrid_attn.lab.analysis import maps_figure, maps_page
+from fairseq_hybrid_attn.lab.analysis.maps_measure import ModelMaps, rounded, sentence_maps
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.look import maps_figure, maps_page
-from fairseq_hybrid_attn.lab.look.attentions import CROSS, DECODER, ENCODER, Attentions, Layer, Seen
-from fairseq_hybrid_attn.lab.look.maps_measure import ModelMaps, rounded, sentence_maps
+from fairseq_hybrid_attn.lab.models.attentions import (
+    CROSS,
+    DECODER,
+    ENCODER,
+    Attentions,
+    Layer,
+    Seen,
+)
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
 

@@ -11,10 +11,10 @@ from models import build_tiny
 from scipy.spatial.distance import jensenshannon
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.look import heads_figure
-from fairseq_hybrid_attn.lab.look.attentions import CROSS, DECODER, ENCODER, Attentions
-from fairseq_hybrid_attn.lab.look.heads_measure import MEASURES, Heads, ModelHeads, measures
-from fairseq_hybrid_attn.lab.look.means import RunningMean
+from fairseq_hybrid_attn.lab.analysis import heads_figure
+from fairseq_hybrid_attn.lab.analysis.heads_measure import MEASURES, Heads, ModelHeads, measures
+from fairseq_hybrid_attn.lab.analysis.means import RunningMean
+from fairseq_hybrid_attn.lab.models.attentions import CROSS, DECODER, ENCODER, Attentions
 
 
 @cache

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 from ... import __version__
 from ...errors import UserError
-from ..cli.average_command import write_checkpoint
 from ..corpora.definition import TEST_SETS
 from ..corpora.manifest import NAME as MANIFEST
-from ..corpora.of_model import BEGUN, CHECKPOINT, find_model
 from ..corpora.test_sets import read_test_sets, slices
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
+from ..models.averaging import write_checkpoint
+from ..models.trained import BEGUN, CHECKPOINT, find_model
 from ..scores.metrics import Score, build_metric
 
 if TYPE_CHECKING:
-    from .translator import Translator
+    from ..models.translator import Translator
 
 #: Sentences of the test set whose translations the card has, and the head of their table.
 EXAMPLES, EXAMPLES_HEAD = 3, "| text | translation |"
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from .translator import load  # here: it imports torch, which takes seconds
+    from ..models.translator import load  # here: it imports torch, which takes seconds
 
     trained = find_model(args.run)
     if not trained.settings:
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
 
 def halved(state: dict) -> dict:
     """A checkpoint with what loading it needs alone, its weights in half precision."""
-    from ..cli.averaging import tied_weights
+    from ..models.averaging import tied_weights
 
     weights, ties = state["model"], tied_weights(state["model"])
     halves = {

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..corpora.words import Words, text_of, word_attention, words_of
-from . import CROSS, DECODER, ENCODER, UNITS
-from .attentions import Attentions, Layer, Observed
-from .loaded import Loaded
+from ..models import CROSS, DECODER, ENCODER
+from ..models.attentions import Attentions, Layer, Observed
+from ..models.on_text import Loaded
+from . import UNITS
 
 #: How the end symbol is shown, and what the decoder reads first.
 END, START = "</s>", "<s>"

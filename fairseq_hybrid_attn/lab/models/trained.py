@@ -18,15 +18,15 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from ...errors import UserError
+from ..corpora import manifest
+from ..corpora.definition import Archive, Corpus, Subwords
+from ..corpora.manifest import Manifest, read_manifest
+from ..corpora.own import own_corpus
+from ..corpora.subwords import model_name, splitter
+from ..corpora.tokenisers import tokeniser
 from ..files.checkpoints import read_checkpoint, setting
 from ..files.checksums import sha256
 from ..files.json_files import read_json
-from . import manifest
-from .definition import Archive, Corpus, Subwords
-from .manifest import Manifest, read_manifest
-from .own import own_corpus
-from .subwords import model_name, splitter
-from .tokenisers import tokeniser
 
 CHECKPOINT, BEGUN = "model.pt", "begun.json"
 

@@ -14,10 +14,10 @@ from scipy.stats import t as student
 from fairseq_hybrid_attn import UserError, record_attention
 from fairseq_hybrid_attn.attention import fusion
 from fairseq_hybrid_attn.attention.fusion import Fusion, GateKind, HiddenGate
-from fairseq_hybrid_attn.lab.look import gates_figure, tags
-from fairseq_hybrid_attn.lab.look.attentions import DECODER, ENCODER, Attentions
-from fairseq_hybrid_attn.lab.look.gates_measure import Gates, ModelGates, Place
-from fairseq_hybrid_attn.lab.look.means import RunningMean
+from fairseq_hybrid_attn.lab.analysis import gates_figure, tags
+from fairseq_hybrid_attn.lab.analysis.gates_measure import Gates, ModelGates, Place
+from fairseq_hybrid_attn.lab.analysis.means import RunningMean
+from fairseq_hybrid_attn.lab.models.attentions import DECODER, ENCODER, Attentions
 
 
 def observed(model):

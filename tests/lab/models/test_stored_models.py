@@ -16,9 +16,9 @@ import fairseq_hybrid_attn
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora.definition import load_corpus
-from fairseq_hybrid_attn.lab.corpora.of_model import corpus_like, find_model
 from fairseq_hybrid_attn.lab.files.yaml_files import CONFIGS
-from fairseq_hybrid_attn.lab.translation.export_command import EXAMPLES_HEAD
+from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
+from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
 FIRST = MODELS[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import style
+from ..figures import style
 from .gates_measure import ModelGates
 from .tags import UNIVERSAL
 

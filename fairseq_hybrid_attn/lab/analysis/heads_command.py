@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ..figures import outputs
 from ..files.tabular import Grid
-from . import model_arguments as model_args
-from . import outputs
+from ..models import arguments as model_args
 
 if TYPE_CHECKING:
+    from ..models.on_text import Loaded
     from .heads_measure import ModelHeads
-    from .loaded import Loaded
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -49,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from . import load_corpus, own_corpus
-    from .definition import PARTS, with_options
-    from .of_model import corpus_like, find_model
-    from .pipeline import prepare
+    from ..corpora import load_corpus, own_corpus
+    from ..corpora.definition import PARTS, with_options
+    from ..corpora.pipeline import prepare
+    from ..models.trained import corpus_like, find_model
 
     if (args.recipe is None) == (args.like is None):
         raise UserError("name a recipe; or a model, by --like")

@@ -25,12 +25,14 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from ...errors import UserError
+from ..figures import outputs, style
 from ..files.writing import check_outputs
-from . import ENCODER, UNITS, outputs, style
-from . import model_arguments as model_args
+from ..models import ENCODER
+from ..models import arguments as model_args
+from . import UNITS
 
 if TYPE_CHECKING:
-    from .loaded import Loaded
+    from ..models.on_text import Loaded
     from .maps_figure import MapRow
     from .maps_measure import Map, ModelMaps
 
@@ -101,7 +103,7 @@ def shown(
     Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
     first usable ones.
     """
-    from .loaded import chosen
+    from ..models.on_text import chosen
 
     if first:
         return loaded.usable([sentence.number for sentence in first.sentences])

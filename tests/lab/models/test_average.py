@@ -13,9 +13,9 @@ from cli import binarise, generate, train, write_corpus
 from refusals import check_command_refusals, files
 
 from fairseq_hybrid_attn import UserError
-from fairseq_hybrid_attn.lab.cli.averaging import average_checkpoints
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
+from fairseq_hybrid_attn.lab.models.averaging import average_checkpoints
 
 
 @pytest.fixture(autouse=True)

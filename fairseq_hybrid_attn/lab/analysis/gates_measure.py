@@ -21,9 +21,9 @@ import numpy as np
 
 from ...patterns import Band
 from ..corpora.words import Words, words_of
-from . import ENCODER
-from .attentions import Layer, Observed, Seen
-from .loaded import Loaded
+from ..models import ENCODER
+from ..models.attentions import Layer, Observed, Seen
+from ..models.on_text import Loaded
 from .means import RunningMean
 
 

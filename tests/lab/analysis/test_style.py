@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from matplotlib import font_manager
 
-from fairseq_hybrid_attn.lab.look import style
+from fairseq_hybrid_attn.lab.figures import style
 
 
 def test_japanese_fonts_come_first_for_kana(monkeypatch):

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import CROSS, DECODER
-from .attentions import Layer, Observed
+from ..models import CROSS, DECODER
+from ..models.attentions import Layer, Observed
 from .means import RunningMean
 
 #: The numbers of a head.

@@ -19,12 +19,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...errors import UserError
 from ...patterns import Band
 from ..corpora.words import Words, words_of
-from ..models import ENCODER
-from ..models.attentions import Layer, Observed, Seen
-from ..models.on_text import Loaded
+from ..files.tabular import Grid
+from ..models import DECODER, ENCODER
+from ..models.attentions import Layer, LayerAttention, SentenceAttention
+from ..models.on_text import ModelOnText
 from .means import RunningMean
+
+#: Of a gate's values; the interval is half of 95 %, over sentences.
+NUMBERS = ("mean", "deviation", "interval")
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,26 @@ class ModelGates:
     share_interval: float | None = None
     meanings: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def share_text(self) -> str | None:
+        """The mean share with its interval, and the window; None if the gates are no shares."""
+        if self.share is None:
+            return None
+        interval = "" if self.share_interval is None else f" ± {self.share_interval:.3f}"
+        window = "no window" if self.window is None else f"window {self.window}"
+        return f"{self.share:.3f}{interval}, {window}"
+
+    @property
+    def grid(self) -> Grid:
+        columns = {key: key for key in ("kind", "layer", "gate of", "head", *NUMBERS)}
+        rows = [{**row, "head": row["head"] or "all"} for row in self.rows]
+        return Grid.of(rows, {**columns, "gate of": "branch"})
+
+    @property
+    def grid_of_tags(self) -> Grid:
+        columns = {key: key for key in ("layer", "gate of", "tag", "words", *NUMBERS)}
+        return Grid.of(self.tag_rows, {**columns, "gate of": "branch"})
+
 
 @dataclass(frozen=True)
 class Place:
@@ -60,7 +85,7 @@ class Place:
     head: int | None = None
 
 
-def gate_values(layer: Layer, seen: Seen) -> dict[Place, np.ndarray]:
+def gate_values(layer: Layer, seen: LayerAttention) -> dict[Place, np.ndarray]:
     """The values of a layer's gates in a sentence, each ``[n]``."""
     gates = {}
     for branch, of_heads in layer.gates(seen).items():
@@ -88,7 +113,9 @@ class Gates:
             lambda: defaultdict(RunningMean)
         )
 
-    def add(self, observed: Observed, words: Words = (), tags: Sequence[str] | None = None) -> None:
+    def add(
+        self, observed: SentenceAttention, words: Words = (), tags: Sequence[str] | None = None
+    ) -> None:
         """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
         values = {}
         for kind, gated in self.layers.items():
@@ -111,12 +138,12 @@ class Gates:
         return place.gate in self.shares and place.head is None
 
     def use(
-        self, loaded: Loaded, tags: Sequence[Sequence[str]] | None
-    ) -> Callable[[int, Observed], None]:
-        """A function for ``loaded.look``; ``tags`` are of each sentence."""
+        self, model: ModelOnText, tags: Sequence[Sequence[str]] | None
+    ) -> Callable[[int, SentenceAttention], None]:
+        """A function for ``ModelOnText.observe``; ``tags`` are of each sentence."""
 
-        def add(number: int, observed: Observed) -> None:
-            words = words_of(loaded.sentences.source[number], loaded.subwords)
+        def add(number: int, observed: SentenceAttention) -> None:
+            words = words_of(model.sentences.source[number], model.subwords)
             self.add(observed, words, tags[number] if tags else None)
 
         return add
@@ -145,3 +172,19 @@ class Gates:
 def _row(place: Place, mean: RunningMean, **about) -> dict:
     numbers = {"mean": mean.mean, "deviation": mean.deviation, "interval": mean.interval}
     return {**vars(place), **about, **numbers}
+
+
+def measure_gates(
+    model: ModelOnText, numbers: Sequence[int], tags: Sequence[Sequence[str]] | None = None
+) -> ModelGates:
+    """The gates of a model over these sentences (from 0); ``tags`` are of all sentences."""
+    attentions = model.attentions([ENCODER, DECODER])
+    gates = Gates(attentions.layers)
+    if not gates.layers:
+        raise UserError(
+            f"{model.trained.path} ({model.description}) has no gates; transformer_hybrid_gate has "
+            "them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own if "
+            "it has a gate_kind"
+        )
+    model.observe(attentions, numbers, gates.use(model, tags))
+    return gates.of_model(model.name)

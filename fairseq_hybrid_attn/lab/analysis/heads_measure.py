@@ -18,12 +18,15 @@ For every layer, how much its heads differ, over the same queries:
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..files.tabular import Grid
 from ..models import CROSS, DECODER
-from ..models.attentions import Layer, Observed
+from ..models.attentions import Layer, SentenceAttention
+from ..models.on_text import ModelOnText
 from .means import RunningMean
 
 #: The numbers of a head.
@@ -38,6 +41,26 @@ class ModelHeads:
     description: str
     heads: list[dict]
     layers: list[dict]
+
+    @property
+    def grid(self) -> Grid:
+        """The heads of each layer, those with the same pattern together."""
+        columns = {key: key for key in ("kind", "layer", "branch", "pattern", "heads", "distance")}
+        columns |= {"signed": "signed_distance", "entropy": "entropy"}
+        columns |= {"relative": "relative_entropy", "self": "self", "symbol": "symbol"}
+        return Grid.of(by_pattern(self.heads), columns)
+
+    @property
+    def grid_of_differences(self) -> Grid:
+        columns = {
+            "kind": "kind",
+            "layer": "layer",
+            "heads differ": "divergence_of_heads",
+            "heads by patterns": "divergence_of_heads_by_patterns",
+            "branches differ": "divergence_of_branches",
+            "branches by patterns": "divergence_of_branches_by_patterns",
+        }
+        return Grid.of(self.layers, columns)
 
 
 def measures(kind: str, weights: np.ndarray, allowed: np.ndarray) -> dict[str, np.ndarray]:
@@ -178,7 +201,7 @@ class Heads:
     def __init__(self, described: dict[str, list[Layer]]):
         self.layers = {kind: list(map(HeadsOfLayer, layers)) for kind, layers in described.items()}
 
-    def add(self, observed: Observed) -> None:
+    def add(self, observed: SentenceAttention) -> None:
         """Add a sentence."""
         for kind, layers in observed.items():
             for heads, seen in zip(self.layers[kind], layers, strict=True):
@@ -210,3 +233,11 @@ def by_pattern(rows: list[dict]) -> list[dict]:
 
 def _mean(values: list[float | None]) -> float | None:
     return None if None in values else sum(values) / len(values)
+
+
+def measure_heads(model: ModelOnText, kinds: Sequence[str], numbers: Sequence[int]) -> ModelHeads:
+    """The heads of a model over these sentences (from 0)."""
+    attentions = model.attentions(kinds)
+    heads = Heads(attentions.layers)
+    model.observe(attentions, numbers, lambda _, observed: heads.add(observed))
+    return heads.of_model(model.name, model.description)

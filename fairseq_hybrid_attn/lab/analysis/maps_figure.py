@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
+from tqdm import tqdm
 
 from ..figures import style
-from .maps_measure import Map
+from ..models import ENCODER
+from .maps_measure import Map, ModelMaps
 
 #: Inches for a token, least and most inches of a panel; most and least points of a token's label.
 _TOKEN, _SMALLEST, _LARGEST = 0.11, 1.3, 4.5
@@ -127,3 +132,28 @@ def _short(tokens: list[str]) -> list[str]:
 def _ems(text: str) -> float:
     """The approximate width of a text, in units of its font size."""
     return sum(1.0 if unicodedata.east_asian_width(c) in "WF" else 0.65 for c in text)
+
+
+def write(models: Sequence[ModelMaps], unit: str, folder: Path, theme: str) -> None:
+    """Write PNG and PDF files of each sentence, kind and model, and of the encoders compared."""
+    for name, rows, map_ in tqdm(list(figures_of(models, unit)), unit=" figures", file=sys.stderr):
+        drawn = draw(rows, map_.queries, map_.keys, theme)
+        for suffix in (".png", ".pdf"):
+            style.save(drawn, folder / f"{name}{suffix}")
+
+
+def figures_of(models: Sequence[ModelMaps], unit: str) -> Iterator[tuple[str, list[MapRow], Map]]:
+    """Name, rows of maps and a map with the tokens of each figure."""
+    for place, first in enumerate(models[0].sentences):
+        begin = f"sentence{first.number + 1}"
+        encoders = {}
+        for number, model in enumerate(models, start=1):
+            maps = model.sentences[place].units[unit]
+            which = f".model{number}" if len(models) > 1 else ""
+            for kind, map_ in maps.items():
+                yield f"{begin}.{kind}{which}", rows_of(map_), map_
+            if ENCODER in maps:
+                encoders[model.name] = maps[ENCODER]
+        if len(encoders) > 1:
+            (map_, *_) = encoders.values()
+            yield f"{begin}.compare", compared(encoders), map_

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..corpora.words import Words, text_of, word_attention, words_of
 from ..models import CROSS, DECODER, ENCODER
-from ..models.attentions import Attentions, Layer, Observed
-from ..models.on_text import Loaded
+from ..models.attentions import Attentions, Layer, SentenceAttention
+from ..models.on_text import ModelOnText
 from . import UNITS
 
 #: How the end symbol is shown, and what the decoder reads first.
@@ -124,12 +125,38 @@ class ModelMaps:
         }
 
 
+#: Sentences that are shown unless others are asked for.
+FIRST = 5
+
+
+def measure_maps(model: ModelOnText, kinds: Sequence[str], numbers: Sequence[int]) -> ModelMaps:
+    """The maps of these sentences (from 0)."""
+    attentions = model.attentions(kinds)
+    sentences = model.observe(attentions, numbers, partial(sentence_maps, model, attentions))
+    return ModelMaps(model.name, model.description, sentences)
+
+
+def shown(
+    model: ModelOnText, flag: str, listed: str | None, first: ModelMaps | None, skip_long: bool
+) -> list[int]:
+    """The sentences (from 0) to show.
+
+    Those of the ``first`` model, if this is another; or those that ``flag`` lists; or else the
+    first usable ones.
+    """
+    if first:
+        return model.usable([sentence.number for sentence in first.sentences])
+    if listed is None:
+        return model.usable("all", skip_long=True)[:FIRST]
+    return model.usable(model.chosen(flag, listed), skip_long=skip_long)
+
+
 def sentence_maps(
-    loaded: Loaded, attentions: Attentions, number: int, observed: Observed
+    model: ModelOnText, attentions: Attentions, number: int, observed: SentenceAttention
 ) -> SentenceMaps:
     """Make the maps of a sentence, which counts from 0, from what was observed."""
-    source, target = loaded.sentences.source[number], loaded.sentences.target[number]
-    subwords = loaded.subwords
+    source, target = model.sentences.source[number], model.sentences.target[number]
+    subwords = model.subwords
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.
     sides = {

@@ -17,12 +17,15 @@ zh  jieba (PyPI: rjieba)     ICTCLAS; the same
 from __future__ import annotations
 
 import html
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from tqdm import tqdm
+
 from ...errors import UserError
-from ..corpora.words import split_words
+from ..corpora.words import split_words, text_of, words_of
 from ..files.text import read_lines
 
 #: In the order of the hybrid-gate paper's Fig. 4.
@@ -85,6 +88,21 @@ def read_tags(path: Path, words: Sequence[Sequence[str]]) -> list[list[str]]:
             "of the model's text, as --subwords joins them"
         )
     return tags
+
+
+def tags_of(
+    source: Sequence[list[str]], subwords: str, path: Path | None, language: str | None
+) -> list[list[str]] | None:
+    """The tags of all words of sentences in ``subwords``, from a file or by a tagger, if any."""
+    words = [
+        [text_of(word, pieces, subwords) for word in words_of(pieces, subwords)]
+        for pieces in source
+    ]
+    if path:
+        return read_tags(path, words)
+    if language:
+        return tag_all(language, tqdm(words, unit=" tagged", file=sys.stderr, mininterval=1.0))
+    return None
 
 
 Tagger = Callable[[list[str]], list[str]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...errors import UserError
 from ..files.provenance import installed
 from .flags import add_user_dir, did_you_mean, import_user_dir
 
@@ -59,6 +61,8 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in gro
 #: Those that need no fairseq, which takes seconds to load.
 WITHOUT_FAIRSEQ = ("runs", "table", "publish", "score", "lengths", "aer", "curves")
 
+#: Errors of writing to what was opened before.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
 
@@ -69,6 +73,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     exit with 2.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            _run(words)
+        finally:
+            if sys.stdout:  # None: it was closed
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except OSError as error:
+        broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
+        if not (broken or (error.filename is None and error.errno in _FULL)):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is written
+        if not broken:
+            raise UserError(f"the output cannot be written: {error.strerror}") from None
+
+
+def _run(words: list[str]) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal may know ASCII alone
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
@@ -95,13 +117,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error(f"unrecognized arguments: {wrong}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
-    try:
-        args.user_dir = import_user_dir(args.user_dir)
-        _module(name).run(args)
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:  # the reader of our output, such as head, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    args.user_dir = import_user_dir(args.user_dir)
+    _module(name).run(args)
 
 
 def _module(name: str) -> Any:

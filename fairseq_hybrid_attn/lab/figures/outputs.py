@@ -73,3 +73,9 @@ def write_text(path: Path, text: str) -> None:
     """Write a file atomically."""
     with atomic_write(path) as file:
         file.write(text.encode())
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write a page, and say where it is."""
+    write_text(path, text)
+    print(f"{path.absolute()} ({len(text.encode()) / 1e6:.1f} MB): open it in a browser")

@@ -1,63 +1,68 @@
-"""Arguments that say which models to look into, on which sentences and which device."""
+"""Flags that say which models are run, on which sentences and which device."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import UserError
-from ..cli.flags import positive
+from ..cli.flags import add_device, positive
 from ..corpora.words import SUBWORDS
 from . import KINDS
-from .trained import TrainedModel, find_model
 
 if TYPE_CHECKING:
-    from torch import nn
+    from collections.abc import Iterator
 
-    from .on_text import Loaded
-    from .sentences import Sentences
+    from .on_text import ModelOnText, Text
+    from .trained import TrainedModel
+
+MODEL = "run, exported model, or checkpoint"
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Declare data, a model and the device."""
-    add = parser.add_argument
-    add("data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess")
-    add("--path", required=True, type=Path, metavar="FILE", help="checkpoint")
-    _add_reading(parser)
+    """Declare a model, its data, and the device."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help=MODEL)
+    add_reading(parser)
 
 
 def add_models(parser: argparse.ArgumentParser) -> None:
-    """Declare data, models that share their dictionaries, and the device."""
+    """Declare models that are compared, their data, and the device."""
     add = parser.add_argument
-    text = "output folder of fairseq-preprocess; or a run, or an exported model"
-    add("data", type=Path, metavar="DATA", help=text)
-    add("--path", type=Path, nargs="+", metavar="FILE", help="checkpoint; several are compared")
+    add("models", type=Path, nargs="+", metavar="MODEL", help=f"{MODEL}; several are compared")
     text = "names of the models (default: from their paths)"
     add("--names", nargs="+", metavar="NAME", help=text)
-    text = "sentences that the run or the exported model translates itself"
-    add("--text", nargs="+", metavar="SENTENCE", help=text)
-    _add_reading(parser)
+    add_reading(parser)
 
 
-def _add_reading(parser: argparse.ArgumentParser) -> None:
+def add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--source-lang", metavar="LANG", help="default: as in the checkpoint")
-    add("--target-lang", metavar="LANG", help="default: as in the checkpoint")
+    add_data(parser)
     text = "subwords per batch (default: 4000)"
     add("--max-tokens", type=positive, default=4000, metavar="N", help=text)
-    add("--cpu", action="store_true", help="do not use a GPU")
+    add_device(parser)
 
 
-def add_sentences(parser: argparse.ArgumentParser) -> None:
+def add_data(parser: argparse.ArgumentParser) -> None:
+    text = 'output of "prepare", or of fairseq-preprocess (default: that of the model)'
+    parser.add_argument("--data", type=Path, metavar="DIR", help=text)
+
+
+def add_sentences(parser: argparse.ArgumentParser, *, typed: bool = True) -> None:
     """Declare sentences and their translations."""
     add = parser.add_argument
-    add("--gen-subset", metavar="NAME", help="split in DATA (default: test)")
+    add("--gen-subset", metavar="NAME", help="set of the data (default: test)")
     add("--source", type=Path, metavar="FILE", help="or: source text in subwords")
     add("--target", type=Path, metavar="FILE", help="translations of --source, in subwords")
-    text = "how words of the text are split (needed, but for a run or an exported model)"
-    add("--subwords", choices=SUBWORDS, help=text)
+    if typed:
+        text = "or: sentences as you type them, which the model translates itself"
+        add("--sentence", nargs="+", default=[], metavar="TEXT", help=text)
+    add_subwords(parser)
+
+
+def add_subwords(parser: argparse.ArgumentParser) -> None:
+    text = 'how words are split (needed if "prepare" did not make the data)'
+    parser.add_argument("--subwords", choices=SUBWORDS, help=text)
 
 
 def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
@@ -69,56 +74,37 @@ def add_selection(parser: argparse.ArgumentParser, unless: str = "all") -> None:
     add("--too-long", choices=("error", "skip"), default="error", help=text)
 
 
-def selected(args: argparse.Namespace, loaded: Loaded) -> list[int]:
-    """The sentences (from 0) that :func:`add_selection` selects; notes say which it leaves out."""
-    from .on_text import chosen  # here and below: these import torch, which takes seconds
-
-    numbers = chosen("--sentences", args.sentences, len(loaded.sentences))
-    return loaded.usable(numbers, skip_long=args.too_long == "skip")
-
-
 def add_kinds(parser: argparse.ArgumentParser) -> None:
     text = "self-attention of encoder or decoder, cross-attention (default: all)"
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help=text)
 
 
-def check(args: argparse.Namespace) -> None:
-    """Refuse arguments of models and sentences that do not go together."""
+def text_of(args: argparse.Namespace) -> Text:
+    """The sentences that the flags of :func:`add_sentences` name."""
+    from .on_text import Text  # here and below: these import torch, which takes seconds
+
     if (args.source is None) != (args.target is None):
-        raise UserError("give both --source and --target, or neither for a split in DATA")
-    if args.source and args.gen_subset:
-        raise UserError("--gen-subset is a split in DATA; leave out --source and --target")
-    if args.subwords is None:
-        raise UserError(f"give --subwords: {', '.join(SUBWORDS)}")
+        raise UserError("give both --source and --target, or neither for a set of the data")
+    typed = getattr(args, "sentence", [])
+    if sum(map(bool, (args.source, args.gen_subset, typed))) > 1:
+        raise UserError("--gen-subset, --source with --target, --sentence: give one of them")
+    files = (args.source, args.target) if args.source else None
+    return Text(args.gen_subset or "test", files, tuple(typed), args.subwords)
 
 
-def check_models(args: argparse.Namespace) -> None:
-    args.trained = None
-    if args.path is None:
-        args.trained = find_model(args.data)
-        args.path, args.names = [args.trained.checkpoint], args.names or [args.data.resolve().name]
-        args.data = args.trained.binary
-        args.subwords = args.subwords or args.trained.subwords.family
-    if args.text and (args.trained is None or args.source or args.gen_subset):
-        raise UserError("--text is for a run or an exported model, and the only text then")
-    check(args)
-    args.names = names_given(args.names, args.path)
+def named_models(
+    paths: list[Path], names: list[str] | None, data: Path | None
+) -> dict[str, TrainedModel]:
+    """The models by their names, by default from their paths."""
+    from .trained import find_model
 
-
-def names_given(names: list[str] | None, paths: list[Path]) -> list[str]:
-    """The names of models: those of ``--names`` or, if there are none, from their paths."""
     if names and len(names) != len(paths):
         raise UserError(f"--names gives {len(names)} names for {len(paths)} models")
     names = names or names_of(paths)
     for name in names:
         if names.count(name) > 1:
             raise UserError(f"two models are called {name!r}; name each with --names")
-    return names
-
-
-def inputs_of(args: argparse.Namespace) -> list[Path | None]:
-    """The files that hold the models and their text; None for a text that is not given."""
-    return [*args.path, args.source, args.target]
+    return {name: find_model(path, data) for name, path in zip(names, paths, strict=True)}
 
 
 def names_of(paths: list[Path]) -> list[str]:
@@ -136,53 +122,14 @@ def names_of(paths: list[Path]) -> list[str]:
     return [name.removesuffix(".pt") for name in names]
 
 
-def device(args: argparse.Namespace) -> str:
-    """The device to compute on: a GPU if there is one, unless ``--cpu``."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() and not args.cpu else "cpu"
+def files_of(args: argparse.Namespace, models: dict[str, TrainedModel]) -> list[Path | None]:
+    """The files that hold the models and their text; None for a text that is not given."""
+    return [*(trained.checkpoint for trained in models.values()), args.source, args.target]
 
 
-def load_one(args: argparse.Namespace, path: Path | None = None) -> tuple[nn.Module, object]:
-    """Load a model, by default that of ``--path``, and its task."""
-    from .loading import load_model
+def on_text(args: argparse.Namespace, models: dict[str, TrainedModel]) -> Iterator[ModelOnText]:
+    """One model after the other, with the sentences of the flags in its numbers."""
+    from .loading import device_of
+    from .on_text import put_on_text
 
-    languages = {"source_lang": args.source_lang, "target_lang": args.target_lang}
-    return load_model(path or args.path, args.data, **languages)
-
-
-def load(args: argparse.Namespace) -> Iterator[Loaded]:
-    """Load one model of ``--path`` after the other, with the sentences in its numbers."""
-    for number, (name, path) in enumerate(zip(args.names, args.path, strict=True)):
-        yield load_with_sentences(args, name, path, warn=number == 0)
-
-
-def load_with_sentences(
-    args: argparse.Namespace, name: str, path: Path, *, warn: bool = True
-) -> Loaded:
-    """Load a model with the sentences that the arguments name; ``warn`` of unknown subwords."""
-    from .on_text import Loaded
-    from .sentences import read_sentences
-
-    model, task = load_one(args, path)
-    if getattr(args, "text", None):
-        sentences = typed_sentences(args.trained, model, task, args.text)
-    else:
-        text = (args.source, args.target) if args.source else None
-        sentences = read_sentences(task, args.gen_subset or "test", text, args.subwords, warn=warn)
-    at = {"device": device(args), "max_tokens": args.max_tokens}
-    return Loaded(name, path, model, task, sentences, args.subwords, **at)
-
-
-def typed_sentences(
-    trained: TrainedModel, model: nn.Module, task: object, text: list[str]
-) -> Sentences:
-    """Sentences as a user types them, with the model's own translations."""
-    from .searching import pieces_of, search
-    from .sentences import Sentences
-
-    source = list(map(trained.preparation(trained.languages[0]), text))
-    settings = trained.settings.get("generate", {})
-    found = search(model, task, Sentences.of_text(task, source), settings)
-    target = [" ".join(pieces_of(best[0], task)) if best else "" for best in found]
-    return Sentences.of_text(task, source, target)
+    return put_on_text(models, text_of(args), device_of(args.device), args.max_tokens)

@@ -47,7 +47,7 @@ class Layer:
             for number, word in enumerate(words, start=1)
         )
 
-    def gates(self, seen: Seen) -> dict[int, Tensor]:
+    def gates(self, seen: LayerAttention) -> dict[int, Tensor]:
         """The gates of each branch that has some, by its number: ``[h, n]``, or ``[1, n]``."""
         if self.gate is None:
             return {}
@@ -71,7 +71,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Seen:
+class LayerAttention:
     """What an attention did with a sentence; in single precision, on the CPU, without padding."""
 
     weights: Tensor  # [l, h, n, m]; a row sums to 1, or is 0 where no key is allowed
@@ -82,7 +82,7 @@ class Seen:
 #: subwords and, last, the end symbol.  In the decoder's self-attention they are what it reads: the
 #: start symbol (fairseq's end symbol), then the subwords.  A query of cross-attention is the piece
 #: that is predicted.
-Observed = dict[str, list[Seen]]
+SentenceAttention = dict[str, list[LayerAttention]]
 
 
 class Attentions:
@@ -141,7 +141,7 @@ class Attentions:
         return reasons
 
     @torch.no_grad()
-    def observe(self, sample: dict) -> list[Observed]:
+    def observe(self, sample: dict) -> list[SentenceAttention]:
         """Observe each sentence of a batch; kinds that the model does not have are left out.
 
         The target of ``sample`` is padded on the right.
@@ -158,7 +158,7 @@ class Attentions:
         if CROSS in self.kinds and CROSS not in batches:
             returned = _returned(output)
             if returned is not None:
-                batches[CROSS] = [Seen(weights=returned.float().cpu()[None, :, None])]
+                batches[CROSS] = [LayerAttention(weights=returned.float().cpu()[None, :, None])]
 
         columns = _source_columns(model, encoder_out, source).cpu()
         rows = sample["target"].ne(model.decoder.dictionary.pad()).cpu()
@@ -235,13 +235,15 @@ def _tuples(lists: list[list]) -> tuple[tuple, ...]:
     return tuple(map(tuple, lists))
 
 
-def _seen(record: AttentionRecord) -> Seen:
+def _seen(record: AttentionRecord) -> LayerAttention:
     """What was recorded of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
     gates = None if record.gates is None else record.gates.float().cpu()
-    return Seen(weights=record.weights.float().cpu(), gates=gates)
+    return LayerAttention(weights=record.weights.float().cpu(), gates=gates)
 
 
-def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer: Layer) -> Seen:
+def _of_sentence(
+    batch: LayerAttention, number: int, queries: Tensor, keys: Tensor, layer: Layer
+) -> LayerAttention:
     """One sentence of a batch without padding, where ``queries`` or ``keys [b, …]`` are False."""
     rows, columns = queries[number], keys[number]
     weights = batch.weights[:, number][:, :, rows][..., columns]
@@ -259,10 +261,10 @@ def _of_sentence(batch: Seen, number: int, queries: Tensor, keys: Tensor, layer:
                 "gates of this model are not finite: it has diverged, or half precision is too "
                 "narrow for it"
             )
-    return Seen(weights=weights, gates=gates)
+    return LayerAttention(weights=weights, gates=gates)
 
 
-def _check_gates(batch: Seen, layer: Layer) -> None:
+def _check_gates(batch: LayerAttention, layer: Layer) -> None:
     """Refuse gates that are not of the shape that their fusion says."""
     l, b, h, n, _ = batch.weights.shape  # noqa: E741
     kind, shape = layer.gate, None if batch.gates is None else list(batch.gates.shape)

@@ -1,31 +1,91 @@
-"""A model with sentences: what it is, which of them it can read, and its attention to them."""
+"""Models with sentences: what each is, which of them it can read, and its attention to them."""
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 from tqdm import tqdm
 
 from ...errors import UserError
 from ...models.transformer import PatternedTransformer
+from ..corpora.words import SUBWORDS, join_subwords
 from . import ENCODER
-from .attentions import Attentions, Observed
-from .sentences import Sentences, in_batches, some
+from .attentions import Attentions, SentenceAttention
+from .loading import load_model
+from .searching import pieces_of, search
+from .sentences import Sentences, in_batches, read_sentences, some
+from .trained import TrainedModel
 
 
 @dataclass(frozen=True)
-class Loaded:
+class Text:
+    """What models are run on: a set of their data, two files in subwords, or typed sentences."""
+
+    subset: str = "test"
+    files: tuple[Path, Path] | None = None  # source and target
+    typed: tuple[str, ...] = ()
+    subwords: str | None = None  # one of ``SUBWORDS``; None: as the model's data say
+
+
+def put_on_text(
+    models: Mapping[str, TrainedModel], text: Text, device: str = "cpu", max_tokens: int = 4000
+) -> Iterator[ModelOnText]:
+    """Load models by their names, one after the other; refuse one whose text is another."""
+    first: list[str] = []
+    for name, trained in models.items():
+        subwords = text.subwords or (trained.manifest and trained.subwords.family)
+        if subwords is None:
+            raise UserError(
+                f"{trained.path}: {trained.binary} is not by `prepare`, and does not say how words "
+                f"are split; give --subwords: {', '.join(SUBWORDS)}"
+            )
+        model, task = load_model(trained)
+        if text.typed:
+            sentences = _translated(trained, model, task, text.typed)
+        else:
+            files = text.files or trained.text("subwords", text.subset)  # binary data lose words
+            sentences = read_sentences(
+                *(task, text.subset, files, subwords),
+                warn=not first and (text.files is not None or files is None),
+            )
+        words = joined(sentences.source, subwords)
+        first = first or words
+        if words != first:
+            raise UserError(
+                f"{name}: its {text.subset} set in {trained.binary} is not that of "
+                f"{next(iter(models))}; models are compared on the same sentences, and --data "
+                "names one folder for all"
+            )
+        yield ModelOnText(name, trained, model, task, sentences, subwords, device, max_tokens)
+
+
+def joined(sentences: Sequence[Sequence[str]], subwords: str) -> list[str]:
+    """The words of sentences, with spaces between."""
+    return [join_subwords(" ".join(pieces), subwords) for pieces in sentences]
+
+
+def _translated(trained: TrainedModel, model: nn.Module, task, text: Sequence[str]) -> Sentences:
+    """Sentences as a user types them, with the model's own translations."""
+    source = list(map(trained.preparation(trained.languages[0]), text))
+    found = search(model, task, Sentences.of_text(task, source), trained.search)
+    target = [" ".join(pieces_of(best[0], task)) if best else "" for best in found]
+    return Sentences.of_text(task, source, target)
+
+
+@dataclass(frozen=True)
+class ModelOnText:
     """A model in evaluation mode, its task, and the sentences in its numbers."""
 
     name: str
-    path: Path
+    trained: TrainedModel
     model: nn.Module
-    task: object
+    task: Any
     sentences: Sentences
     subwords: str
     device: str = "cpu"
@@ -43,35 +103,55 @@ class Loaded:
         try:
             attentions = Attentions(self.model, kinds, full_context=full_context)
         except UserError as error:
-            raise UserError(f"--path {self.path}: {error}") from None
+            raise UserError(f"{self.trained.path}: {error}") from None
         for kind, reason in attentions.missing().items():
             note(f"{self.name}: no {kind} attention: {reason}")
         if not attentions.layers:
-            raise UserError(f"--path {self.path}: there is no attention of {' or '.join(kinds)}")
+            raise UserError(f"{self.trained.path}: there is no attention of {' or '.join(kinds)}")
         return attentions
 
-    def usable(self, numbers: Sequence[int], *, skip_long: bool = False) -> list[int]:
-        """Those of these sentences (from 0) that can be looked at; notes say which are left out."""
+    def usable(self, listed: str | Sequence[int], *, skip_long: bool = False) -> list[int]:
+        """Those of these sentences that can be looked at; notes say which are left out.
+
+        They are listed as for ``--sentences``, or by their numbers (from 0).
+        """
+        numbers = self.chosen("--sentences", listed) if isinstance(listed, str) else listed
         source, target = self.sentences.source, self.sentences.target
         long = set(self.sentences.too_long(self.model, self.task)).intersection(numbers)
         empty = {n for n in numbers if not (source[n] and target[n])}
         if long and not skip_long:
             told = f"{len(long):,} sentences are longer than the model takes: {some(sorted(long))}"
-            raise UserError(f"--path {self.path}: {told}; name others, or --too-long skip")
+            raise UserError(f"{self.trained.path}: {told}; name others, or --too-long skip")
         for reason, left_out in (("longer than the model takes", long), ("empty on a side", empty)):
             if left_out:
                 count, which = len(left_out), some(sorted(left_out))
                 note(f"{self.name}: {count:,} sentences are {reason} and are left out: {which}")
         left = sorted(set(numbers) - long - empty)
         if not left:
-            raise UserError(f"--path {self.path}: none of the sentences can be analysed")
+            raise UserError(f"{self.trained.path}: none of the sentences can be analysed")
         return left
 
-    def look(
+    def chosen(self, flag: str, value: str) -> list[int]:
+        """The numbers (from 0, in order) of a list such as ``1,5-7`` (from 1), or of ``all``."""
+        count = len(self.sentences)
+        if value == "all":
+            return list(range(count))
+        numbers: set[int] = set()
+        for part in value.split(","):
+            match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+            if not match:
+                raise UserError(f"{flag} {value}: use numbers and ranges such as 1,5-7, or all")
+            first, last = int(match[1]), int(match[2] or match[1])
+            if not 1 <= first <= last <= count:
+                raise UserError(f"{flag} {value}: {part.strip()} is not within 1 to {count:,}")
+            numbers.update(range(first - 1, last))
+        return sorted(numbers)
+
+    def observe(
         self,
         attentions: Attentions,
         numbers: Iterable[int],
-        use: Callable[[int, Observed], object],
+        use: Callable[[int, SentenceAttention], object],
         needed: bool = True,
     ) -> list:
         """What ``use`` returns for these sentences (from 0) and their attention, in order.
@@ -85,8 +165,8 @@ class Loaded:
             observed = attentions.observe(sample)
             if needed and not any(observed):
                 raise UserError(
-                    f"--path {self.path}: its {type(self.model.decoder).__name__} has no attention "
-                    "modules, and returns no attention"
+                    f"{self.trained.path}: its {type(self.model.decoder).__name__} has no "
+                    "attention modules, and returns no attention"
                 )
             return map(use, sample["id"].tolist(), observed)
 
@@ -123,19 +203,3 @@ def positions(model: nn.Module) -> str:
         return ""
     without = [side for side in able if sides[side].embed_positions is None]
     return f"no positions in the {' and '.join(without)}" if without else "with positions"
-
-
-def chosen(flag: str, value: str, count: int) -> list[int]:
-    """The numbers (from 0, in order) of a list such as ``1,5-7`` (from 1), or of ``all``."""
-    if value == "all":
-        return list(range(count))
-    numbers: set[int] = set()
-    for part in value.split(","):
-        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
-        if not match:
-            raise UserError(f"{flag} {value}: use numbers and ranges such as 1,5-7, or all")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not 1 <= first <= last <= count:
-            raise UserError(f"{flag} {value}: {part.strip()} is not within 1 to {count:,}")
-        numbers.update(range(first - 1, last))
-    return sorted(numbers)

@@ -17,12 +17,27 @@ from ...models.transformer import PatternedTransformer
 from ...tasks.gnmt import GnmtSequenceGenerator
 from .sentences import Sentences, in_batches
 
-PRECISIONS = ("fp32", "fp16", "bf16")
+#: auto: fp16 on a GPU, fp32 on a CPU.
+PRECISIONS = ("auto", "fp32", "fp16", "bf16")
+
+#: Subwords of a batch on a CPU; and for each GiB of a GPU's memory that is free, which translation
+#: with a beam of 5 and models of usual sizes does not fill.
+_ON_CPU, _FOR_A_GIB = 4000, 1000
 
 
-def place(model: nn.Module, device: str, precision: str) -> nn.Module:
+def batch_tokens(device: str) -> int:
+    """The subwords of a batch that a device takes at once."""
+    if device == "cpu":
+        return _ON_CPU
+    free, _ = torch.cuda.mem_get_info()
+    return max(_ON_CPU, _FOR_A_GIB * free // 2**30)
+
+
+def prepare_for_search(model: nn.Module, device: str, precision: str) -> nn.Module:
     """Move a model to a device and into a precision, and make it fast in a search."""
     half = {"fp16": torch.float16, "bf16": torch.bfloat16}
+    if precision == "auto":
+        precision = "fp32" if device == "cpu" else "fp16"
     if device == "cpu" and precision != "fp32":
         able = precision == "bf16" and has_bfloat16() and isinstance(model, PatternedTransformer)
         if not able:

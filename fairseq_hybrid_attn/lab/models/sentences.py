@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -55,7 +56,10 @@ class Sentences:
         try:
             task.load_dataset(split)
         except FileNotFoundError as error:
-            raise UserError(f"--gen-subset {split}: {error}") from error
+            raise UserError(
+                f"--gen-subset {split}: {task.cfg.data} has no such set; --data DIR names the "
+                'output of "prepare" that has it'
+            ) from error
         dataset = task.dataset(split)
         if not isinstance(dataset, LanguagePairDataset) or dataset.tgt is None:
             raise UserError(
@@ -111,16 +115,19 @@ class Sentences:
 
     def too_long(self, model: nn.Module, task) -> list[int]:
         """Numbers, from 0, of sentences that are longer than the model takes."""
-        limits = utils.resolve_max_positions(task.max_positions(), model.max_positions())
-        if not isinstance(limits, (tuple, list)):
-            limits = (limits, limits)
+        limits = limits_of(model, task)
         return [
             number
             for number, lengths in enumerate(self.lengths)
-            if any(
-                limit is not None and n > limit for n, limit in zip(lengths, limits, strict=True)
-            )
+            if any(n > limit for n, limit in zip(lengths, limits, strict=True))
         ]
+
+
+def limits_of(model: nn.Module, task) -> tuple[float, float]:
+    """The most source and target subwords that a model takes, with end symbols."""
+    limits = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+    source, target = limits if isinstance(limits, (tuple, list)) else (limits, limits)
+    return math.inf if source is None else source, math.inf if target is None else target
 
 
 def _encode(pieces: list[str], dictionary: Dictionary) -> Tensor:
@@ -153,51 +160,58 @@ def in_batches(
     """Compute a result for each sentence, and yield them in the order of the text.
 
     ``compute`` returns the results of a fairseq batch, in the order of its ``id``.  A batch has at
-    most ``max_tokens``: its sentences times the longer side of the longest one.  For sentences to
-    ``skip`` (from 0), yield None.  ``progress`` is called with the number of sentences just done.
+    most ``max_tokens``: its sentences times the longer side of the longest one; if the memory of a
+    GPU is too small for that, batches are halved from there on.  For sentences to ``skip`` (from
+    0), yield None.  ``progress`` is called with the number of sentences just done.
     """
     left_out = frozenset(skip)
     lengths = sentences.lengths
-    dataset = sentences.dataset
     numbers = iter(range(len(lengths)))
     while window := list(islice(numbers, _WINDOW)):
         wanted = [number for number in window if number not in left_out]
+        # Longest first: what does not fit in memory fails at once.
+        wanted.sort(key=lambda n: (max(lengths[n]), lengths[n]), reverse=True)
         done: dict[int, object] = {}
-        for batch in _batches(wanted, lengths, max_tokens):
-            sample = dataset.collater([dataset[number] for number in batch])
-            if device != "cpu":
-                sample = utils.move_to_cuda(sample)
-            done.update(zip(sample["id"].tolist(), compute(sample), strict=True))
-            progress(len(batch))
         progress(len(window) - len(wanted))
+        while wanted:
+            longest = max(lengths[wanted[0]])
+            batch = wanted[: max(1, max_tokens // longest)]
+            found = _fitting(compute, sentences.dataset, batch, device)
+            if found is None:
+                max_tokens = longest * (len(batch) // 2)
+                continue
+            done.update(zip(batch, found, strict=True))
+            del wanted[: len(batch)]
+            progress(len(batch))
         yield from (done.get(number) for number in window)
 
 
-def _batches(
-    sentences: list[int], lengths: list[tuple[int, int]], max_tokens: int
-) -> Iterator[list[int]]:
-    """Batches of sentences of similar length; none is left out, however long."""
-    batch: list[int] = []
-    # Longest first: what does not fit in memory fails at once.
-    for number in sorted(sentences, key=lambda n: (max(lengths[n]), lengths[n]), reverse=True):
-        if batch and (len(batch) + 1) * max(lengths[batch[0]]) > max_tokens:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
+def _fitting(
+    compute: Callable[[dict], Iterable], dataset: LanguagePairDataset, batch: list[int], device: str
+) -> Iterable | None:
+    """The results of a batch, in its order; None if the memory of a GPU is too small for it."""
+    sample = dataset.collater([dataset[number] for number in batch])
+    if device != "cpu":
+        sample = utils.move_to_cuda(sample)
+    try:
+        results = dict(zip(sample["id"].tolist(), compute(sample), strict=True))
+    except torch.OutOfMemoryError:
+        if len(batch) == 1:
+            raise
+        return None
+    return [results[number] for number in batch]
 
 
 def read_sentences(
-    task, split: str, text: tuple[Path, Path] | None, subwords: str, *, warn: bool = True
+    task, split: str, files: tuple[Path, Path] | None, subwords: str, *, warn: bool = True
 ) -> Sentences:
     """Read the sentences of a binarised split or, if given, of two text files in ``subwords``.
 
     ``warn`` of those with unknown subwords.
     """
-    if text:
-        source, target = map(read_lines, text)
-        require_equal({str(text[0]): len(source), str(text[1]): len(target)})
+    if files:
+        source, target = map(read_lines, files)
+        require_equal({str(files[0]): len(source), str(files[1]): len(target)})
         sentences = Sentences.of_text(task, source, target)
         meaning = "is this text in the subwords of this model?"
     else:
@@ -206,10 +220,10 @@ def read_sentences(
             "a binarised set does not say where their words end, so words may be counted wrongly; "
             "text given by --source and --target does"
         )
-    for side in (sentences.source, sentences.target):
+    for side in (sentences.source, sentences.target or []):
         check_kind(side, subwords)
     unknown = sentences.with_unknown() if warn else []
-    if unknown and (text or subwords != "none"):
+    if unknown and (files or subwords != "none"):
         print(
             f"warning: {len(unknown):,} of {len(sentences):,} sentences have subwords that are not "
             f"in the dictionary ({some(unknown)}); {meaning}",

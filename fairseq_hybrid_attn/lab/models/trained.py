@@ -1,24 +1,24 @@
-"""A trained model with what prepares text for it: dictionaries, subwords, tokenisers.
+"""A trained model with what belongs to it, found from a path.
 
-A run has them in its corpus.  A model that was handed on has them beside it:
+A run and an exported model have these files, a run the last three in its corpus:
 
 model.pt           the weights
+begun.json         the settings of its run
 manifest.json      languages, tokenisers and kind of subwords, as of a prepared corpus
 bin/dict.*.txt     the dictionaries
 subwords/          the models that split words
-begun.json         the settings of its run, as in a run's folder
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora import manifest
+from ..corpora import manifest as manifests
 from ..corpora.definition import Archive, Corpus, Subwords
 from ..corpora.manifest import Manifest, read_manifest
 from ..corpora.own import own_corpus
@@ -29,35 +29,43 @@ from ..files.checksums import sha256
 from ..files.json_files import read_json
 
 CHECKPOINT, BEGUN = "model.pt", "begun.json"
+_DATA = "give --data DIR, the output of fairseq-hybrid prepare"
 
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """A checkpoint, the folder of a prepared corpus for it, and the settings of its run."""
+    """A checkpoint, the data that it reads, and the settings of its run."""
 
+    path: Path  # as the user named it
     checkpoint: Path
-    prepared: Path
-    settings: dict  # "train", "generate" and others; empty if it is of no run of ours
+    folder: Path  # of the run, or where the checkpoint lies
+    binary: Path  # with dictionaries and binarised sets, as fairseq's commands take it
+    languages: tuple[str, str]
+    manifest: Manifest | None = None  # of ``binary``'s corpus; None if `prepare` did not make it
+    settings: dict = field(default_factory=dict)  # of its run: "train", "generate" and others
 
     @property
-    def binary(self) -> Path:
-        """The folder with its dictionaries, as fairseq's commands take it."""
-        return self.prepared / "bin"
-
-    @cached_property
-    def manifest(self) -> Manifest:
-        found = read_manifest(self.prepared)
-        if found is None:
-            raise UserError(f"{self.prepared / manifest.NAME} does not say how to prepare text")
-        return found
+    def treatment(self) -> Manifest:
+        """How its text was treated."""
+        if self.manifest is None:
+            raise UserError(
+                f"{self.path}: nothing beside it says how its text is tokenised and split; {_DATA}"
+            )
+        return self.manifest
 
     @property
-    def languages(self) -> tuple[str, str]:
-        return self.manifest.source, self.manifest.target
+    def prepared(self) -> Path:
+        """The folder that `prepare` made."""
+        return self.binary.parent
+
+    @property
+    def search(self) -> dict:
+        """Flags of fairseq-generate with which its run translated."""
+        return dict(self.settings.get("generate") or {})
 
     @property
     def subwords(self) -> Subwords:
-        return Subwords(**self.manifest.recipe["subwords"])
+        return Subwords(**self.treatment.recipe["subwords"])
 
     @property
     def subword_files(self) -> dict[str, Path]:
@@ -69,29 +77,28 @@ class TrainedModel:
     def dictionaries(self) -> dict[str, Path]:
         return {lang: self.binary / f"dict.{lang}.txt" for lang in self.languages}
 
-    def check(self) -> None:
-        """Refuse dictionaries and subwords that are not those that the corpus was made with."""
-        for path in {*self.subword_files.values(), *self.dictionaries.values()}:
-            name = path.relative_to(self.prepared).as_posix()
-            if not path.is_file():
-                raise UserError(f"{path}: there is no such file, and {self.checkpoint} needs it")
-            if sha256(path) != self.manifest.files.get(name):
-                raise UserError(f"{path} is not the one that {manifest.NAME} was written for")
+    def text(self, form: str, subset: str) -> tuple[Path, Path] | None:
+        """Source and target of a set, ``raw``, ``tokenised`` or in ``subwords``, if they exist."""
+        if self.manifest is None:
+            return None
+        source, target = (self.prepared / form / f"{subset}.{lang}" for lang in self.languages)
+        return (source, target) if source.is_file() and target.is_file() else None
 
     def preparation(self, language: str) -> Callable[[str], str]:
         """The function that turns a line of text into subwords with spaces between."""
-        tokenise = tokeniser(self.manifest.tokenizer[language], language)
+        tokenise = tokeniser(self.treatment.tokenizer[language], language)
         split = splitter(self.subwords.kind, self.subword_files[language])
-        if self.manifest.lowercase:
+        if self.treatment.lowercase:
             return lambda line: split(tokenise(line).lower())
         return lambda line: split(tokenise(line))
 
 
 def find_model(path: Path, data: Path | None = None) -> TrainedModel:
-    """The model of a run's folder, of one that was handed on, or of a checkpoint.
+    """The model of a run's folder, of an exported one, or of a checkpoint.
 
-    What prepares its text is in ``data`` (from ``fairseq-hybrid prepare``), or else beside the
-    model, in the corpus of its run, or beside the data that the checkpoint was trained on.
+    Its text is treated as that of ``data`` (from `prepare`; or of fairseq-preprocess, which does
+    not say how).  By default, this is what lies beside an exported model, the corpus of a run, or
+    the folder on which the checkpoint was trained.
     """
     if not path.exists():
         raise UserError(f"{path}: there is no such file or folder")
@@ -100,34 +107,77 @@ def find_model(path: Path, data: Path | None = None) -> TrainedModel:
         raise UserError(f"{path} has no {CHECKPOINT}: name a run that is done, or a checkpoint")
     folder = checkpoint.resolve().parent
     folder = folder.parent if folder.name == "checkpoints" else folder
-    begun = read_json(folder / BEGUN) or {}
-    settings = begun.get("settings") or {}
+    begun = read_json(folder / BEGUN)
+    begun = begun if isinstance(begun, dict) else {}
+    data = data or _data_of(folder, begun)
+    settings, task = begun.get("settings") or {}, None
+    if data is None or not settings:  # then the checkpoint alone says what it was trained on
+        state = read_checkpoint(checkpoint)
+        of_all = state.get("cfg") or state.get("args")
+        if not (setting(of_all, "model") or setting(of_all, "arch")):
+            told = "it has weights, but no settings of its model"
+            raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+        task = setting(of_all, "task") if isinstance(of_all, dict) else of_all
     if data is None:
-        data = _prepared(checkpoint, folder, begun)
-    found = TrainedModel(checkpoint, data, settings)
-    found.check()
+        data = Path(str(setting(task, "data") or "").split(":")[0])
+        if not data.is_dir():
+            raise UserError(f"{path}: the folder {data} that it was trained on is gone; {_DATA}")
+    binary, manifest = _read_data(data)
+    languages = _languages(task, binary, manifest)
+    found = TrainedModel(path, checkpoint, folder, binary, languages, manifest, settings)
+    _check_files(found)
     return found
 
 
-def _prepared(checkpoint: Path, folder: Path, begun: dict) -> Path:
-    if (folder / manifest.NAME).is_file():
+def _data_of(folder: Path, begun: dict) -> Path | None:
+    """Where the corpus lies of a run's folder, or of an exported model, begun with this."""
+    if (folder / manifests.NAME).is_file():
         return folder
     runs = next((parent for parent in folder.parents if parent.name == "runs"), None)
     if "workspace" in begun and runs:  # ROOT/runs/LABEL/PAPER/TABLE/ROW/COLUMN/SEED
         label = folder.relative_to(runs).parts[0] if begun["workspace"]["own"] else ""
         corpus = runs.parent / "corpora" / label / begun["settings"]["corpus"]
-        if (corpus / manifest.NAME).is_file():
+        if (corpus / manifests.NAME).is_file():
             return corpus
-    state = read_checkpoint(checkpoint)
-    settings = state.get("cfg") or state.get("args")
-    task = setting(settings, "task") if isinstance(settings, dict) else settings
-    trained_on = setting(task, "data")
-    if trained_on and (Path(trained_on).parent / manifest.NAME).is_file():
-        return Path(trained_on).parent
-    raise UserError(
-        f"{checkpoint}: nothing beside it says how its text is tokenised and split; give "
-        "--data DIR, the output of fairseq-hybrid prepare"
-    )
+    return None
+
+
+def _read_data(data: Path) -> tuple[Path, Manifest | None]:
+    """The folder with dictionaries in what `prepare` or fairseq-preprocess made; the manifest."""
+    if not data.is_dir():
+        raise UserError(f"--data {data}: there is no such folder")
+    for prepared in (data, data.resolve().parent):
+        if manifest := read_manifest(prepared):
+            return prepared / "bin", manifest
+    if not any(data.glob("dict.*.txt")):
+        raise UserError(f"{data} has neither {manifests.NAME} nor dictionaries; {_DATA}")
+    return data, None
+
+
+def _languages(task: object, binary: Path, manifest: Manifest | None) -> tuple[str, str]:
+    """Those of the checkpoint, or else of the data, from which fairseq-train may infer them."""
+    from fairseq.data.data_utils import infer_language_pair  # here: it takes seconds
+
+    known = (manifest.source, manifest.target) if manifest else infer_language_pair(str(binary))
+    sides = zip(("source_lang", "target_lang"), known, strict=True)
+    source, target = (setting(task, side) or other for side, other in sides)
+    if not (source and target):
+        raise UserError(f"neither the model nor the files in {binary} name its two languages")
+    return source, target
+
+
+def _check_files(found: TrainedModel) -> None:
+    """Refuse files that are missing, or not those with which its text was prepared."""
+    needed = {*found.dictionaries.values()}
+    if found.manifest:
+        needed |= {*found.subword_files.values()}
+    for path in sorted(needed):
+        if not path.is_file():
+            raise UserError(f"{found.path} needs {path}, which does not exist")
+        if found.manifest:
+            name = path.relative_to(found.prepared).as_posix()
+            if sha256(path) != found.manifest.files.get(name):
+                raise UserError(f"{path} is not the one that {manifests.NAME} was written for")
 
 
 def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Path]) -> Corpus:
@@ -135,7 +185,7 @@ def corpus_like(trained: TrainedModel, recipe: Corpus, text: Path | Sequence[Pat
 
     Tokenisers, subwords and dictionaries are the model's, and so must be the languages.
     """
-    about, files = trained.manifest, {*trained.subword_files.values()}
+    about, files = trained.treatment, {*trained.subword_files.values()}
     if "given" in about.tokenizer.values():
         _note_of_tokens(trained.checkpoint)
     files |= {*trained.dictionaries.values()}

@@ -33,7 +33,7 @@ def preparation(trained: TrainedModel, language: str, tokens: str) -> Callable[[
     """
     if tokens == AS_TRAINED:
         split = splitter(trained.subwords.kind, trained.subword_files[language])
-        return (lambda line: split(line.lower())) if trained.manifest.lowercase else split
+        return (lambda line: split(line.lower())) if trained.treatment.lowercase else split
     undo, prepare = detokeniser(tokens, language), trained.preparation(language)
     return lambda line: prepare(undo(line))
 

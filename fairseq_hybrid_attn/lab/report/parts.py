@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator
 from markupsafe import Markup
 from tqdm import tqdm
 
-from ..analysis import gates_command as gates
 from ..analysis import gates_figure as gate_figure
-from ..analysis import heads_command as heads
 from ..analysis import heads_figure as head_figure
 from ..analysis import maps_page
 from ..files.tabular import Grid
@@ -195,9 +193,9 @@ def gates_part(findings: Findings) -> Iterator[str]:
     )
     yield figure("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
     for model in gated:
-        yield item("table", gates.grid_of_gates(model), model.name)
-        if model.share is not None:
-            yield f"All layers: {gates.share_of(model)}, {gates.window_of(model)}."
+        yield item("table", model.grid, model.name)
+        if model.share_text:
+            yield f"All layers: {model.share_text}."
 
 
 def _sentences(findings: Findings) -> str:
@@ -224,8 +222,8 @@ def heads_part(findings: Findings) -> Iterator[str]:
         if not model.heads:
             yield f"{model.name} has no attention that can be looked at."
             continue
-        yield item("table", heads.grid_of_heads(model), f"{model.name}: heads")
-        yield item("table", heads.grid_of_differences(model), f"{model.name}: difference of heads")
+        yield item("table", model.grid, f"{model.name}: heads")
+        yield item("table", model.grid_of_differences, f"{model.name}: difference of heads")
     yield from _missing(findings)
 
 

@@ -21,12 +21,13 @@ from ...errors import UserError
 from ..corpora.definition import TEST_SETS
 from ..corpora.manifest import NAME as MANIFEST
 from ..corpora.test_sets import read_test_sets, slices
+from ..corpora.tokenisers import detokeniser
 from ..files.checkpoints import architecture, read_checkpoint
 from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..models.averaging import write_checkpoint
 from ..models.trained import BEGUN, CHECKPOINT, find_model
 from ..scores.metrics import Score, build_metric
+from .results import read_result
 
 if TYPE_CHECKING:
     from ..models.translator import Translator
@@ -41,37 +42,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..models.translator import load  # here: it imports torch, which takes seconds
+    export(args.run, args.output)
+    print(f"written to {args.output}")
 
-    trained = find_model(args.run)
-    if not trained.settings:
-        raise UserError(f"{args.run} is not a run: it has no {BEGUN} with settings")
-    if args.output.exists():
-        raise UserError(f"--output {args.output} exists; name a new folder")
+
+def export(run: Path, output: Path) -> None:
+    """Make the folder of a run's model."""
+    from ..models.averaging import write_checkpoint  # here: these import torch, which takes seconds
+    from ..models.translator import load
+
+    trained = find_model(run)
+    result = read_result(trained.folder / "result.json")
+    if result is None or not trained.settings:
+        raise UserError(f"{run} is not a run that is done: it has no {BEGUN} and result.json")
+    if output.exists():
+        raise UserError(f"--output {output} exists; name a new folder")
+    part = output.with_name(f"{output.name}.part")
+    shutil.rmtree(part, ignore_errors=True)  # of a command that was stopped
+    about, target = trained.treatment, trained.languages[1]
     raw = trained.prepared / "raw"
     source, references = (read_lines(raw / f"test.{lang}") for lang in trained.languages)
     for path in (*trained.dictionaries.values(), *trained.subword_files.values()):
-        copy = args.output / path.relative_to(trained.prepared)
+        copy = part / path.relative_to(trained.prepared)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
-    shutil.copyfile(trained.prepared / MANIFEST, args.output / MANIFEST)
-    write_json(args.output / BEGUN, {"settings": without_folders(trained.settings)})
+    shutil.copyfile(trained.prepared / MANIFEST, part / MANIFEST)
+    write_json(part / BEGUN, {"settings": without_folders(trained.settings)})
     state = halved(read_checkpoint(trained.checkpoint))
-    write_checkpoint(state, args.output / CHECKPOINT)
-    translator = load(args.output)
-    translations = [best[0].text if best else "" for best in translator.translate(source)]
-    sets = read_test_sets(raw / TEST_SETS, len(references)) if trained.manifest.tests else {}
+    write_checkpoint(state, part / CHECKPOINT)
+    translator = load(part)
+    best = [found[0] if found else None for found in translator.translate(source)]
+    # As `score` has them: tokens that were given stay as they are.
+    undo = detokeniser(about.tokenizer[target], target)
+    translations = [undo(" ".join(one.tokens)) if one else "" for one in best]
+    sets = read_test_sets(raw / TEST_SETS, len(references)) if about.tests else {}
     scores = {
-        f"{name}{suffix}": build_metric(
-            name, trained.languages[1], trained.manifest.lowercase
-        ).score(translations[part], references[part])
+        f"{name}{suffix}": build_metric(name, target, about.lowercase).score(
+            translations[part], references[part]
+        )
         for suffix, part in slices(sets, len(references)).items()
-        for name in trained.manifest.recipe["scores"]
+        for name in about.recipe["scores"]
     }
-    examples = dict(zip(source[:EXAMPLES], translations, strict=False))
-    told = card(translator, str(args.output), architecture(state), scores, examples, args.run)
-    (args.output / "README.md").write_text(told)
-    print(f"written to {args.output}")
+    examples = {source[n]: best[n].text if best[n] else "" for n in range(min(EXAMPLES, len(best)))}
+    told = card(translator, output, architecture(state), scores, examples, result)
+    (part / "README.md").write_text(told)
+    part.rename(output)
 
 
 def halved(state: dict) -> dict:
@@ -107,33 +122,32 @@ def without_folders(value):
 
 def card(
     translator: Translator,
-    place: str,
+    output: Path,
     arch: str | None,
     scores: dict[str, Score],
     examples: dict[str, str],
-    run: Path,
+    result: dict,
 ) -> str:
     """What the model is, its scores, the licence of its text, and the commands that made it."""
-    about, settings = translator.trained.manifest, translator.settings
-    label, paper, table, row, column, seed = run.resolve().parts[-6:]
-    name = f"{paper}/{table}/{row}/{column}/{seed}"
-    seed = seed.removeprefix("seed")
+    about, seed = translator.trained.treatment, result["seed"]
+    paper, table, row, column = (result[key] for key in ("paper", "table", "row", "column"))
+    name = f"{paper}/{table}/{row}/{column}/seed{seed}"
     parameters = sum(weight.numel() for weight in translator.model.parameters())
-    search = " ".join(f"--{flag} {value}" for flag, value in settings.items())
+    search = " ".join(f"--{flag} {value}" for flag, value in translator.trained.search.items())
     made = f"reproduce {paper}/{table} {row} --columns {column} --seeds {seed},"
     if paper == "own":
-        made = f"train --data TEXT --name {table} --seeds {seed}, {row} (flags in {BEGUN})"
+        made = f"train --text TEXT --name {table} --seeds {seed}, {row} (flags in {BEGUN})"
     licence = about.recipe["licence"] or "the user's"
     rows = []
     for key, score in scores.items():
         signature = score.signature.replace("|", "\\|")  # as tables of Markdown need it
         rows.append(f"| {key} | {score.value:.2f} | `{signature}` |")
     lines = [
-        *(f"# {Path(place).name}: {about.source} to {about.target}", ""),
+        *(f"# {output.name}: {about.source} to {about.target}", ""),
         f"`{arch}`, {parameters:,} parameters in half precision, trained on",
         f"{about.counts['train']:,} sentence pairs of {about.corpus}.",
         f"Its flags are in `{BEGUN}`, the treatment of the text in `{MANIFEST}`.",
-        *("", f"    fairseq-hybrid translate {place} < text.{about.source}", ""),
+        *("", f"    fairseq-hybrid translate {output} < text.{about.source}", ""),
         f"Scores of these weights on the test set ({about.counts['test']:,} sentences), {search}:",
         *("", "| score | value | signature |", "|---|---|---|", *rows, ""),
         *("Its translations of the first of them:", "", EXAMPLES_HEAD, "|---|---|"),
@@ -142,6 +156,6 @@ def card(
         f"Text: {licence.strip()}",
         *("", f"Made with fairseq_hybrid_attn {__version__}:", ""),
         f"    fairseq-hybrid {made}",
-        f"    fairseq-hybrid export reproduction/runs/{label}/{name} --output {place}",
+        f"    fairseq-hybrid export reproduction/runs/{result['label']}/{name} --output {output}",
     ]
     return "\n".join(lines) + "\n"

@@ -72,7 +72,7 @@ class Workspace:
         if self.own.like:  # the same text in other subwords
             from ..models.trained import find_model
 
-            files = find_model(self.own.like).manifest.digest
+            files = find_model(self.own.like).treatment.digest
             label += f".like-{files[:6]}"
         return label
 

@@ -220,11 +220,11 @@ def test_tags_are_translated_by_the_longest_prefix():
         assert set(each.values()) <= set(tags.UNIVERSAL)
 
 
-def test_command(in_data, look, capsys):
+def test_command(in_data, analyse, capsys):
     (in_data / "tags").write_text("A B\nB\n\nA A B\n")
-    look(
+    analyse(
         "gates",
-        *("--path", "gate1.pt", "gate2.pt", "--tags", "tags"),
+        *("gate1.pt", "gate2.pt", "--tags", "tags"),
         *("--json", "gates.json", "--figure", "gates.png"),
     )
     said = capsys.readouterr()
@@ -291,12 +291,12 @@ def test_mistakes(in_data, refuses):
     )
 
 
-def test_tagger_writes_what_it_says(in_data, look):
+def test_tagger_writes_what_it_says(in_data, analyse):
     pytest.importorskip("HanTa")
-    look("gates", "--path", "gate1.pt", "--tagger", "de", "--write-tags", "own.tags")
+    analyse("gates", "gate1.pt", "--tagger", "de", "--write-tags", "own.tags")
     lines = (in_data / "own.tags").read_text().split("\n")
     assert [len(line.split()) for line in lines] == [2, 1, 0, 3, 0]
-    look("gates", "--path", "gate1.pt", "--tags", "own.tags")
+    analyse("gates", "gate1.pt", "--tags", "own.tags")
 
 
 class OfHeads(Fusion):

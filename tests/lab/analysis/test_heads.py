@@ -131,10 +131,10 @@ def test_differences_are_means_over_pairs(name, kind):
         assert matrix[0, 1] == pytest.approx(divergence(weights, (0, 0), (0, 1)), abs=1e-5)
 
 
-def test_command(in_data, look, capsys):
-    look(
+def test_command(in_data, analyse, capsys):
+    analyse(
         "heads",
-        *("--path", "mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
+        *("mma.pt", "hysan.pt", "lstm.pt", "--names", "M", "H", "L"),
         *("--json", "heads.json", "--figure", "heads.pdf"),
     )
     said = capsys.readouterr()
@@ -156,7 +156,7 @@ def test_command(in_data, look, capsys):
 MISTAKES = {
     "mma.pt --figure f.xyz": "ends in one of",
     "mma.pt --json text.de": "one of the inputs",
-    "mma.pt --gen-subset test": "--gen-subset is a split in DATA",
+    "mma.pt --gen-subset test": "--gen-subset, --source .*: give one of them",
     "mma.pt mma.pt": r"two models are called '.*/mma'",
     "mma.pt --names a b": "2 names for 1 models",
     "mma.pt --sentences 3": "none of the sentences",
@@ -172,15 +172,15 @@ def test_mistakes(refuses):
     refuses("heads", MISTAKES)
 
 
-def test_too_long_sentences(in_data, look, capsys):
+def test_too_long_sentences(in_data, analyse, capsys):
     (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
     (in_data / "long.en").write_text("so\nso\n")
-    flags = ["--path", "mma.pt", "--source", "long.de", "--target", "long.en"]
+    flags = ["mma.pt", "--source", "long.de", "--target", "long.en"]
     with pytest.raises(
         UserError, match="1 sentences are longer .*: sentence 1; name others, or --too-long skip"
     ):
-        look("heads", *flags)
-    look("heads", *flags, "--too-long", "skip", "--json", "long.json")
+        analyse("heads", *flags)
+    analyse("heads", *flags, "--too-long", "skip", "--json", "long.json")
     (model,) = json.loads((in_data / "long.json").read_text())["models"]
     assert model["heads"][0]["queries"] == 2
     assert "longer than the model takes and are left out" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from fairseq_hybrid_attn.lab.models.attentions import (
     ENCODER,
     Attentions,
     Layer,
-    Seen,
+    LayerAttention,
 )
 from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
@@ -89,7 +89,7 @@ def by_hand(weights, allowed=None, queries=None):
     )
     tokens = queries or [f"w{i}" for i in range(n - 1)]
     attentions = SimpleNamespace(layers={ENCODER: [layer]})
-    seen = {ENCODER: [Seen(weights=torch.from_numpy(weights))]}
+    seen = {ENCODER: [LayerAttention(weights=torch.from_numpy(weights))]}
     return maps_of(attentions, seen, tokens, ["t"], "none")
 
 
@@ -163,9 +163,9 @@ def test_page_is_one_file_that_text_cannot_break():
     assert "http://" not in text and "https://" not in text and len(text) < 50_000
 
 
-def expected(look, *flags):
+def expected(analyse, *flags):
     """What the command writes as JSON: of each model, maps of each sentence by unit and kind."""
-    look("maps", *flags, "--json", "expected.json")
+    analyse("maps", *flags, "--json", "expected.json")
     models = json.loads(Path("expected.json").read_text())["models"]
     return [[sentence["maps"] for sentence in model["sentences"]] for model in models]
 
@@ -176,11 +176,11 @@ def close(shown, weights):
     np.testing.assert_allclose(numbers, weights, atol=2e-5)
 
 
-def test_page_in_a_browser(in_data, look, browser):
+def test_page_in_a_browser(in_data, analyse, browser):
     """Every choice shows the numbers that the command writes as JSON; pointing shows them."""
-    paths = ("--path", "hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
-    look("maps", *paths, "--page", "maps.html")
-    models = expected(look, *paths)
+    paths = ("hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
+    analyse("maps", *paths, "--page", "maps.html")
+    models = expected(analyse, *paths)
     shown = Shown(browser, in_data / "maps.html")
     first = models[0][0]["words"]["encoder"]
     assert shown.plot()["keys"] == ["Das", "Haus", "</s>"] and first["keys"][2] == "</s>"
@@ -241,8 +241,8 @@ def test_page_in_a_browser(in_data, look, browser):
     assert all(url.startswith("file:") for url in shown.asked)
 
 
-def test_colours_and_the_second_map(in_data, look, browser):
-    look("maps", "--path", "stock.pt", "--page", "one.html", "--sentences", "1")
+def test_colours_and_the_second_map(in_data, analyse, browser):
+    analyse("maps", "stock.pt", "--page", "one.html", "--sentences", "1")
     light, dark = ["rgb(255, 255, 255)"] * 2, ["rgb(21, 24, 28)"] * 2
     for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
         shown = Shown(browser, in_data / "one.html", scheme)
@@ -256,7 +256,7 @@ def test_colours_and_the_second_map(in_data, look, browser):
     shown.page.check('[data-choice="second"]')
     shown.choose("head-1", "4")
     assert panels.nth(1).is_visible()
-    ((maps,),) = expected(look, "--path", "stock.pt", "--sentences", "1")
+    ((maps,),) = expected(analyse, "stock.pt", "--sentences", "1")
     layer = maps["words"]["encoder"]["layers"][0]
     close(shown.plot(1), layer["weights"][0][3])
     both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
@@ -297,10 +297,10 @@ def test_figures_show_the_weights():
     np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
 
 
-def test_figures_and_data_of_the_command(in_data, look):
-    look(
+def test_figures_and_data_of_the_command(in_data, analyse):
+    analyse(
         "maps",
-        *("--path", "hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
+        *("hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
         *("--json", "maps.json", "--kinds", "encoder"),
     )
     names = {path.name for path in (in_data / "figures").iterdir()}
@@ -321,7 +321,6 @@ MISTAKES = {
     "stock.pt --figures link": "--figures link cannot be made",
     "stock.pt --page text.de": "one of the inputs",
     "stock.pt --figures text.de": "--figures text.de cannot be made",
-    "stock.pt --page p.html --source-lang xx": "No such file or directory: 'bin/dict.xx.txt'",
     "lstm.pt --page p.html --kinds decoder": "no attention of decoder",
     "mma.pt --page p.html --source long.de --target long.en --sentences 1": (
         "longer than the model takes: sentence 1; name others, or --too-long skip"
@@ -346,7 +345,7 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
 
     def told(problem, data="bin", path="mma.pt"):
         with pytest.raises(UserError, match=problem):
-            main(["maps", str(data), "--path", path, "--subwords", "none", "--json", "x.json"])
+            main(["maps", path, "--data", str(data), "--subwords", "none", "--json", "x.json"])
 
     renamed, cut = (torch.load("mma.pt", weights_only=True) for _ in range(2))
     renamed["cfg"]["model"]["_name"] = "transformer_x"
@@ -362,8 +361,8 @@ def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
         told(problem, path="foreign.pt")
     damaged = "text.de cannot be loaded as a checkpoint: the file is damaged or of another"
     told(damaged, path="text.de")
-    told("there is no folder nowhere", "nowhere")
-    told("No such file or directory: .*dict.de.txt", tmp_path)
+    told("--data nowhere: there is no such folder", "nowhere")
+    told("has neither manifest.json nor dictionaries; give --data DIR", tmp_path)
     for side in ("de", "en"):
         (tmp_path / f"dict.{side}.txt").write_text("a 1\n")
     told("size mismatch for encoder.embed_tokens.weight: .*13.* is torch.Size..5,", tmp_path)

@@ -13,13 +13,15 @@ from models import CONFIGURATIONS, build_stock, build_tiny, task_of
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedAttention
 from fairseq_hybrid_attn.lab.models.attentions import CROSS, DECODER, ENCODER, KINDS, Attentions
-from fairseq_hybrid_attn.lab.models.on_text import Loaded
+from fairseq_hybrid_attn.lab.models.on_text import ModelOnText
 from fairseq_hybrid_attn.lab.models.pattern_names import word_of
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.trained import TrainedModel
 from fairseq_hybrid_attn.patterns import Pattern, local
 
 #: Every model of this package, and fairseq's own with attention throughout.
 NAMES = [*CONFIGURATIONS, "stock", "stock-prenorm", "stock-checkpointed"]
+TRAINED = TrainedModel(*[Path("m.pt")] * 4, ("de", "en"))
 #: The papers' words, as the conditions of ``brute_force.py``.
 MEANING = {
     **{"fw": "past", "bw": "future", "l5": "local5", "local": "local1"},
@@ -222,8 +224,8 @@ def test_sentences_are_looked_at_without_dropout():
 
     def look(training):
         model.train(training)
-        loaded = Loaded("m", Path("m.pt"), model, task_of(), sentences, "none")
-        return loaded.look(Attentions(model), range(2), lambda number, seen: seen)
+        loaded = ModelOnText("m", TRAINED, model, task_of(), sentences, "none")
+        return loaded.observe(Attentions(model), range(2), lambda number, seen: seen)
 
     for one, other in zip(look(True), look(False), strict=True):
         for kind in KINDS:

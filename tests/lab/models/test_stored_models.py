@@ -21,7 +21,7 @@ from fairseq_hybrid_attn.lab.models.trained import corpus_like, find_model
 from fairseq_hybrid_attn.lab.runs.export_command import EXAMPLES_HEAD
 
 MODELS = sorted(path for path in (Path(USER_DIR).parent / "models").iterdir() if path.is_dir())
-FIRST = MODELS[0]
+FIRST, HYSAN = MODELS[1], MODELS[0]
 LINE = "zwei hunde spielen im schnee ."
 
 
@@ -56,7 +56,7 @@ def test_lines_in_lines_out():
     done = run("fairseq-hybrid", "translate", FIRST, *flags, cwd=Path.cwd(), stdin=text)
     rows = [row.split("\t") for row in done.stdout.split("\n")]
     assert len(rows) == 2 * len(lines) + 1 and rows[-1] == [""]
-    assert rows[6:8] == [[""], [""]]
+    assert rows[6:8] == [[""] * 5] * 2  # as many columns as the others
     best = [row[1] for row in rows[0:6:2]]
     assert best == list(examples(FIRST).values())
     for row, line in zip(rows[:6:2], lines, strict=False):
@@ -95,6 +95,33 @@ def test_a_broken_pipe_ends_quietly(tmp_path):
     assert process.returncode == 0
 
 
+def test_output_that_cannot_be_written_is_told():
+    """In a sentence, whether Python buffers it or not."""
+    for unbuffered in ("", "1"):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(
+                command("fairseq-hybrid", "translate", FIRST, "--device", "cpu"),
+                input=f"{LINE}\n".encode(),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=environment(PYTHONUNBUFFERED=unbuffered),
+            )
+        told = done.stderr.decode().strip().splitlines()
+        assert done.returncode == 1
+        assert told == ["the output cannot be written: No space left on device"]
+
+
+def test_a_line_that_is_too_long_costs_no_other(tmp_path, capsys, translator):
+    lines = [LINE, "hund " * 1100, "", "zwei hunde ."]
+    (tmp_path / "text").write_text("\n".join(lines))
+    with pytest.raises(UserError, match="1 of 4 lines are not translated, see above"):
+        main(["translate", str(FIRST), str(tmp_path / "text"), "--device", "cpu"])
+    printed = capsys.readouterr()
+    (one,), (two,) = translator.translate([lines[0], lines[3]])
+    assert printed.out == f"{one.text}\n\n\n{two.text}\n"
+    assert "line 2 has 1,100 subwords, and the model takes 1,023" in printed.err
+
+
 def test_attention_of_a_head(translator):
     pieces = translator.pieces(LINE)
     ((best,),) = translator.translate([LINE])
@@ -106,6 +133,13 @@ def test_attention_of_a_head(translator):
         queries = len(pieces) + 1 if kind == "encoder" else len(found)
         keys = queries if kind == "decoder" else len(pieces) + 1
         assert found.shape == (queries, keys)
+    hysan = fairseq_hybrid_attn.load(HYSAN, device="cpu")
+    by_name, by_number, another = (
+        hysan.attention(LINE, kind="encoder", branch=branch) for branch in ("l5", 4, 3)
+    )
+    assert (by_name == by_number).all() and (by_name != another).any()
+    with pytest.raises(UserError, match=r"branch l5, .*the branches 1 \(global\)$"):
+        hysan.attention(LINE, kind="cross", branch="l5")
     for wrong in ({"layer": 9}, {"head": 9}, {"branch": 2}, {"kind": "own"}):
         with pytest.raises(UserError, match=next(iter(wrong))):
             translator.attention(LINE, **wrong)
@@ -135,13 +169,43 @@ def test_wrong_searches_are_refused(translator, search, told):
         translator.translate([LINE], **search)
 
 
+def test_escapes_of_given_tokens_are_undone(translator):
+    words = translator.task.target_dictionary
+    tokens = torch.tensor([words.index(piece) for piece in ("a", "&quot;", "dog")] + [words.eos()])
+    assert words.unk() not in tokens
+    one = translator._translation(["ein"], {"tokens": tokens, "score": 0.0, "attention": None})
+    assert (one.text, one.tokens) == ('a " dog', ("a", "&quot;", "dog"))
+
+
+def test_lines_in_any_batch_are_translated_as_alone(translator, monkeypatch):
+    """Also where memory is too small for a batch, as on a GPU that is half full."""
+    lines = [*examples(FIRST), LINE, "hund", "", "zwei männer in roten jacken ."]
+    alone = [translator.translate([line], nbest=3) for line in lines]
+    infer, sizes = translator.task.inference_step, []
+
+    def small(generator, models, sample):
+        sizes.append(len(sample["id"]))
+        if sizes[-1] > 2:
+            raise torch.OutOfMemoryError
+        return infer(generator, models, sample)
+
+    for step in (infer, small):
+        monkeypatch.setattr(translator.task, "inference_step", step)
+        together = translator.translate(lines, nbest=3)
+        for (one,), other in zip(alone, together, strict=True):
+            assert [best.text for best in one] == [best.text for best in other]
+            scores = [best.score for best in other]
+            assert [best.score for best in one] == pytest.approx(scores, abs=1e-4)
+    assert max(sizes) > 2 and sizes[-1] <= 2
+
+
 def test_a_text_is_not_a_list_of_lines(translator):
     with pytest.raises(TypeError, match="a list of lines"):
         translator.translate(LINE)
 
 
 def test_long_and_unknown_text(translator, capsys):
-    with pytest.raises(UserError, match="sentence 2: longer than the model takes"):
+    with pytest.raises(UserError, match="line 2 has 1,100 subwords, and the model takes 1,023"):
         translator.translate([LINE, "hund " * 1100])
     translator.translate([LINE, "猫"])
     assert "1 of 2 lines have subwords" in capsys.readouterr().err
@@ -173,8 +237,10 @@ def test_text_for_a_model_of_tokens_is_noted(tmp_path, capsys):
     assert "put spaces before full stops" in capsys.readouterr().err
 
 
-def test_maps_of_a_typed_sentence(tmp_path, translator):
-    main(["maps", str(FIRST), "--text", LINE, "--json", str(tmp_path / "maps.json"), "--cpu"])
+def test_maps_of_a_typed_sentence(tmp_path, translator, capsys):
+    written = ["--json", str(tmp_path / "maps.json"), "--page", str(tmp_path / "maps.html")]
+    main(["maps", str(FIRST), "--sentence", LINE, *written, "--device", "cpu"])
+    assert str(tmp_path / "maps.html") in capsys.readouterr().out
     (model,) = json.loads((tmp_path / "maps.json").read_text())["models"]
     (sentence,) = model["sentences"]
     ((best,),) = translator.translate([LINE])

@@ -39,12 +39,12 @@ SPLIT = "--subwords subword-nmt --tokenizer none"
 TWO = "gate1/average.pt mma/average.pt --names gate1 mma"
 BOTH = (
     "bin --path gate1/average.pt mma/average.pt --names gate1 mma --gen-subset test "
-    "--subwords subword-nmt --cpu"
+    "--subwords subword-nmt --device cpu"
 )
-GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
+GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --device cpu"
 TEXT = f"--reference ref.en {SPLIT}"
 SCORED = f"{TEXT} --target-lang en"
-PROBE = "--tasks BShift --tokens subwords --cpu --hidden 2 --dropout 0"
+PROBE = "--tasks BShift --tokens subwords --device cpu --hidden 2 --dropout 0"
 
 
 def write(path, lines):
@@ -106,7 +106,7 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            f"report {TWO} {TEXT} --cpu --maps 1,2,4 --probing mma=mma.probing "
+            f"report {TWO} {TEXT} --device cpu --maps 1,2,4 --probing mma=mma.probing "
             "--probing gate1=gate1.probing --output whole.html --json whole.json"
         )
     return read(data / "whole.json"), Page(data / "whole.html")
@@ -337,7 +337,7 @@ def nasty(tmp_path, monkeypatch, capsys):
 
 def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
-    command("report lstm.pt --cpu --subwords none --tokenizer none --output o.html --names", NASTY)
+    command("report lstm.pt --device cpu --subwords none --tokenizer none --output o.html --names", NASTY)
     page = Page(nasty / "o.html")
     assert len(maps_data(nasty / "o.html")[0]["sentences"]) == 2
     assert not list(page.tree.iter("script")) and NASTY in page.tree.findtext(".//title")
@@ -478,7 +478,7 @@ def runs(in_data, tmp_path):
 
 def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     one_sentence = "--sentences 2 --maps 2"  # for speed
-    command(f"report --cpu {one_sentence} --output o.html --json o.json", *runs)
+    command(f"report --device cpu {one_sentence} --output o.html --json o.json", *runs)
     ours = read(in_data / "o.json")
     names = [*NAMES]
     for name, short in zip(names, SYSTEMS, strict=True):
@@ -558,12 +558,12 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
         make_model(in_data, name)
     with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
-        command(f"report tight/average.pt {SPLIT} --cpu --output no.html")
+        command(f"report tight/average.pt {SPLIT} --device cpu --output no.html")
     skipped = "--too-long skip --names tight --output t.html --json t.json"
-    command(f"report tight/average.pt {SPLIT} --cpu {skipped}")
+    command(f"report tight/average.pt {SPLIT} --device cpu {skipped}")
     lines = [one["translations"]["tight"] for one in read(Path("t.json"))["examples"]]
     assert [line == "" for line in lines] == [True, False, False, True]
-    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --cpu --output w.html")
+    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --device cpu --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention that can be looked at" in text
     assert not (in_data / "no.html").exists()

@@ -48,9 +48,9 @@ fi
     --path "$SAVE/model.pt" --gen-subset test --beam 5 --unnormalized --max-tokens "$((CPU ? 4000 : 12000))" \
     --required-batch-size-multiple 1 --results-path "$SAVE/translation.part"
 [[ -e $SAVE/translation ]] || mv "$SAVE/translation.part" "$SAVE/translation"
-[[ -e $SAVE/alignment.json ]] || fairseq-hybrid align "$CORPUS/bin" --path "$SAVE/model.pt" \
-    --source "$CORPUS/gold/subwords.en" --target "$CORPUS/gold/subwords.zh" --subwords subword-nmt --layer last \
-    --head last --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align" --json "$SAVE/alignment.json" \
+[[ -e $SAVE/alignment.json ]] || fairseq-hybrid align "$SAVE/model.pt" --data "$CORPUS" \
+    --source "$CORPUS/gold/subwords.en" --target "$CORPUS/gold/subwords.zh" --layer last --head last \
+    --gold "$CORPUS/gold/links" --gold-base 0 --output "$SAVE/gold.align" --json "$SAVE/alignment.json" \
     --max-tokens "$((CPU ? 4000 : 12000))"
 fairseq-hybrid score --generated "$SAVE/translation/generate-test.txt" --reference "$CORPUS/raw/test.zh" \
     --target-lang zh --subwords subword-nmt --tokenizer jieba --scores bleu,word_bleu,chrf \

@@ -4,9 +4,9 @@
   fairseq-hybrid report hysan/average.pt base/average.pt --names hysan base
 
 A MODEL is a run, an exported model, or a checkpoint.  Its test set is that of the data on which it
-was trained, or of --data; its log is train.log beside it.  The test set is translated by
-fairseq-generate, unless the model's run has done that.  Translations are kept in report.translations
-beside the page: a second command does not translate again.
+was trained, or of --data; its log is train.log beside it.  fairseq-generate translates the set,
+unless the model's run has done that, and its output is kept in report.translations beside the page:
+a second command does not translate again.
 
 The page has scores with signatures, the best and worst translations, BLEU by source length,
 attention maps, gates, heads and learning curves.  Models are compared with the first one by paired

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from cli import binarise, generate, train, write_corpus
+from fairseq import checkpoint_utils
 from refusals import check_command_refusals, files
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.files.checkpoints import read_checkpoint
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.lab.models.averaging import average_checkpoints
 
@@ -214,11 +216,12 @@ def test_files_that_cannot_be_averaged():
     Path("old.pt").write_text("kept")
     check_command_refusals(
         [
-            *((f"{n}.pt", f"{n}.pt cannot be loaded as a checkpoint") for n in (*content, *odd)),
+            *((f"{n}.pt", f"{n}.pt cannot be loaded as a checkpoint") for n in content),
+            *((f"{n}.pt", f"{n}.pt is not a fairseq checkpoint") for n in odd),
             ("names.pt", "names.pt is not a fairseq checkpoint: .* tensors with names"),
             ("list.pt", "list.pt is not a fairseq checkpoint"),
             ("other.pt", "other.pt is not a fairseq checkpoint"),
-            ("strings.pt", "not all its weights are tensors"),
+            ("strings.pt", "not all its weights are dense tensors"),
             ("code.pt", "refers to posix.mkdir, which might run code"),
             ("fewer.pt", r"than good.pt: its w1 is missing, not of shape \[2\], .* and 2 more"),
             ("more.pt", r"its bias is of shape \[2\], not missing"),
@@ -231,6 +234,23 @@ def test_files_that_cannot_be_averaged():
         *("average", "--output", "old.pt", "good.pt"),
     )
     assert not Path("payload").exists()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), ModuleNotFoundError("theirs")],
+    ids=repr,
+)
+def test_what_is_not_the_files_fault_keeps_its_name(error, monkeypatch):
+    def fail(*given, **settings):
+        raise error
+
+    path = save("good.pt", {"w": torch.ones(2)})
+    monkeypatch.setattr(torch, "load", fail)
+    for load in (read_checkpoint, checkpoint_utils.load_checkpoint_to_cpu):
+        with pytest.raises(type(error)) as raised:
+            load(Path(path))
+        assert raised.value is error
 
 
 def test_damage_that_torch_does_not_notice():

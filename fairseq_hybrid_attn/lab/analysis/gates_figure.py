@@ -66,8 +66,8 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
         for place in dict.fromkeys((row["kind"], row["branch"]) for row in rows):
             means = {row["tag"]: row["mean"] for row in rows if row["branch"] == place[1]}
             bars.append((f"{_named(models, model, place)}, layer {layer}", means))
-    tags = {tag for _, means in bars for tag in means}
-    tags = [*(tag for tag in UNIVERSAL if tag in tags), *sorted(tags.difference(UNIVERSAL))]
+    found = {tag for _, means in bars for tag in means}
+    tags = [*(tag for tag in UNIVERSAL if tag in found), *sorted(found.difference(UNIVERSAL))]
     width = 0.8 / len(bars)
     for number, (label, means) in enumerate(bars):
         places = [n + width * (number - (len(bars) - 1) / 2) for n in range(len(tags))]
@@ -83,7 +83,7 @@ def _by_tag(axes, models: list[ModelGates], colours: style.Theme) -> None:
 
 
 def _by_window(axes, models: list[ModelGates], colours: style.Theme) -> None:
-    windowed = sorted((m for m in models if m.window), key=lambda model: model.window)
+    windowed = sorted((m for m in models if m.window), key=lambda model: model.window or 0)
     windows = [model.window for model in windowed]
     axes.set_xticks(windows)
     axes.set_xlabel("window, tokens (2m + 1)")

@@ -87,9 +87,10 @@ class Place:
 
 def gate_values(layer: Layer, seen: LayerAttention) -> dict[Place, np.ndarray]:
     """The values of a layer's gates in a sentence, each ``[n]``."""
-    gates = {}
+    gates: dict[Place, np.ndarray] = {}
+    name = layer.gate.name if layer.gate else ""
     for branch, of_heads in layer.gates(seen).items():
-        here = (layer.kind, layer.number, layer.gate.name, layer.branches[branch])
+        here = (layer.kind, layer.number, name, layer.branches[branch])
         gates[Place(*here)] = of_heads.mean(0).numpy()
         if len(of_heads) > 1:
             gates |= {Place(*here, head): of.numpy() for head, of in enumerate(of_heads, start=1)}
@@ -104,7 +105,7 @@ class Gates:
         self.layers = {
             kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
         }
-        kinds = {layer.gate for gated in self.layers.values() for layer in gated}
+        kinds = {layer.gate for gated in self.layers.values() for layer in gated if layer.gate}
         self.meanings = {kind.name: kind.meaning for kind in kinds}
         self.shares = {kind.name for kind in kinds if kind.branch is not None}
         self.all_shares = RunningMean()
@@ -114,10 +115,13 @@ class Gates:
         )
 
     def add(
-        self, observed: SentenceAttention, words: Words = (), tags: Sequence[str] | None = None
+        self,
+        observed: SentenceAttention,
+        words: Words | None = None,
+        tags: Sequence[str] | None = None,
     ) -> None:
         """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
-        values = {}
+        values: dict[Place, np.ndarray] = {}
         for kind, gated in self.layers.items():
             for layer in gated:
                 values |= gate_values(layer, observed[kind][layer.number - 1])
@@ -126,10 +130,10 @@ class Gates:
             if tags is None or place.kind != ENCODER or place.head is not None:
                 continue
             of_tags = defaultdict(list)
-            for word, tag in zip(words, tags, strict=True):
+            for word, tag in zip(words or [], tags, strict=True):
                 of_tags[tag].append(numbers[word].mean())
             for tag, of_words in of_tags.items():
-                self.tags[place][tag].add(of_words)
+                self.tags[place][tag].add(np.array(of_words))
         if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
             self.all_shares.add(np.concatenate(shares))
 
@@ -151,7 +155,8 @@ class Gates:
     def window(self) -> int | None:
         """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
         for layer in (layer for layers in self.layers.values() for layer in layers):
-            match layer.gate.branch is not None and layer.patterns[layer.gate.branch][0]:
+            branch = layer.gate.branch if layer.gate else None
+            match None if branch is None else layer.patterns[branch][0]:
                 case Band(behind=int(behind), ahead=int(ahead)):
                     return behind + ahead + 1
         return None

@@ -232,7 +232,8 @@ def by_pattern(rows: list[dict]) -> list[dict]:
 
 
 def _mean(values: list[float | None]) -> float | None:
-    return None if None in values else sum(values) / len(values)
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if len(known) == len(values) else None
 
 
 def measure_heads(model: ModelOnText, kinds: Sequence[str], numbers: Sequence[int]) -> ModelHeads:

@@ -155,7 +155,8 @@ def sentence_maps(
     model: ModelOnText, attentions: Attentions, number: int, observed: SentenceAttention
 ) -> SentenceMaps:
     """Make the maps of a sentence, which counts from 0, from what was observed."""
-    source, target = model.sentences.source[number], model.sentences.target[number]
+    sentences = model.sentences
+    source, target = sentences.source[number], sentences.translations[number]
     subwords = model.subwords
     source_words, target_words = (_words(side, subwords) for side in (source, target))
     # Of each side of a map: the subwords, and which of them are a word.
@@ -186,11 +187,11 @@ def sentence_maps(
             ],
         )
         units["subwords"][kind] = pieces
-        names = tuple(
+        of_queries, of_keys = (
             [text_of(word, tokens, subwords) or tokens[word[0]] for word in words]
             for words, tokens in ((query_words, queries), (key_words, keys))
         )
-        units["words"][kind] = pieces.merged(query_words, key_words, names)
+        units["words"][kind] = pieces.merged(query_words, key_words, (of_queries, of_keys))
     return SentenceMaps(
         number=number,
         source=[text_of(word, source, subwords) for word in source_words],

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...errors import UserError
 from ..files.writing import atomic_write
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
+    from matplotlib.colors import Colormap as Colormap
+    from matplotlib.figure import Figure as Figure
 
 #: Inches in a legend: beside it, of the mark before a name, and (about) of a letter.
 _BESIDE, _MARK, _LETTER = 0.8, 0.55, 0.08
@@ -99,9 +99,10 @@ def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
     """Draw in the colours of one of :data:`THEMES`, in fonts for the characters of ``texts``."""
     require()
     import matplotlib
+    from cycler import cycler
 
     colours = THEMES[name]
-    settings = {
+    settings: dict[Any, Any] = {
         "figure.facecolor": colours.background,
         "axes.facecolor": colours.background,
         "savefig.facecolor": colours.background,
@@ -109,7 +110,7 @@ def theme(name: str = "light", texts: Iterable[str] = ()) -> Iterator[Theme]:
             "text.color axes.labelcolor axes.edgecolor xtick.color ytick.color".split(),
             colours.ink,
         ),
-        "axes.prop_cycle": matplotlib.cycler(color=colours.palette),
+        "axes.prop_cycle": cycler(color=colours.palette),
         "grid.color": colours.faint,
         "grid.linewidth": 0.6,
         "axes.grid": True,

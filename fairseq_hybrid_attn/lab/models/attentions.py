@@ -10,9 +10,10 @@ Shape letters: l branches, h heads, n queries, m keys, d the model's width.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 import torch
 from fairseq.modules import MultiheadAttention
@@ -21,11 +22,21 @@ from torch import Tensor, nn
 from ...attention import AttentionRecord, PatternedAttention
 from ...attention.fusion import GateKind
 from ...errors import UserError
-from ...patterns import GLOBAL, Pattern
-from . import CROSS, DECODER, ENCODER, KINDS, pattern_names
+from ...models.transformer import PatternedTransformer
+from ...patterns import FUTURE, GLOBAL, PAST, Pattern, Vocabulary, local, local_past
+from . import CROSS, DECODER, ENCODER, KINDS
 
 #: The modules that can be recorded.
-Attention = PatternedAttention | MultiheadAttention
+Attention: TypeAlias = PatternedAttention | MultiheadAttention
+
+#: For attention that no paper here names.
+_PLAIN: Vocabulary = {
+    "global": GLOBAL,
+    "past": PAST,
+    "future": FUTURE,
+    "localK": local,
+    "local-pastK": local_past,
+}
 
 _ATTRIBUTES = {ENCODER: "self_attn", DECODER: "self_attn", CROSS: "encoder_attn"}
 
@@ -49,7 +60,7 @@ class Layer:
 
     def gates(self, seen: LayerAttention) -> dict[int, Tensor]:
         """The gates of each branch that has some, by its number: ``[h, n]``, or ``[1, n]``."""
-        if self.gate is None:
+        if self.gate is None or seen.gates is None:
             return {}
         values = (seen.gates if self.gate.branch is None else seen.gates[None]).double()
         if not self.gate.of_heads:
@@ -92,9 +103,7 @@ class Attentions:
     trained to align this way.
     """
 
-    def __init__(
-        self, model: nn.Module, kinds: Sequence[str] = KINDS, *, full_context: bool = False
-    ):
+    def __init__(self, model: Any, kinds: Sequence[str] = KINDS, *, full_context: bool = False):
         if not (hasattr(model, "encoder") and hasattr(model, "decoder")):
             raise UserError(
                 f"the model is a {type(model).__name__}, not an encoder-decoder; only models that "
@@ -117,8 +126,8 @@ class Attentions:
                 Layer(
                     kind=kind,
                     number=number,
-                    heads=_tuples(pattern_names.head_words(self.model, kind, module)),
-                    patterns=_tuples(pattern_names.patterns(kind, module)),
+                    heads=_tuples(_head_words(self.model, kind, module)),
+                    patterns=_tuples(_patterns(kind, module)),
                     gate=getattr(getattr(module, "fusion", None), "gate_kind", None),
                 )
                 for number, module in enumerate(modules, start=1)
@@ -223,7 +232,7 @@ def _stock_recorded_by(
             hook.remove()
 
 
-def _modules(model: nn.Module, kind: str) -> list[Attention]:
+def _modules(model: Any, kind: str) -> list[Attention]:
     side = model.encoder if kind == ENCODER else model.decoder
     if kind == DECODER and getattr(side, "cross_self_attention", False):
         return []  # its keys are those of both sides
@@ -238,6 +247,7 @@ def _tuples(lists: list[list]) -> tuple[tuple, ...]:
 def _seen(record: AttentionRecord) -> LayerAttention:
     """What was recorded of a batch: weights ``[l, b, h, n, m]``, gates as in its fusion."""
     gates = None if record.gates is None else record.gates.float().cpu()
+    assert record.weights is not None  # they were asked for
     return LayerAttention(weights=record.weights.float().cpu(), gates=gates)
 
 
@@ -254,8 +264,7 @@ def _of_sentence(
         )
     gates = None
     if layer.gate:
-        _check_gates(batch, layer)
-        gates = batch.gates.select(-2, number)[..., rows, :]
+        gates = _checked_gates(batch, layer, layer.gate).select(-2, number)[..., rows, :]
         if not gates.isfinite().all():
             raise UserError(
                 "gates of this model are not finite: it has diverged, or half precision is too "
@@ -264,22 +273,23 @@ def _of_sentence(
     return LayerAttention(weights=weights, gates=gates)
 
 
-def _check_gates(batch: LayerAttention, layer: Layer) -> None:
-    """Refuse gates that are not of the shape that their fusion says."""
+def _checked_gates(batch: LayerAttention, layer: Layer, kind: GateKind) -> Tensor:
+    """The gates of a batch; refuse those that are not of the shape that their fusion says."""
     l, b, h, n, _ = batch.weights.shape  # noqa: E741
-    kind, shape = layer.gate, None if batch.gates is None else list(batch.gates.shape)
+    where = f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}"
     if kind.branch not in (None, *range(l)):
         raise UserError(
-            f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, of branch "
-            f"{kind.branch}; this layer has the branches 0 to {l - 1}"
+            f"{where}, of branch {kind.branch}; this layer has the branches 0 to {l - 1}"
         )
     expected = [l, n, b] if kind.branch is None else [n, b]
-    if shape is None or shape[:-1] != expected or (kind.of_heads and shape[-1] not in (1, h)):
+    shape = [] if batch.gates is None else list(batch.gates.shape)
+    if batch.gates is None or shape[:-1] != expected or (kind.of_heads and shape[-1] not in (1, h)):
         last = f"1 or {h}" if kind.of_heads else "any"
         raise UserError(
-            f"{layer.kind} layer {layer.number}: its fusion's gate_kind is {kind.name}, so that "
-            f"forward() must return gates of shape {[*expected, last]}, not {shape}"
+            f"{where}, so that forward() must return gates of shape {[*expected, last]}, "
+            f"not {shape or None}"
         )
+    return batch.gates
 
 
 def _decode(model, previous: Tensor, encoder_out, full_context: bool):
@@ -313,3 +323,45 @@ def _source_columns(model, encoder_out, source: Tensor) -> Tensor:
         # fairseq's LSTM encoder moves left padding to the right; it returns its mask [s, b].
         return ~encoder_out[3].t().bool()
     return source.ne(model.encoder.dictionary.pad())
+
+
+def _head_words(model: nn.Module, kind: str, attention: Attention) -> list[list[str]]:
+    """The word for the pattern of every head, ``[branches][heads]``.
+
+    ``kind`` is ``encoder``, ``decoder`` or ``cross``; ``attention`` is a module of the model.
+    """
+    if isinstance(attention, PatternedAttention) and attention.bias is not None:
+        return [[getattr(attention.bias, "word", "biased")] * attention.num_heads]
+    words = _vocabulary(model, kind)
+    return [[word_of(pattern, words) for pattern in heads] for heads in _patterns(kind, attention)]
+
+
+def _patterns(kind: str, attention: Attention) -> list[list[Pattern]]:
+    """The pattern of every head, ``[branches][heads]``; fairseq's own decoder sees the past."""
+    heads = attention.num_heads
+    if isinstance(attention, PatternedAttention):
+        return [list(branch) * (heads // len(branch)) for branch in attention.branches]
+    return [[PAST if kind == DECODER else GLOBAL] * heads]
+
+
+def _vocabulary(model: Any, kind: str) -> Vocabulary:
+    if not isinstance(model, PatternedTransformer) or kind == CROSS:
+        return _PLAIN
+    words = model.words(model.cfg, kind)
+    return {**words, **{word: _PLAIN[word] for word in _PLAIN if word not in words}}
+
+
+def word_of(pattern: Pattern, words: Vocabulary) -> str:
+    """The word for a pattern, or for its family with a number; its ``repr`` if it has none."""
+    for word, meaning in words.items():
+        if meaning == pattern:
+            return word
+    for word, family in words.items():
+        if not callable(family):
+            continue
+        # The family may have been called with one of the whole numbers in the pattern.
+        for number in vars(pattern).values():
+            with suppress(ValueError):  # not a number of this family
+                if isinstance(number, int) and family(number) == pattern:
+                    return word.removesuffix("K") + str(number)
+    return repr(pattern)

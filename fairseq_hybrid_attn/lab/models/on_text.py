@@ -39,7 +39,7 @@ def put_on_text(
     """Load models by their names, one after the other; refuse one whose text is another."""
     first: list[str] = []
     for name, trained in models.items():
-        subwords = text.subwords or (trained.manifest and trained.subwords.family)
+        subwords = text.subwords or (trained.subwords.family if trained.manifest else None)
         if subwords is None:
             raise UserError(
                 f"{trained.path}: {trained.binary} is not by `prepare`, and does not say how words "
@@ -116,7 +116,7 @@ class ModelOnText:
         They are listed as for ``--sentences``, or by their numbers (from 0).
         """
         numbers = self.chosen("--sentences", listed) if isinstance(listed, str) else listed
-        source, target = self.sentences.source, self.sentences.target
+        source, target = self.sentences.source, self.sentences.translations
         long = set(self.sentences.too_long(self.model, self.task)).intersection(numbers)
         empty = {n for n in numbers if not (source[n] and target[n])}
         if long and not skip_long:
@@ -197,9 +197,10 @@ def encoder(model: nn.Module) -> str:
 
 def positions(model: nn.Module) -> str:
     """Which sides of a model have no positional embedding; empty if neither could have one."""
-    sides = {side: getattr(model, side, None) for side in ("encoder", "decoder")}
-    able = [side for side, part in sides.items() if hasattr(part, "embed_positions")]
-    if not able:
+    sides = [side for side in ("encoder", "decoder") if hasattr(model, side)]
+    found = {side: getattr(getattr(model, side), "embed_positions", False) for side in sides}
+    found = {side: embedding for side, embedding in found.items() if embedding is not False}
+    without = [side for side, embedding in found.items() if embedding is None]
+    if not found:
         return ""
-    without = [side for side in able if sides[side].embed_positions is None]
     return f"no positions in the {' and '.join(without)}" if without else "with positions"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from fairseq.dataclass.configs import GenerationConfig
@@ -33,7 +34,7 @@ def batch_tokens(device: str) -> int:
     return max(_ON_CPU, _FOR_A_GIB * free // 2**30)
 
 
-def prepare_for_search(model: nn.Module, device: str, precision: str) -> nn.Module:
+def prepare_for_search(model: Any, device: str, precision: str) -> Any:
     """Move a model to a device and into a precision, and make it fast in a search."""
     half = {"fp16": torch.float16, "bf16": torch.bfloat16}
     if precision == "auto":
@@ -76,7 +77,7 @@ def search(
         raise UserError(f"settings of the search: {str(error).splitlines()[0]}") from error
     of_gnmt = {}
     if alpha is not None:
-        extra = {"gnmt_lenpen": float(alpha)}
+        extra = {"gnmt_lenpen": float(str(alpha))}
         of_gnmt = {"seq_gen_cls": GnmtSequenceGenerator, "extra_gen_cls_kwargs": extra}
     generator = task.build_generator([model], generation, **of_gnmt)
     empty = [number for number, pieces in enumerate(sentences.source) if not pieces]

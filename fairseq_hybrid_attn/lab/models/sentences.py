@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary, LanguagePairDataset
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import UserError
 from ..corpora.words import check_kind, split_words
@@ -34,14 +35,16 @@ class Sentences:
     @classmethod
     def of_text(cls, task, source: Sequence[str], target: Sequence[str] | None = None) -> Sentences:
         """Sentences from lines of subwords with spaces between; ``task`` has the dictionaries."""
-        pieces, sides = [], []
+        pieces: list[list[list[str]] | None] = []
+        sides: list = []
         for lines, words in ((source, task.source_dictionary), (target, task.target_dictionary)):
             if lines is None:
                 pieces.append(None)
                 sides += [None, None, words]
                 continue
-            pieces.append(list(map(split_words, lines)))
-            numbers = [_encode(line, words) for line in pieces[-1]]
+            split = list(map(split_words, lines))
+            pieces.append(split)
+            numbers = [_encode(line, words) for line in split]
             sides += [numbers, list(map(len, numbers)), words]
         dataset = LanguagePairDataset(
             *sides,
@@ -49,7 +52,8 @@ class Sentences:
             left_pad_target=False,
             shuffle=False,
         )
-        return cls(dataset, *pieces)
+        source_pieces, target_pieces = pieces
+        return cls(dataset, source_pieces or [], target_pieces)
 
     @classmethod
     def of_split(cls, task, split: str) -> Sentences:
@@ -92,6 +96,11 @@ class Sentences:
         return len(self.source)
 
     @property
+    def translations(self) -> list[list[str]]:
+        """The subwords of each translation; empty ones, if there are none."""
+        return [[] for _ in self.source] if self.target is None else self.target
+
+    @property
     def lengths(self) -> list[tuple[int, int]]:
         """Source and target subwords of each sentence with end symbols; 0 without translation."""
         sources = self.dataset.src_sizes
@@ -113,7 +122,7 @@ class Sentences:
             if any(bool(side[number].eq(words.unk()).any()) for side, words in sides)
         ]
 
-    def too_long(self, model: nn.Module, task) -> list[int]:
+    def too_long(self, model: Any, task) -> list[int]:
         """Numbers, from 0, of sentences that are longer than the model takes."""
         limits = limits_of(model, task)
         return [
@@ -123,7 +132,7 @@ class Sentences:
         ]
 
 
-def limits_of(model: nn.Module, task) -> tuple[float, float]:
+def limits_of(model: Any, task) -> tuple[float, float]:
     """The most source and target subwords that a model takes, with end symbols."""
     limits = utils.resolve_max_positions(task.max_positions(), model.max_positions())
     source, target = limits if isinstance(limits, (tuple, list)) else (limits, limits)

@@ -109,8 +109,10 @@ def probe(
         settings = replace(settings, hidden=(0,))
     numbers = {label: number for number, label in enumerate(file.classes)}
     labels = torch.tensor([numbers[label] for label in file.labels])
-    parts = [Examples(vectors[at], labels[at]) for at in map(file.places, PARTS)]
-    return [train_classifier(*parts, len(numbers), settings, seed, device) for seed in seeds]
+    train, valid, test = (Examples(vectors[at], labels[at]) for at in map(file.places, PARTS))
+    return [
+        train_classifier(train, valid, test, len(numbers), settings, seed, device) for seed in seeds
+    ]
 
 
 def as_dict(results: Sequence[TaskResult]) -> dict:

@@ -42,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--maps", metavar="LIST", help=text)
     arguments.add_selection(parser)
     text = "output of `probe --json` for a model; may be repeated"
-    probing = {"action": "append", "type": flags.named_path, "metavar": "NAME=FILE"}
-    add("--probing", **probing, default=[], help=text)
+    named = flags.named_path
+    add("--probing", action="append", type=named, metavar="NAME=FILE", default=[], help=text)
     group = parser.add_argument_group("instead of what is found; by default")
     add = group.add_argument
     add("--gen-subset", default="test", metavar="NAME", help="test")
@@ -61,8 +61,7 @@ def run(args: argparse.Namespace) -> None:
     from ..analysis import maps_page  # here: these import torch, which takes seconds
     from ..models.loading import device_of
     from .findings import measure, read_probing
-    from .page import page
-    from .parts import parts_of
+    from .parts import page
     from .subjects import Request, find_subject
 
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
@@ -98,4 +97,4 @@ def run(args: argparse.Namespace) -> None:
     findings = measure(models, subjects, asked, probing)
     if args.json:
         write_json(args.json, findings.as_dict())
-    outputs.write_page(args.output, page(findings.title, findings.about, parts_of(findings)))
+    outputs.write_page(args.output, page(findings))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 from tqdm import tqdm
 
 from ..corpora.test_sets import slices

@@ -83,7 +83,8 @@ def export(run: Path, output: Path) -> None:
         for suffix, part in slices(sets, len(references)).items()
         for name in about.recipe["scores"]
     }
-    examples = {source[n]: best[n].text if best[n] else "" for n in range(min(EXAMPLES, len(best)))}
+    first = zip(source[:EXAMPLES], best[:EXAMPLES], strict=True)
+    examples = {line: one.text if one else "" for line, one in first}
     told = card(translator, output, architecture(state), scores, examples, result)
     (part / "README.md").write_text(told)
     part.rename(output)

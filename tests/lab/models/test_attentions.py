@@ -12,9 +12,15 @@ from models import CONFIGURATIONS, build_stock, build_tiny, task_of
 
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.attention import PatternedAttention
-from fairseq_hybrid_attn.lab.models.attentions import CROSS, DECODER, ENCODER, KINDS, Attentions
+from fairseq_hybrid_attn.lab.models.attentions import (
+    CROSS,
+    DECODER,
+    ENCODER,
+    KINDS,
+    Attentions,
+    word_of,
+)
 from fairseq_hybrid_attn.lab.models.on_text import ModelOnText
-from fairseq_hybrid_attn.lab.models.pattern_names import word_of
 from fairseq_hybrid_attn.lab.models.sentences import Sentences
 from fairseq_hybrid_attn.lab.models.trained import TrainedModel
 from fairseq_hybrid_attn.patterns import Pattern, local

@@ -17,29 +17,17 @@ other data, write the sentences of the task files in the model's subwords: --tok
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-
-from tqdm import tqdm
 
 from ...errors import UserError
 from ..cli.flags import positive
 from ..corpora.tokenisers import KINDS
 from ..figures import outputs
-from ..files.checksums import sha256
-from ..files.provenance import code, hardware, versions
 from ..models import arguments
-from . import AS_TRAINED, ProbeSettings, probing_figure
+from . import AS_TRAINED, SUBWORDS, ProbeSettings, probing_figure
 from .results import grid
 from .tasks import TASKS, find_files, read_task, tasks_named
-
-#: The sentences of task files are in the model's subwords.
-SUBWORDS = "subwords"
-
-#: Share of unknown subwords above which sentences seem to be treated unlike the training text.
-_SUSPICIOUS = 0.02
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,62 +58,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.layer != "last" and not args.layer.isdecimal():
         raise UserError(f"--layer {args.layer}: use a number from 0, or last")
-    from ..models.loading import device_of, load_model  # here and below: these import torch
-    from ..models.trained import find_model
-    from .features import LAST, encoder_of
-    from .probe import TaskResult, as_dict, preparation, probe, vectors_of
-
-    layer = LAST if args.layer == "last" else int(args.layer)
     settings = ProbeSettings(
         hidden=_numbers("--hidden", args.hidden, int),
         dropout=_numbers("--dropout", args.dropout, float),
         batch_size=args.batch_size,
     )
+    from ..models.loading import device_of  # here and below: these import torch
+    from ..models.trained import find_model
+    from .probe import probe_model
+
     tasks = tasks_named(args.tasks.split(","))
     paths = find_files(args.task_files, tasks)
     trained = find_model(args.model, args.data)
     outputs.check(args, [trained.checkpoint, *paths])
     # Check all of them before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
-    prepare: Callable[[str], str] = str
-    if args.tokens != SUBWORDS:
-        if trained.manifest is None:
-            raise UserError(
-                f"{trained.binary} is not by `prepare`, and does not say how text is treated: give "
-                f"--data DIR; or task files in the model's subwords, and --tokens {SUBWORDS}"
-            )
-        prepare = preparation(trained, trained.languages[0], args.tokens)
-    model, task = load_model(trained)
-    encoder_of(model)
-    device = device_of(args.device)
-    how = {"layer": layer, "end_symbol": args.end_symbol == "in", "max_tokens": args.max_tokens}
-    results = []
-    for file in files:
-        name = file.task.name
-        with _bar(f"{name}: sentences", total=len(file.sentences)) as bar:
-            vectors, unknown = vectors_of(
-                file, model.to(device), task, prepare, device=device, progress=bar.update, **how
-            )
-        if unknown > _SUSPICIOUS:
-            print(
-                f"warning: {file.path}: the model does not know {100 * unknown:.1f} % of the "
-                "subwords; is the text treated like the training text?",
-                file=sys.stderr,
-            )
-        seeds = _bar(f"{name}: classifiers", range(1, args.seeds + 1))
-        results.append(TaskResult(file, probe(vectors, file, settings, seeds, device), unknown))
-    probed = {
-        **as_dict(results),
-        "model": str(args.model),
-        "model_sha256": sha256(trained.checkpoint),
-        "layer": args.layer,
-        "end_symbol": args.end_symbol,
-        "tokens": args.tokens,
-        "classifier": asdict(settings),
-        "versions": versions(),
-        "code": code(),
-        "hardware": hardware(),
-    }
+    probed = probe_model(
+        trained,
+        files,
+        settings,
+        layer=args.layer,
+        end_symbol=args.end_symbol == "in",
+        tokens=args.tokens,
+        seeds=args.seeds,
+        device=device_of(args.device),
+        max_tokens=args.max_tokens,
+    )
     print(grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
@@ -139,7 +97,3 @@ def _numbers(flag: str, text: str, kind: Callable) -> tuple:
         return tuple(dict.fromkeys(kind(number) for number in text.split(",")))
     except ValueError:
         raise UserError(f"{flag} {text}: use numbers separated by commas") from None
-
-
-def _bar(title: str, steps=None, total: int | None = None) -> tqdm:
-    return tqdm(steps, desc=title, total=total, file=sys.stderr, leave=False, disable=None)

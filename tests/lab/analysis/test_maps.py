@@ -31,7 +31,7 @@ from fairseq_hybrid_attn.patterns import GLOBAL, PAST
 
 def maps_of(attentions, seen, source, target, subwords="subword-nmt"):
     """The maps of a sentence and its translation in these subwords."""
-    sentences = SimpleNamespace(source=[source], target=[target])
+    sentences = SimpleNamespace(source=[source], translations=[target])
     return sentence_maps(
         SimpleNamespace(sentences=sentences, subwords=subwords), attentions, 0, seen
     )

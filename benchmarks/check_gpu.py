@@ -26,9 +26,9 @@ from omegaconf import OmegaConf
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
-from fairseq_hybrid_attn.lab.look.searching import place, search
-from fairseq_hybrid_attn.lab.look.sentences import Sentences
-from fairseq_hybrid_attn.lab.translation.translator import MAX_TOKENS
+from fairseq_hybrid_attn.lab.models.searching import place, search
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.translator import MAX_TOKENS
 
 from . import others, tables
 from .common import CHOSEN, VANILLA, Settings, compare, heading

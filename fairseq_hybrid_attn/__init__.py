@@ -62,7 +62,7 @@ def load(path: Any, **settings: Any) -> Any:
     It is imported when this is called: the plugin needs nothing of the laboratory.
     """
     importlib.import_module(".models", __name__)  # first: it keeps fairseq from all logging
-    translator = importlib.import_module(".lab.translation.translator", __name__)
+    translator = importlib.import_module(".lab.models.translator", __name__)
     return translator.load(path, **settings)
 
 

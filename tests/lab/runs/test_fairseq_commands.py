@@ -145,10 +145,10 @@ def test_alignments_by_the_model_and_by_an_aligner():
     gold = "--gold /corpus/gold/links --gold-base 0 "
     asked = {"layer": "last", "head": 3}
     assert " ".join(commands(align=asked).align()) == (
-        "fairseq-hybrid align /corpus/bin --path /run/model.pt "
+        "fairseq-hybrid align /run/model.pt --data /corpus "
         "--source /corpus/gold/subwords.de --target /corpus/gold/subwords.en "
-        f"--subwords subword-nmt --layer last --head 3 {gold}--table --output /run/gold.align "
-        "--json /run/alignment.json --max-tokens 4000 --cpu"
+        f"--layer last --head 3 {gold}--table --output /run/gold.align "
+        "--json /run/alignment.json --max-tokens 4000 --device cpu"
     )
     on_gpu = commands(Devices("cuda"), align=asked).align()
     assert on_gpu[-2:] == ["--max-tokens", "12000"]

@@ -82,26 +82,42 @@ def guard_fairseq() -> None:
 def _checked(load: Callable) -> Callable:
     @functools.wraps(load)
     def load_checkpoint_to_cpu(path, arg_overrides=None, *args, **kwargs):
-        with explained(path):
+        # Of several processes that load one file, the first looks at all of it.
+        whole = not (torch.distributed.is_initialized() and torch.distributed.get_rank())
+        if whole:
             check_archive(path)
-            if any((arg_overrides or {}).get(name) for name in KEPT.values()):
-                check_pruning(path, load(path), arg_overrides)
+        if any((arg_overrides or {}).get(name) for name in KEPT.values()):
+            with explained(path):
+                state = load(path)
+            check_pruning(path, state, arg_overrides)
+        with explained(path):
             state = load(path, arg_overrides, *args, **kwargs)
-            check_contents(path, state)
+        check_contents(path, state, weights=whole)
+        model = (state.get("cfg") or {}).get("model")
+        if model is not None and hasattr(model, "get") and model.get("compile"):
+            model["compile"] = False  # where it was trained, not where it is used
         return state
 
     return load_checkpoint_to_cpu
 
 
+#: What torch says where memory, not the file, is the fault.
+_MEMORY = re.compile("out of memory|can't allocate memory|not enough memory", re.IGNORECASE)
+
+
 @contextlib.contextmanager
 def explained(path: str | os.PathLike) -> Iterator[None]:
-    """Make errors of many kinds, from torch and fairseq, one that names the file."""
+    """Say of which file it is that torch or fairseq cannot make sense.
+
+    Their errors are of many kinds.  Those of the machine or of the code keep their names: a file
+    that is missing, memory that is too small, a module that is not installed.
+    """
     try:
         yield
-    except UserError:
+    except (UserError, MemoryError, ImportError):
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.filename:  # it is missing, say
+        if (isinstance(error, OSError) and error.filename) or _MEMORY.search(str(error)):
             raise
         untrusted = re.search(r"GLOBAL (\S+)", str(error))  # in the message of weights_only
         if untrusted:
@@ -122,7 +138,7 @@ def check_archive(path: str | os.PathLike) -> None:
     """
     if not zipfile.is_zipfile(path):
         return
-    with zipfile.ZipFile(path) as archive:
+    with explained(path), zipfile.ZipFile(path) as archive:
         if not any(member.CRC for member in archive.infolist()):  # torch can leave them out
             return
         damaged = archive.testzip()
@@ -138,9 +154,13 @@ def check_archive(path: str | os.PathLike) -> None:
     raise UserError(f"{path} is damaged: its {place} does not have the checksum in the file")
 
 
-def check_contents(path: str | os.PathLike, state: dict) -> None:
-    """Refuse settings that fairseq would run as code, and weights that are not finite."""
-    for name, value in _settings([state.get("args"), state.get("cfg")]):
+def check_contents(path: str | os.PathLike, state: dict, *, weights: bool = True) -> None:
+    """Refuse settings that fairseq would run as code, and ``weights`` that are not finite."""
+    try:
+        settings = list(_settings([state.get("args"), state.get("cfg")]))
+    except RecursionError:
+        raise UserError(f"{path} is not a fairseq checkpoint: its settings have no end") from None
+    for name, value in settings:
         if name in EVALUATED and value:
             try:
                 plain_value(value)
@@ -148,8 +168,10 @@ def check_contents(path: str | os.PathLike, state: dict) -> None:
                 raise UserError(f"{path} is refused, in its setting {name}: {error}") from None
         if name == "dataset_impl" and value == "fasta":
             raise UserError(f"{path} is refused: fairseq reads {name}={value} through a shell")
-    for name, weight in (state.get("model") or {}).items():
-        numbers = isinstance(weight, torch.Tensor) and weight.is_floating_point()
+    model = state.get("model")
+    for name, weight in model.items() if weights and isinstance(model, dict) else ():
+        dense = isinstance(weight, torch.Tensor) and weight.layout == torch.strided
+        numbers = dense and weight.is_floating_point()
         # NaN is the least and the greatest of all.
         if numbers and weight.numel() and not all(map(torch.isfinite, weight.aminmax())):
             raise UserError(

@@ -24,13 +24,13 @@ from typing import Any
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.config.paper_tables import Cell, load_table
 from fairseq_hybrid_attn.lab.config.settings import load_profile
+from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.files.deleting import delete
 from fairseq_hybrid_attn.lab.files.json_files import write_json
 from fairseq_hybrid_attn.lab.files.tabular import Grid
 from fairseq_hybrid_attn.lab.files.typed import read
 from fairseq_hybrid_attn.lab.files.writing import atomic_write
 from fairseq_hybrid_attn.lab.files.yaml_files import read_mapping
-from fairseq_hybrid_attn.lab.look import style
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import USER_DIR, RunFolder, flags
 from fairseq_hybrid_attn.lab.runs.plan import Plan, make_plan
 from fairseq_hybrid_attn.lab.runs.results import read_result

@@ -58,12 +58,13 @@ def binarise(folder: Path, split: str = "test", stem: str = "text") -> None:
         builder.finalize(f"{place}.idx")
 
 
-def save(folder: Path, name: str, path: str | None = None) -> None:
+def save(folder: Path, name: str, path: str | None = None, languages=("de", "en")) -> None:
     """Save a new model as fairseq's trainer does, by default as ``NAME.pt``."""
     arch, flags = MODELS[name]
-    languages = ["--source-lang", "de", "--target-lang", "en"]
+    source, target = languages
+    flags = ["--source-lang", source, "--target-lang", target, *flags]
     args = options.parse_args_and_arch(
-        options.get_training_parser(), [str(folder / "bin"), "--arch", arch, *languages, *flags]
+        options.get_training_parser(), [str(folder / "bin"), "--arch", arch, *flags]
     )
     cfg = convert_namespace_to_omegaconf(args)
     torch.manual_seed(0)

@@ -19,19 +19,19 @@ def in_data(data, monkeypatch):
 
 
 @pytest.fixture
-def look(in_data):
-    """Run a command on the models in ``in_data`` and their text."""
-    text = "--source text.de --target text.en --subwords subword-nmt --cpu".split()
-    return lambda command, *flags: main([command, "bin", *text, *map(str, flags)])
+def analyse(in_data):
+    """Run a command on models in ``in_data`` and their text."""
+    text = "--data bin --source text.de --target text.en --subwords subword-nmt --device cpu"
+    return lambda command, *flags: main([command, *text.split(), *map(str, flags)])
 
 
 @pytest.fixture
-def refuses(look):
+def refuses(analyse):
     """Check that a command refuses models and flags, and that no file changes."""
 
     def check(command, mistakes):
         before = files()
-        check_refusals(mistakes.items(), lambda flags: look(command, "--path", *flags.split()))
+        check_refusals(mistakes.items(), lambda flags: analyse(command, *flags.split()))
         assert files() == before
 
     return check

@@ -46,8 +46,8 @@ rm -r ../configs
 CHECKPOINTS=model/checkpoint_last.pt:under_hydra/checkpoint_last.pt
 fairseq-generate data --user-dir sparse --path $CHECKPOINTS --cpu --max-len-b 9 > generated.txt
 grep -c ^H- generated.txt
-fairseq-hybrid align data --user-dir sparse --path under_hydra/checkpoint_last.pt \
-    --subwords none --cpu --output links
+fairseq-hybrid align under_hydra/checkpoint_last.pt --data data --user-dir sparse \
+    --subwords none --device cpu --output links
 cat links | wc -l
 python -c "from fairseq_hybrid_attn.models import MMA
 translator = MMA.from_pretrained('model', 'checkpoint_last.pt', 'data', user_dir='sparse')

@@ -1,9 +1,8 @@
 r"""Extract word alignments from a model's cross-attention, by forced decoding of a translation.
 
-  fairseq-hybrid align data-bin --path model.pt --gen-subset test --subwords subword-nmt \
-      --layer 5 --head average --output test.align
-  fairseq-hybrid align data-bin --path model.pt --source test.bpe.de --target test.bpe.en \
-      --subwords subword-nmt --gold test.gold --gold-base 0 --table
+  fairseq-hybrid align RUN --layer 5 --head average --output test.align
+  fairseq-hybrid align model.pt --data data/mine --source test.bpe.de --target test.bpe.en \
+      --gold test.gold --gold-base 0 --table
 
 Each target word is linked to the source word that it attends to most: by the attention of a layer
 and a head, or by the mean of all.  Any fairseq encoder-decoder with cross-attention works.  --gold
@@ -26,8 +25,7 @@ from ..corpora.words import words_of
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import atomic_write, check_outputs
-from ..look import CROSS
-from ..look import model_arguments as model_args
+from ..models import CROSS, arguments
 from ..scores.counts import Score, scores_as_dict
 from . import AVERAGE, Choice
 from .aer_command import (
@@ -41,7 +39,7 @@ from .aer_command import (
 from .error_rate import RATES, count, rates, undefined
 
 if TYPE_CHECKING:
-    from ..look.attentions import Observed
+    from ..models.attentions import SentenceAttention
     from .forced import AlignedSentence
 
 Key = tuple[Choice, Choice]  # a layer and a head
@@ -49,8 +47,8 @@ SELECTED: Key = ("selected", "selected")  # those of --layer and --head
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    model_args.add_model(parser)
-    model_args.add_sentences(parser)
+    arguments.add_model(parser)
+    arguments.add_sentences(parser, typed=False)
     add = parser.add_argument
     text = "decoder layer: from 1 = lowest, -1 or last (default), or average"
     add("--layer", default="-1", metavar="N", help=text)
@@ -74,30 +72,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..look.sentences import some  # here: these import torch, which takes seconds
+    from ..models.sentences import some  # here: these import torch, which takes seconds
+    from ..models.trained import find_model
     from .forced import aligned, strongest
 
     selected = choice("--layer", args.layer), choice("--head", args.head)
-    check_arguments(args)
-    loaded = model_args.load_with_sentences(args, args.path.stem, args.path)
+    trained = find_model(args.model, args.data)
+    check_arguments(args, trained.checkpoint)
+    (loaded,) = arguments.on_text(args, {args.model.stem: trained})
     sentences = loaded.sentences
     assert sentences.target is not None  # it is forced
     lengths = [
-        (len(words_of(source, args.subwords)), len(words_of(target, args.subwords)))
+        (len(words_of(source, loaded.subwords)), len(words_of(target, loaded.subwords)))
         for source, target in zip(sentences.source, sentences.target, strict=True)
     ]
     gold = gold_of(args, lengths, len(lengths)) if args.gold else None
     skip = sentences.too_long(loaded.model, loaded.task)
     if skip and args.too_long == "error":
         told = f"{len(skip):,} sentences are longer than the model takes: {some(skip)}"
-        raise UserError(f"--path {args.path}: {told}; --too-long empty gives them no links")
+        raise UserError(f"{args.model}: {told}; --too-long empty gives them no links")
     end_symbol = args.end_symbol == "null"
     attentions = loaded.attentions([CROSS], full_context=args.full_context)
     # A sentence that is left out has no links.
     everyone: list[dict[Key, Links]] = [{SELECTED: frozenset()} for _ in lengths]
     matrices = [np.zeros((m, n + 1), np.float32) for n, m in lengths] if args.matrices else []
 
-    def use(number: int, observed: Observed) -> None:
+    def use(number: int, observed: SentenceAttention) -> None:
         sentence = aligned(loaded, number, observed, read_step=args.step == "read")
         attention = sentence.of(*selected)
         everyone[number][SELECTED] = strongest(attention, end_symbol=end_symbol)
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
         if args.matrices:
             matrices[number] = attention.copy()  # not a view of all layers and heads
 
-    loaded.look(attentions, set(range(len(lengths))).difference(skip), use)
+    loaded.observe(attentions, set(range(len(lengths))).difference(skip), use)
     if args.output:
         write_pharaoh(args.output, [links[SELECTED] for links in everyone])
     if args.matrices:
@@ -140,8 +140,7 @@ def choice(flag: str, value: str) -> Choice:
     return number
 
 
-def check_arguments(args: argparse.Namespace) -> None:
-    model_args.check(args)
+def check_arguments(args: argparse.Namespace, checkpoint: Path) -> None:
     if not (args.output or args.matrices or args.gold):
         raise UserError("nothing to do: give --output FILE, --matrices FILE or --gold FILE")
     if args.gold and args.gold_base is None:
@@ -152,7 +151,7 @@ def check_arguments(args: argparse.Namespace) -> None:
     if args.matrices and args.matrices.suffix != ".npz":
         raise UserError(f"--matrices {args.matrices}: use a name that ends in .npz")
     outputs = {"--output": args.output, "--matrices": args.matrices, "--json": args.json}
-    check_outputs(outputs, [args.path, args.source, args.target, args.gold])
+    check_outputs(outputs, [checkpoint, args.source, args.target, args.gold])
 
 
 def report(args: argparse.Namespace, gold: Gold, everyone: list[dict[Key, Links]]) -> None:

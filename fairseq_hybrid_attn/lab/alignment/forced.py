@@ -23,9 +23,9 @@ import numpy as np
 from ...errors import UserError
 from ..corpora.link_files import Links
 from ..corpora.words import text_of, word_attention, words_of
-from ..look import CROSS
-from ..look.attentions import Observed
-from ..look.loaded import Loaded
+from ..models import CROSS
+from ..models.attentions import SentenceAttention
+from ..models.on_text import ModelOnText
 from . import AVERAGE, Choice
 
 #: Smaller differences of attention count as equal, since rounding depends on the batch.
@@ -80,7 +80,7 @@ def strongest(attention: np.ndarray, *, end_symbol: bool = False) -> Links:
 
 
 def aligned(
-    loaded: Loaded, number: int, observed: Observed, *, read_step: bool = False
+    loaded: ModelOnText, number: int, observed: SentenceAttention, *, read_step: bool = False
 ) -> AlignedSentence:
     """A sentence (from 0) in words, from what was observed of its subwords.
 

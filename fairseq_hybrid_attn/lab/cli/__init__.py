@@ -1,1 +1,1 @@
-"""The command line, flags that several commands share, and the average of checkpoints."""
+"""The command line, and flags that several commands share."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...errors import UserError
 from ..files.provenance import installed
 from .flags import add_user_dir, did_you_mean, import_user_dir
 
@@ -19,7 +21,7 @@ from .flags import add_user_dir, did_you_mean, import_user_dir
 #: A module has ``add_arguments(parser)`` and ``run(args)``; its docstring is the command's help.
 GROUPS = {
     "data": [
-        ("prepare", "corpora.prepare_command", "make training data of a corpus or your text"),
+        ("prepare", "runs.prepare_command", "make training data of a corpus or your text"),
     ],
     "experiments": [
         ("reproduce", "runs.reproduce_command", "run a table of a paper and print it"),
@@ -30,18 +32,18 @@ GROUPS = {
         ("compare", "runs.compare_command", "train systems on your text and compare them"),
     ],
     "models": [
-        ("translate", "translation.translate_command", "translate text with a trained model"),
-        ("export", "translation.export_command", "make a small folder of a run's model"),
-        ("average", "cli.average_command", "average the weights of checkpoints"),
+        ("translate", "models.translate_command", "translate text with a trained model"),
+        ("export", "runs.export_command", "make a small folder of a run's model"),
+        ("average", "models.average_command", "average the weights of checkpoints"),
         ("score", "scores.score_command", "compute BLEU of a translation"),
         ("losses", "scores.losses_command", "compute losses with intervals over sentences"),
         ("score-checkpoints", "report.score_checkpoints_command", "score the checkpoints of a run"),
     ],
     "analysis": [
         ("report", "report.report_command", "compare models on a test set in one HTML page"),
-        ("maps", "look.maps_command", "draw attention maps: interactive page, figures, data"),
-        ("gates", "look.gates_command", "show mean gates by layer, branch and part of speech"),
-        ("heads", "look.heads_command", "measure distance, entropy and difference of heads"),
+        ("maps", "analysis.maps_command", "draw attention maps: interactive page, figures, data"),
+        ("gates", "analysis.gates_command", "show mean gates by layer, branch and part of speech"),
+        ("heads", "analysis.heads_command", "measure distance, entropy and difference of heads"),
         ("lengths", "scores.lengths_command", "compute BLEU by the length of the source sentence"),
         ("curves", "report.curves_command", "draw learning curves: loss and BLEU by updates"),
         ("probe", "probing.probe_command", "run probing tasks (SentEval) on a trained encoder"),
@@ -58,6 +60,8 @@ COMMANDS = {name: module for group in GROUPS.values() for name, module, _ in gro
 #: Those that need no fairseq, which takes seconds to load.
 WITHOUT_FAIRSEQ = ("runs", "table", "score", "lengths", "aer", "curves")
 
+#: Errors of writing to what was opened before.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 INTERRUPTED = 130  # the exit status that shells give a program ended by Ctrl-C
 
 
@@ -68,6 +72,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     exit with 2.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            _run(words)
+        finally:
+            if sys.stdout:  # None: it was closed
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None
+    except OSError as error:
+        broken = isinstance(error, BrokenPipeError)  # the reader of our output, as head, has ended
+        if not (broken or (error.filename is None and error.errno in _FULL)):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more is written
+        if not broken:
+            raise UserError(f"the output cannot be written: {error.strerror}") from None
+
+
+def _run(words: list[str]) -> None:
     for stream in (sys.stdout, sys.stderr):  # a terminal may know ASCII alone
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
@@ -98,13 +120,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.error(f"unrecognized arguments: {wrong}{hint}")
     args.others = others
     args.command_line = ["fairseq-hybrid", *words]
-    try:
-        args.user_dir = import_user_dir(args.user_dir)
-        _module(name).run(args)
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
-    except BrokenPipeError:  # the reader of our output, such as head, has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    args.user_dir = import_user_dir(args.user_dir)
+    _module(name).run(args)
 
 
 def _module(name: str) -> Any:

@@ -93,6 +93,13 @@ def text_of(word: Sequence[int], pieces: Sequence[str], kind: str) -> str:
     return joined.replace(_BEGINS, "") if kind == "sentencepiece" else joined
 
 
+def join_subwords(tokens: str, kind: str) -> str:
+    """Join subwords (one of :data:`SUBWORDS`) into words as fairseq's ``--post-process`` does."""
+    if kind == "sentencepiece":
+        return tokens.replace(" ", "").replace("\u2581", " ").strip()
+    return f"{tokens} ".replace("@@ ", "").rstrip() if kind == "subword-nmt" else tokens
+
+
 def word_attention(attention: np.ndarray, source: Words, target: Words) -> np.ndarray:
     """Return the attention between words: summed over source pieces, averaged over target pieces.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import shutil
 from pathlib import Path
 from typing import Any
@@ -23,24 +22,30 @@ def read_checkpoint(path: Path) -> dict:
     if path.exists() and not (path.is_file() or path.is_dir()):  # as a pipe, which never ends
         raise UserError(f"{path} is not a regular file")
     try:
-        with explained(path), open(path, "rb") as file:
+        with open(path, "rb") as file:
             check_archive(path)
-            state = torch.load(file, map_location="cpu", weights_only=True)
-            weights = state.get("model") if isinstance(state, dict) else None
-            if not isinstance(weights, dict) or not weights:
-                raise UserError(f"{path} is not a fairseq checkpoint: it holds no model")
-            if not all(
-                isinstance(name, str) and isinstance(weight, torch.Tensor)
-                for name, weight in weights.items()
-            ):
-                told = "not all its weights are tensors with names"
-                raise UserError(f"{path} is not a fairseq checkpoint: {told}")
-            check_contents(path, state)
-            # Errors if they are not a number and a mapping, as whoever reads them expects.
-            operator.index(updates(state))
-            dict(**(state.get("extra_state") or {}))
+            with explained(path):
+                state = torch.load(file, map_location="cpu", weights_only=True)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    weights = state.get("model") if isinstance(state, dict) else None
+    if not isinstance(weights, dict) or not weights:
+        raise UserError(f"{path} is not a fairseq checkpoint: it holds no model")
+    if not all(
+        isinstance(name, str) and isinstance(weight, torch.Tensor) and not weight.is_sparse
+        for name, weight in weights.items()
+    ):
+        told = "not all its weights are dense tensors with names"
+        raise UserError(f"{path} is not a fairseq checkpoint: {told}")
+    history = state.get("optimizer_history") or [{}]
+    if not (
+        isinstance(history, list)
+        and isinstance(history[-1], dict)
+        and isinstance(history[-1].get("num_updates", 0), int)
+        and isinstance(state.get("extra_state") or {}, dict)
+    ):
+        raise UserError(f"{path} is not a fairseq checkpoint: it does not say its updates")
+    check_contents(path, state)
     return state
 
 

@@ -9,6 +9,8 @@ from ...errors import UserError
 
 #: The sentences of task files have the tokens of the training text.
 AS_TRAINED = "as-trained"
+#: They are in the model's subwords.
+SUBWORDS = "subwords"
 
 
 @dataclass(frozen=True)

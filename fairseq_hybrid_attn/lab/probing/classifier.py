@@ -62,6 +62,8 @@ class SideBySide(nn.Module):
 
     #: Draws the numbers for dropout; None: torch's own generator.
     noise: torch.Generator | None = None
+    dropout: Tensor  # [k, 1, 1]
+    l2: Tensor  # [k]
 
     def __init__(
         self, width: int, hidden: int, classes: int, dropout: Sequence[float], l2: Sequence[float]
@@ -101,7 +103,7 @@ class SideBySide(nn.Module):
         scores = self(vectors)
         wanted = classes.expand(len(self.l2), -1)
         entropy = F.cross_entropy(scores.flatten(0, 1), wanted.flatten()) * len(self.l2)
-        squares = sum(parameter.square().sum((1, 2)) for parameter in self.parameters())
+        squares = sum((w.square().sum((1, 2)) for w in self.parameters()), torch.zeros(()))
         return entropy + (self.l2 / 2 * squares).sum()
 
     @torch.no_grad()
@@ -126,7 +128,7 @@ def train_classifier(
 ) -> Fit:
     """Train all candidates, and test the one with the best validation accuracy."""
     train, valid, test = (part.to(device) for part in (train, valid, test))
-    best: Fit | None = None
+    fits: list[Fit] = []
     for hidden in settings.hidden:
         candidates = settings.candidates(hidden)
         with torch.random.fork_rng([torch.cuda.current_device()] if device == "cuda" else []):
@@ -137,19 +139,19 @@ def train_classifier(
             model.noise = torch.Generator(device).manual_seed(_NOISE + seed)
             reached, passes = _train(model, train, valid, settings)
         tested = model.accuracy(test)
-        for number, (dropout, l2) in enumerate(candidates):
-            accuracy = 100 * reached[number].item()
-            if best is None or accuracy > best.valid:
-                best = Fit(
-                    test=100 * tested[number].item(),
-                    valid=accuracy,
-                    hidden=hidden,
-                    dropout=dropout,
-                    l2=l2,
-                    passes=int(passes[number]),
-                    seed=seed,
-                )
-    return best
+        fits += [
+            Fit(
+                test=100 * tested[number].item(),
+                valid=100 * reached[number].item(),
+                hidden=hidden,
+                dropout=dropout,
+                l2=l2,
+                passes=int(passes[number]),
+                seed=seed,
+            )
+            for number, (dropout, l2) in enumerate(candidates)
+        ]
+    return max(fits, key=lambda fit: fit.valid)  # the first of equals
 
 
 def _train(

@@ -5,15 +5,13 @@ Legend: b = sentences of a batch, n = tokens of the longest one, d = width of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from fairseq.models.transformer import TransformerEncoderBase
 from torch import Tensor, nn
 
 from ...errors import UserError
 from ...models.lstm_on_top import EncoderUnderLSTM
-from ..look.sentences import Sentences, in_batches
+from ..models.sentences import Sentences, in_batches
 
 LAST = -1
 
@@ -80,7 +78,7 @@ def sentence_vectors(
     says whether the mean includes it.  Apart from rounding, vectors do not depend on the batches.
     """
 
-    def compute(sample: dict) -> Sequence[Tensor]:
+    def compute(sample: dict) -> Tensor:
         layers, padding = encode(model, sample["net_input"])
         number = max(layers) if layer == LAST else layer
         if number not in layers:

@@ -9,21 +9,29 @@ The published sentences are tokenised.  They are detokenised first, since a toke
 from __future__ import annotations
 
 import statistics
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from ...errors import UserError
-from ..corpora.of_model import TrainedModel
 from ..corpora.subwords import splitter
 from ..corpora.tokenisers import detokeniser
-from ..look.sentences import Sentences, some
-from . import AS_TRAINED, ProbeSettings
+from ..files.checksums import sha256
+from ..files.provenance import code, hardware, versions
+from ..models.loading import load_model
+from ..models.sentences import Sentences, some
+from ..models.trained import TrainedModel
+from . import AS_TRAINED, SUBWORDS, ProbeSettings
 from .classifier import Examples, Fit, train_classifier
-from .features import sentence_vectors
+from .features import LAST, encoder_of, sentence_vectors
 from .tasks import GROUPS, PARTS, TASKS, TaskFile
+
+#: Share of unknown subwords above which sentences seem to be treated unlike the training text.
+_SUSPICIOUS = 0.02
 
 
 def preparation(trained: TrainedModel, language: str, tokens: str) -> Callable[[str], str]:
@@ -33,7 +41,7 @@ def preparation(trained: TrainedModel, language: str, tokens: str) -> Callable[[
     """
     if tokens == AS_TRAINED:
         split = splitter(trained.subwords.kind, trained.subword_files[language])
-        return (lambda line: split(line.lower())) if trained.manifest.lowercase else split
+        return (lambda line: split(line.lower())) if trained.treatment.lowercase else split
     undo, prepare = detokeniser(tokens, language), trained.preparation(language)
     return lambda line: prepare(undo(line))
 
@@ -109,8 +117,70 @@ def probe(
         settings = replace(settings, hidden=(0,))
     numbers = {label: number for number, label in enumerate(file.classes)}
     labels = torch.tensor([numbers[label] for label in file.labels])
-    parts = [Examples(vectors[at], labels[at]) for at in map(file.places, PARTS)]
-    return [train_classifier(*parts, len(numbers), settings, seed, device) for seed in seeds]
+    train, valid, test = (Examples(vectors[at], labels[at]) for at in map(file.places, PARTS))
+    return [
+        train_classifier(train, valid, test, len(numbers), settings, seed, device) for seed in seeds
+    ]
+
+
+def probe_model(
+    trained: TrainedModel,
+    files: Sequence[TaskFile],
+    settings: ProbeSettings,
+    *,
+    layer: str = "last",
+    end_symbol: bool = True,
+    tokens: str = "moses",
+    seeds: int = 3,
+    device: str = "cpu",
+    max_tokens: int = 4000,
+) -> dict:
+    """Probe an encoder on tasks: what `probe --json` writes.
+
+    ``layer`` is a number from 0, or ``last``; ``tokens``: what made the tokens of the files, one of
+    ``KINDS``, AS_TRAINED or SUBWORDS; ``seeds``: how many classifiers are trained for a task.
+    """
+    prepare: Callable[[str], str] = str
+    if tokens != SUBWORDS:
+        if trained.manifest is None:
+            raise UserError(
+                f"{trained.binary} is not by `prepare`, and does not say how text is treated: give "
+                f"--data DIR; or task files in the model's subwords, and --tokens {SUBWORDS}"
+            )
+        prepare = preparation(trained, trained.languages[0], tokens)
+    model, task = load_model(trained)
+    encoder_of(model)
+    how = {"layer": LAST if layer == "last" else int(layer), "end_symbol": end_symbol}
+    results = []
+    for file in files:
+        name = file.task.name
+        with _bar(f"{name}: sentences", total=len(file.sentences)) as bar:
+            where = {"device": device, "max_tokens": max_tokens, "progress": bar.update}
+            vectors, unknown = vectors_of(file, model.to(device), task, prepare, **where, **how)
+        if unknown > _SUSPICIOUS:
+            print(
+                f"warning: {file.path}: the model does not know {100 * unknown:.1f} % of the "
+                "subwords; is the text treated like the training text?",
+                file=sys.stderr,
+            )
+        each = _bar(f"{name}: classifiers", range(1, seeds + 1))
+        results.append(TaskResult(file, probe(vectors, file, settings, each, device), unknown))
+    return {
+        **as_dict(results),
+        "model": str(trained.path),
+        "model_sha256": sha256(trained.checkpoint),
+        "layer": layer,
+        "end_symbol": "in" if end_symbol else "out",
+        "tokens": tokens,
+        "classifier": asdict(settings),
+        "versions": versions(),
+        "code": code(),
+        "hardware": hardware(),
+    }
+
+
+def _bar(title: str, steps=None, total: int | None = None) -> tqdm:
+    return tqdm(steps, desc=title, total=total, file=sys.stderr, leave=False, disable=None)
 
 
 def as_dict(results: Sequence[TaskResult]) -> dict:

@@ -1,8 +1,7 @@
 """Probe a frozen encoder: what can a classifier tell about a sentence from its states?
 
-  fairseq-hybrid probe prepared/bin --path model.pt --task-files SentEval/data/probing \\
-      --json probing.json
-  fairseq-hybrid probe data-bin --path model.pt --task-files probing --tasks SentLen,WC,BShift \\
+  fairseq-hybrid probe RUN --task-files SentEval/data/probing --json probing.json
+  fairseq-hybrid probe model.pt --task-files probing --tasks SentLen,WC,BShift \\
       --tokens subwords --hidden 100 --dropout 0
 
 This runs the ten tasks of SentEval (Conneau et al. 2018) on their published files.  Each sentence
@@ -10,7 +9,7 @@ becomes the mean of an encoder layer over its tokens.  A classifier is trained o
 vectors by SentEval's settings, chosen by its accuracy on the validation part, and tested.
 docs/probing.md has definitions and costs; --hidden 100 --dropout 0 is about a tenth of the work.
 
-If DATA is by fairseq-hybrid prepare, sentences are treated like the training text.  --tokens names
+Sentences are treated like the training text, if that is by fairseq-hybrid prepare.  --tokens names
 the tokeniser of the task files, whose work is undone first; SentEval's files follow Moses.  For
 other data, write the sentences of the task files in the model's subwords: --tokens subwords.
 """
@@ -18,35 +17,21 @@ other data, write the sentences of the task files in the model's subwords: --tok
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
-
-from tqdm import tqdm
 
 from ...errors import UserError
 from ..cli.flags import positive
-from ..corpora.manifest import read_manifest
-from ..corpora.of_model import TrainedModel
 from ..corpora.tokenisers import KINDS
-from ..files.checksums import sha256
-from ..files.provenance import code, hardware, versions
-from ..look import model_arguments as model_args
-from ..look import outputs
-from . import AS_TRAINED, ProbeSettings, probing_figure
+from ..figures import outputs
+from ..models import arguments
+from . import AS_TRAINED, SUBWORDS, ProbeSettings, probing_figure
 from .results import grid
 from .tasks import TASKS, find_files, read_task, tasks_named
 
-#: The sentences of task files are in the model's subwords.
-SUBWORDS = "subwords"
-
-#: Share of unknown subwords above which sentences seem to be treated unlike the training text.
-_SUSPICIOUS = 0.02
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    model_args.add_model(parser)
+    arguments.add_model(parser)
     add = parser.add_argument
     text = "folder with sentence_length.txt, …"
     add("--task-files", required=True, type=Path, metavar="DIR", help=text)
@@ -73,57 +58,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     if args.layer != "last" and not args.layer.isdecimal():
         raise UserError(f"--layer {args.layer}: use a number from 0, or last")
-    from .features import LAST, encoder_of  # here and below: these import torch
-    from .probe import TaskResult, as_dict, probe, vectors_of
-
-    layer = LAST if args.layer == "last" else int(args.layer)
     settings = ProbeSettings(
         hidden=_numbers("--hidden", args.hidden, int),
         dropout=_numbers("--dropout", args.dropout, float),
         batch_size=args.batch_size,
     )
+    from ..models.loading import device_of  # here and below: these import torch
+    from ..models.trained import find_model
+    from .probe import probe_model
+
     tasks = tasks_named(args.tasks.split(","))
     paths = find_files(args.task_files, tasks)
-    outputs.check(args, [args.path, *paths])
+    trained = find_model(args.model, args.data)
+    outputs.check(args, [trained.checkpoint, *paths])
     # Check all of them before the work, which takes hours.
     files = [read_task(path, task) for path, task in zip(paths, tasks, strict=True)]
-    model, task = model_args.load_one(args)
-    encoder_of(model)
-    prepare = str if args.tokens == SUBWORDS else preparation_of(args, task.cfg.source_lang)
-    device = model_args.device(args)
-    how = {"layer": layer, "end_symbol": args.end_symbol == "in", "max_tokens": args.max_tokens}
-    results = []
-    for file in files:
-        name = file.task.name
-        with _bar(f"{name}: sentences", total=len(file.sentences)) as bar:
-            vectors, unknown = vectors_of(
-                file, model.to(device), task, prepare, device=device, progress=bar.update, **how
-            )
-        if unknown > _SUSPICIOUS:
-            print(
-                f"warning: {file.path}: the model does not know {100 * unknown:.1f} % of the "
-                "subwords; is the text treated like the training text?",
-                file=sys.stderr,
-            )
-        seeds = _bar(f"{name}: classifiers", range(1, args.seeds + 1))
-        results.append(TaskResult(file, probe(vectors, file, settings, seeds, device), unknown))
-    probed = {
-        **as_dict(results),
-        "model": str(args.path),
-        "model_sha256": sha256(args.path),
-        "layer": args.layer,
-        "end_symbol": args.end_symbol,
-        "tokens": args.tokens,
-        "classifier": asdict(settings),
-        "versions": versions(),
-        "code": code(),
-        "hardware": hardware(),
-    }
+    probed = probe_model(
+        trained,
+        files,
+        settings,
+        layer=args.layer,
+        end_symbol=args.end_symbol == "in",
+        tokens=args.tokens,
+        seeds=args.seeds,
+        device=device_of(args.device),
+        max_tokens=args.max_tokens,
+    )
     print(grid({"accuracy": probed}).terminal())
     print("\nAccuracy on the test part in per cent; most common class: when always chosen.")
     if args.seeds > 1:
         print(f"Mean and standard deviation of {args.seeds} seeds.")
-    name = model_args.names_of([args.path])[0]
+    name = arguments.names_of([args.model])[0]
     outputs.write(args, probed, lambda theme: probing_figure.draw({name: probed}, theme))
 
 
@@ -132,22 +97,3 @@ def _numbers(flag: str, text: str, kind: Callable) -> tuple:
         return tuple(dict.fromkeys(kind(number) for number in text.split(",")))
     except ValueError:
         raise UserError(f"{flag} {text}: use numbers separated by commas") from None
-
-
-def preparation_of(args: argparse.Namespace, language: str) -> Callable[[str], str]:
-    """How text in the model's source language is treated; DATA is in the corpus that says so."""
-    prepared = args.data.resolve().parent
-    if read_manifest(prepared) is None:
-        raise UserError(
-            f"{args.data} is not by fairseq-hybrid prepare: write the sentences of the task files "
-            f"in the model's subwords, and give --tokens {SUBWORDS}"
-        )
-    from .probe import preparation
-
-    trained = TrainedModel(args.path, prepared, settings={})
-    trained.check()
-    return preparation(trained, language, args.tokens)
-
-
-def _bar(title: str, steps=None, total: int | None = None) -> tqdm:
-    return tqdm(steps, desc=title, total=total, file=sys.stderr, leave=False, disable=None)

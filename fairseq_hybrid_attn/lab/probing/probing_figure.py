@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..look import style
+from ..figures import style
 from .tasks import TASKS
 
 #: Inches per task, and the part of it that its bars share.
@@ -47,7 +47,7 @@ def draw(models: Mapping[str, dict], theme: str = "light") -> style.Figure:
                 colors=colours.ink,
                 linestyles="--",
                 linewidth=1.0,
-                label=None if at else "most common class",
+                label="_" if at else "most common class",  # once in the legend
             )
         axes.set_xticks(range(len(results)), [f"{task.name}\n{task.group}" for task in results])
         axes.tick_params(axis="x", length=0, labelsize=8)

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli import flags
+from ..figures import outputs
 from ..files.json_files import parse_json
 from ..files.tabular import Grid
-from ..look import outputs
 from ..runs.fairseq_commands import RunFolder
 from ..runs.training_log import read_log
 from . import curves_figure, curves_measure

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..look import style
+from ..figures import style
 from .curves_measure import CHECKPOINTS, TRAINING, VALIDATION, Curve
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def draw(panels: Sequence[CurvePanel], theme: str = "light") -> Figure:
         figure = style.new_figure(6.4, 0.9 + 2.3 * len(panels))
         rows = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         looks = {run: style.series(number, colours) for number, run in enumerate(runs)}
-        scales = {}
+        scales: dict = {}
         for axes, panel in zip(rows, panels, strict=True):
             if panel.measure in scales:
                 axes.sharey(scales[panel.measure])

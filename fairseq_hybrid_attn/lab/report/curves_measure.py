@@ -97,6 +97,7 @@ def curves_of_scores(run: str, content: object, where: str) -> list[Curve]:
             f"{where} has no curve: name curve.json of score-checkpoints, or the result.json of a "
             "run whose settings have checkpoints: {curve: …}"
         )
+    assert isinstance(content, dict)
     by_name: dict[str, dict[int, dict]] = {}
     try:
         for point in sorted(points, key=lambda point: point["updates"]):

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from ...errors import UserError
+from ..analysis import maps_measure as maps
+from ..analysis.gates_measure import Gates, ModelGates
+from ..analysis.heads_measure import Heads, ModelHeads
+from ..analysis.maps_measure import ModelMaps, SentenceMaps, sentence_maps
 from ..files import provenance
 from ..files.json_files import read_json
 from ..files.text import read_lines
-from ..look import KINDS
-from ..look import maps_command as maps
-from ..look import model_arguments as model_args
-from ..look.attentions import Observed
-from ..look.gates_measure import Gates, ModelGates
-from ..look.heads_measure import Heads, ModelHeads
-from ..look.loaded import Loaded, note
-from ..look.loading import load_model
-from ..look.maps_measure import ModelMaps, SentenceMaps, sentence_maps
-from ..look.sentences import read_sentences
+from ..models import KINDS
+from ..models.attentions import SentenceAttention
+from ..models.on_text import ModelOnText, Text, note, put_on_text
+from ..models.trained import TrainedModel
 from ..probing.results import read_results
 from ..runs.fairseq_commands import RunFolder, flags
 from ..scores.generate_output import read_generated
 from ..scores.lengths_measure import ScoresByLength
 from . import curves_command as curves
 from .curves_measure import Curve
-from .subjects import Subject
+from .subjects import Request, Subject
 from .translating import translated
-from .translations import SentenceScores, SetScore, joined, read_test_set
+from .translations import SentenceScores, SetScore, read_test_set
 
 
 @dataclass(frozen=True)
@@ -93,35 +90,43 @@ class Findings:
         }
 
 
-def measure(args: argparse.Namespace, subjects: Sequence[Subject]) -> Findings:
+def measure(
+    models: Mapping[str, TrainedModel],
+    subjects: Mapping[str, Subject],
+    asked: Request,
+    probing: Mapping[str, dict],
+) -> Findings:
     """Translate the test set with the models, score that, and look into them."""
-    probed = dict(read_probing(args.probing, subjects))
     read_curves = curves.read_curves(log_files(subjects))
     # Sentences first: what cannot be compared shows before hours of work.
-    loaded = [load(subject, args, warn=subject is subjects[0]) for subject in subjects]
-    check_same_text(subjects, loaded)
-    usable = [model_args.selected(args, model) for model in loaded]
-    test_set = read_test_set(subjects[0], loaded[0].sentences)
-    made = {subject.name: translate(args, subject, test_set.references) for subject in subjects}
-    systems = {name: translations for name, (translations, _) in made.items()}
-    models: list[ModelFindings] = []
-    for subject, model, numbers in zip(subjects, loaded, usable, strict=True):
-        first = models[0].maps if models else None
-        _, command = made[subject.name]
-        models.append(look(subject, model, numbers, args.maps, first, command))
+    text = Text(asked.subset, subwords=asked.subwords)
+    loaded = list(put_on_text(models, text, asked.device, asked.max_tokens))
+    usable = [model.usable(asked.sentences, skip_long=asked.skip_long) for model in loaded]
+    test_set = read_test_set(next(iter(subjects.values())), asked.subset, loaded[0])
+    made = [
+        translate(asked, subject, model.subwords, test_set.references)
+        for subject, model in zip(subjects.values(), loaded, strict=True)
+    ]
+    systems = {name: lines for name, (lines, _) in zip(subjects, made, strict=True)}
+    found: list[ModelFindings] = []
+    for subject, model, numbers, (_, command) in zip(
+        subjects.values(), loaded, usable, made, strict=True
+    ):
+        first = found[0].maps if found else None
+        found.append(look_into(subject, model, numbers, asked.maps, first, command))
     return Findings(
-        command=args.command_line,
+        command=list(asked.command),
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         about=test_set.about,
         versions=provenance.versions(),
         code=provenance.code(),
-        models=models,
-        comparison=read_comparison(args.comparison),
+        models=found,
+        comparison=read_comparison(asked.comparison),
         scores=test_set.scores(systems),
         lengths=test_set.by_length(systems),
         examples=test_set.examples(systems),
         curves=read_curves,
-        probing=probed,
+        probing=dict(probing),
         notes=test_set.notes,
     )
 
@@ -136,79 +141,58 @@ def read_comparison(path: Path | None) -> dict | None:
     return content
 
 
-def load(subject: Subject, args: argparse.Namespace, warn: bool) -> Loaded:
-    """Load a model with its sentences; ``warn`` of those with unknown subwords."""
-    languages = {"source_lang": subject.source, "target_lang": subject.target}
-    model, task = load_model(subject.model, subject.data, **languages)
-    text = subject.text("subwords")  # binary data lose rare ones
-    sentences = read_sentences(task, subject.subset, text, subject.subwords, warn=warn)
-    at = {"device": model_args.device(args), "max_tokens": args.max_tokens}
-    return Loaded(subject.name, subject.model, model, task, sentences, subject.subwords, **at)
-
-
-def check_same_text(subjects: Sequence[Subject], loaded: Sequence[Loaded]) -> None:
-    """Refuse models of other test sets: they cannot be compared."""
-    texts = [joined(model.sentences.source, model.subwords) for model in loaded]
-    for subject, text in zip(subjects, texts, strict=True):
-        if text != texts[0]:
-            raise UserError(
-                f"{subject.name}: its {subject.subset} set in {subject.data} is not that of "
-                f"{subjects[0].name} in {subjects[0].data}; models are compared on the same "
-                "sentences, and --data names one folder for all"
-            )
-
-
 def translate(
-    args: argparse.Namespace, subject: Subject, references: list[str]
+    asked: Request, subject: Subject, subwords: str, references: list[str]
 ) -> tuple[list[str], list[str] | None]:
     """The translations of a model, and the command that makes them, unless its run has some."""
     if subject.hypotheses:
         return read_lines(subject.hypotheses), None
-    skip_long = args.too_long == "skip"
+    trained = subject.trained
     command, output = translated(
-        *(subject.data, subject.model, subject.subset),
-        RunFolder(args.output.absolute().with_suffix(".translations") / subject.sha256[:16]),
-        languages=(subject.source, subject.target),
-        search=[*subject.search, *flags(skip_invalid_size_inputs_valid_test=skip_long)],
-        on_cpu=model_args.device(args) == "cpu",
-        user_dir=args.user_dir,
+        *(trained.binary, trained.checkpoint, asked.subset),
+        RunFolder(asked.output.absolute().with_suffix(".translations") / subject.sha256[:16]),
+        languages=trained.languages,
+        search=[*subject.search, *flags(skip_invalid_size_inputs_valid_test=asked.skip_long)],
+        on_cpu=asked.device == "cpu",
+        user_dir=asked.user_dir,
     )
-    how = subject.subwords, subject.tokenizer, subject.target, "empty" if skip_long else "error"
+    missing = "empty" if asked.skip_long else "error"
+    how = subwords, subject.tokenizer, trained.languages[1], missing
     return read_generated(output, [references], *how)[0], command
 
 
-def log_files(subjects: Sequence[Subject]) -> Iterator[tuple[str, Path]]:
-    for subject in subjects:
+def log_files(subjects: Mapping[str, Subject]) -> Iterator[tuple[str, Path]]:
+    for name, subject in subjects.items():
         if subject.log:
-            yield subject.name, subject.log
+            yield name, subject.log
         else:
-            where = f"there is no train.log beside {subject.model}"
-            note(f"{subject.name}: no learning curves: {where}")
+            where = f"there is no train.log beside {subject.trained.checkpoint}"
+            note(f"{name}: no learning curves: {where}")
 
 
 def read_probing(
-    given: Sequence[tuple[str, Path]], subjects: Sequence[Subject]
-) -> Iterator[tuple[str, dict]]:
+    given: Sequence[tuple[str, Path]], subjects: Mapping[str, Subject]
+) -> dict[str, dict]:
     """The results of ``--probing`` by the models' names, in their order."""
-    paths = dict(given)
-    for subject in subjects:
-        if path := paths.get(subject.name):
-            probed = read_results("--probing", path)
+    found, paths = {}, dict(given)
+    for name, subject in subjects.items():
+        if path := paths.get(name):
+            found[name] = probed = read_results("--probing", path)
             if probed["model_sha256"] != subject.sha256:
                 raise UserError(
-                    f"--probing {subject.name}={path} is of {probed['model']}, which is or was "
-                    f"another checkpoint than {subject.name}; probe this one"
+                    f"--probing {name}={path} is of {probed['model']}, which is or was another "
+                    f"checkpoint than {name}; probe this one"
                 )
-            yield subject.name, probed
+    return found
 
 
 #: Least and most subwords of sentences that are shown unless others are asked for; and how many.
 READABLE, SHOWN = (8, 20), 3
 
 
-def look(
+def look_into(
     subject: Subject,
-    loaded: Loaded,
+    loaded: ModelOnText,
     measured: Sequence[int],
     listed: str | None,
     first: ModelMaps | None,
@@ -222,24 +206,24 @@ def look(
     if listed is None and first is None:
         shown = readable(loaded, measured)
     else:
-        shown = maps.shown("--maps", listed, loaded, first)
+        shown = maps.shown(loaded, "--maps", listed, first, False)
     attentions = loaded.attentions(KINDS)
     gates, heads = Gates(attentions.layers), Heads(attentions.layers)
     add_gates = gates.use(loaded, None)
 
-    def use(number: int, observed: Observed) -> SentenceMaps | None:
+    def use(number: int, observed: SentenceAttention) -> SentenceMaps | None:
         if number in measured:
             add_gates(number, observed)
             heads.add(observed)
         return sentence_maps(loaded, attentions, number, observed) if number in shown else None
 
-    sentences = loaded.look(attentions, {*measured, *shown}, use, needed=False)
+    sentences = loaded.observe(attentions, {*measured, *shown}, use, needed=False)
     name, about = loaded.name, loaded.description
     return ModelFindings(
         name=name,
         description=about,
         parameters=sum(parameter.numel() for parameter in loaded.model.parameters()),
-        path=str(loaded.path),
+        path=str(loaded.trained.checkpoint),
         sha256=subject.sha256,
         missing=attentions.missing(),
         sentences=len(measured),
@@ -251,7 +235,7 @@ def look(
     )
 
 
-def readable(loaded: Loaded, among: Sequence[int]) -> list[int]:
+def readable(loaded: ModelOnText, among: Sequence[int]) -> list[int]:
     """The first sentences of a length at which all maps of one can be looked at together."""
     lengths = loaded.sentences.lengths
     fitting = [n for n in among if READABLE[0] <= max(lengths[n]) <= READABLE[1]]

@@ -1,20 +1,28 @@
-"""The parts of a report, and what each says of the findings."""
+"""The page of a report: its parts, and what each says of the findings.
+
+A part is made of paragraphs, and of what the macros of ``items.html.j2`` make.  Templates escape
+all texts.  Each figure is in the page twice, as images for a light and a dark background: the names
+within two SVGs of matplotlib would clash in one document.
+"""
 
 from __future__ import annotations
 
+import base64
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from tqdm import tqdm
 
+from ..analysis import gates_figure as gate_figure
+from ..analysis import heads_figure as head_figure
+from ..analysis import maps_page
+from ..figures import style
 from ..files.tabular import Grid
-from ..look import gates_command as gates
-from ..look import gates_figure as gate_figure
-from ..look import heads_command as heads
-from ..look import heads_figure as head_figure
-from ..look import maps_page
 from ..probing import probing_figure
 from ..probing import results as probing
 from ..scores import lengths_command as lengths
@@ -23,9 +31,11 @@ from ..scores import statistics
 from . import curves_command as curves
 from . import curves_figure as curve_figure
 from .findings import Findings, ModelFindings
-from .page import figure, item
 from .patterns import small_maps
 from .translations import SentenceScores, extremes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Sentences of a page, besides those worth reading; more are left to the file of translations.
 _ALL = 3_000
@@ -150,10 +160,13 @@ def translations_part(findings: Findings) -> Iterator[str]:
     first = names[0]
     lists: dict[str, list[SentenceScores]] = {}
     for other in names[1:]:
-        gains = {e.number: e.scores[other] - e.scores[first] for e in examples}
-        worse, better = extremes(examples, lambda e, gains=gains: gains[e.number])
-        lists[f"{other} is better than {first}"] = [e for e in better if gains[e.number] > 0]
-        lists[f"{other} is worse than {first}"] = [e for e in worse if gains[e.number] < 0]
+
+        def gain(example: SentenceScores, other: str = other) -> float:
+            return example.scores[other] - example.scores[first]
+
+        worse, better = extremes(examples, gain)
+        lists[f"{other} is better than {first}"] = [one for one in better if gain(one) > 0]
+        lists[f"{other} is worse than {first}"] = [one for one in worse if gain(one) < 0]
     lists[f"Worst of {first}"], lists[f"Best of {first}"] = extremes(
         examples, lambda e: e.scores[first]
     )
@@ -199,9 +212,9 @@ def gates_part(findings: Findings) -> Iterator[str]:
     )
     yield figure("Mean gates and their deviation", lambda theme: gate_figure.draw(gated, theme))
     for model in gated:
-        yield item("table", gates.grid_of_gates(model), model.name)
-        if model.share is not None:
-            yield f"All layers: {gates.share_of(model)}, {gates.window_of(model)}."
+        yield item("table", model.grid, model.name)
+        if model.share_text:
+            yield f"All layers: {model.share_text}."
 
 
 def _sentences(findings: Findings) -> str:
@@ -228,8 +241,8 @@ def heads_part(findings: Findings) -> Iterator[str]:
         if not model.heads:
             yield f"{model.name} has no attention that can be looked at."
             continue
-        yield item("table", heads.grid_of_heads(model), f"{model.name}: heads")
-        yield item("table", heads.grid_of_differences(model), f"{model.name}: difference of heads")
+        yield item("table", model.grid, f"{model.name}: heads")
+        yield item("table", model.grid_of_differences, f"{model.name}: difference of heads")
     yield from _missing(findings)
 
 
@@ -281,10 +294,41 @@ PARTS: dict[str, Callable[[Findings], Iterator[str]]] = {
 }
 
 
-def parts_of(findings: Findings) -> dict[str, list[str]]:
-    """The parts of the page that have content, by their headings."""
+def page(findings: Findings) -> str:
+    """The page of the parts that have content."""
     made = {
         heading: list(items_of(findings))
         for heading, items_of in tqdm(PARTS.items(), unit=" parts", file=sys.stderr)
     }
-    return {heading: items for heading, items in made.items() if items}
+    look, code = (
+        files(__package__).joinpath(name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js")
+    )
+    return _template("page.html.j2").render(
+        title=findings.title,
+        about=findings.about,
+        parts={heading: items for heading, items in made.items() if items},
+        style=maps_page.style() + look,
+        code=code,
+    )
+
+
+def _template(name: str) -> Any:
+    return maps_page.templates(__package__).get_template(name)
+
+
+@cache
+def _macros() -> Any:
+    return _template("items.html.j2").module
+
+
+def item(macro: str, *values: object) -> str:
+    """The HTML that a macro of ``items.html.j2`` makes of values."""
+    return getattr(_macros(), macro)(*values)
+
+
+def figure(caption: str, draw: Callable[[str], Figure]) -> str:
+    """A figure, drawn in a theme, with a caption below it."""
+    images = {theme: style.render(draw(theme), "svg") for theme in style.THEMES}
+    encoded = {theme: base64.b64encode(svg).decode() for theme, svg in images.items()}
+    return item("figure", caption, encoded)

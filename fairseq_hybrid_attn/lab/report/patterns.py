@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..look import CROSS, DECODER, ENCODER, style
-from ..look.maps_figure import MapPanel, rows_of
-from ..look.maps_measure import Map, ModelMaps
+from ..analysis.maps_figure import MapPanel, rows_of
+from ..analysis.maps_measure import Map, ModelMaps
+from ..figures import style
+from ..models import CROSS, DECODER, ENCODER
 
 LABELS = {
     ENCODER: "encoder self-attention",
@@ -28,7 +29,7 @@ class SmallMap:
 
     title: str
     images: dict[str, str]
-    shows: dict[str, str]
+    shows: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def _of_kind(number: int, kind: str, map_: Map) -> SmallMaps:
     top = max(float(panel.weights.max()) for row in rows for panel in row.panels) or 1.0
 
     def small(layer: int, place: int, panel: MapPanel) -> SmallMap:
-        part = {"branch": 0, "head": place}
+        part: dict[str, object] = {"branch": 0, "head": place}
         if map_.branched:
             part = {"branch": place, "head": "mean"}
         shows = {"model": number, "kind": kind, "layer": layer, **part}
@@ -77,5 +78,5 @@ def _image(panel: MapPanel, top: float, theme: str) -> str:
     colours = style.scale(theme, style.THEMES[theme].faint)
     shares = np.ma.masked_where(~panel.allowed, panel.weights / top)
     content = io.BytesIO()
-    imsave(content, colours(shares, bytes=True), format="png", metadata={"Software": None})
+    imsave(content, colours(shares, bytes=True), format="png", metadata={"Software": None})  # type: ignore[dict-item]
     return base64.b64encode(content.getvalue()).decode()

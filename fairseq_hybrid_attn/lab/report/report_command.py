@@ -3,10 +3,10 @@
   fairseq-hybrid report reproduction/runs/full/mma/table2/transformer_mma/de-en/seed1
   fairseq-hybrid report hysan/average.pt base/average.pt --names hysan base
 
-A MODEL is a checkpoint, or the folder of a run.  Its data folder is the one that it was trained on,
-or --data; its log is train.log beside it.  The test set is translated by fairseq-generate, unless
-the model's run has done that.  Translations are kept in report.translations beside the page: a
-second command does not translate again.
+A MODEL is a run, an exported model, or a checkpoint.  Its test set is that of the data on which it
+was trained, or of --data; its log is train.log beside it.  fairseq-generate translates the set,
+unless the model's run has done that, and its output is kept in report.translations beside the page:
+a second command does not translate again.
 
 The page has scores with signatures, the best and worst translations, BLEU by source length,
 attention maps, gates, heads and learning curves.  Models are compared with the first one by paired
@@ -26,65 +26,78 @@ from pathlib import Path
 from ..cli import flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
+from ..figures import outputs, style
 from ..files.json_files import write_json
 from ..files.writing import check_outputs
-from ..look import outputs, style
+from ..models import arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    arguments.add_models(parser)
     add = parser.add_argument
-    text = "checkpoint, or folder of a run; others are compared with the first"
-    add("models", type=Path, nargs="+", metavar="MODEL", help=text)
-    text = "names of the models (default: from their paths)"
-    add("--names", nargs="+", metavar="NAME", help=text)
     text = "the page (default: report.html)"
     add("--output", type=Path, default=Path("report.html"), metavar="FILE", help=text)
     add("--json", type=Path, metavar="FILE", help="its data")
-    text = "subwords per batch (default: 4000)"
-    add("--max-tokens", type=flags.positive, default=4000, metavar="N", help=text)
-    add("--cpu", action="store_true", help="do not use a GPU")
     text = "sentences with maps, such as 1,5-7 (default: up to three of moderate length)"
     add("--maps", metavar="LIST", help=text)
-    text = "sentences for gates and heads, such as 1-500 (default: all)"
-    add("--sentences", default="all", metavar="LIST", help=text)
-    text = "sentences that are too long for the model: an error (default), or left out"
-    add("--too-long", choices=("error", "skip"), default="error", help=text)
+    arguments.add_selection(parser)
     text = "output of `probe --json` for a model; may be repeated"
-    probing = {"action": "append", "type": flags.named_path, "metavar": "NAME=FILE"}
-    add("--probing", **probing, default=[], help=text)
+    named = flags.named_path
+    add("--probing", action="append", type=named, metavar="NAME=FILE", default=[], help=text)
     text = "show the numbers of `compare --write FILE` (.json), of all seeds, in place of its own"
     add("--comparison", type=Path, metavar="FILE", help=text)
     group = parser.add_argument_group("instead of what is found; by default")
     add = group.add_argument
-    add("--data", type=Path, metavar="DIR", help="that of the checkpoint: its data folder")
     add("--gen-subset", default="test", metavar="NAME", help="test")
-    add("--subwords", choices=SUBWORDS, help="by the corpus of `prepare`")
-    text = "by the corpus of `prepare`; what splits the target; see `score`"
+    add("--subwords", choices=SUBWORDS, help="as the data of `prepare` say; how words are split")
+    text = "likewise; what splits the target; see `score`"
     add("--tokenizer", choices=KINDS, help=text)
-    text = "the corpus's text, or else the set's own subwords, joined"
+    text = "the untouched text there, or else the set's own subwords, joined"
     add("--reference", type=Path, metavar="REF", help=text)
-    add("--lowercase", action="store_true", help="by the corpus; ignore case; see `score`")
+    add("--lowercase", action="store_true", help="likewise; ignore case; see `score`")
     text = 'those of the run, or fairseq\'s; flags of fairseq-generate, such as "--beam 4"'
     add("--generate", type=flags.search_flags, metavar="FLAGS", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
-    from ..look import maps_page  # here: these import torch, which takes seconds
-    from .findings import measure
-    from .page import page
-    from .parts import parts_of
-    from .subjects import subjects_of
+    from ..analysis import maps_page  # here: these import torch, which takes seconds
+    from ..models.loading import device_of
+    from .findings import measure, read_probing
+    from .parts import page
+    from .subjects import Request, find_subject
 
     logging.getLogger("sacrebleu").setLevel(logging.ERROR)  # some texts come in tokens
     maps_page.require()
     style.require()
-    subjects = subjects_of(args)
-    read = [path for s in subjects for path in vars(s).values() if isinstance(path, Path)]
+    asked = Request(
+        output=args.output,
+        command=tuple(args.command_line),
+        subset=args.gen_subset,
+        subwords=args.subwords,
+        tokenizer=args.tokenizer,
+        lowercase=args.lowercase,
+        reference=args.reference,
+        search=None if args.generate is None else tuple(args.generate),
+        maps=args.maps,
+        sentences=args.sentences,
+        skip_long=args.too_long == "skip",
+        device=device_of(args.device),
+        max_tokens=args.max_tokens,
+        user_dir=args.user_dir,
+        comparison=args.comparison,
+    )
+    (first, *others), names = args.models, args.names
+    if not (others or names) and first.resolve().name.startswith("seed"):
+        names = ["/".join(first.resolve().parts[-3:])]  # of a run alone: ROW/COLUMN/seedN
+    models = arguments.named_models(args.models, names, args.data)
+    for name, _ in args.probing:
+        flags.check_name("--probing", name, list(models))
+    subjects = {name: find_subject(trained, asked) for name, trained in models.items()}
+    read = [path for subject in subjects.values() for path in subject.files]
     read += [path for _, path in args.probing]
     check_outputs({"--output": args.output, "--json": args.json}, read)
-    findings = measure(args, subjects)
-    text = page(findings.title, findings.about, parts_of(findings))
-    outputs.write_text(args.output, text)
+    probing = read_probing(args.probing, subjects)
+    findings = measure(models, subjects, asked, probing)
     if args.json:
         write_json(args.json, findings.as_dict())
-    print(f"{args.output.absolute()} ({len(text.encode()) / 1e6:.1f} MB): open it in a browser")
+    outputs.write_page(args.output, page(findings))

@@ -20,13 +20,13 @@ from pathlib import Path
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..cli.flags import positive, search_flags
+from ..cli.flags import add_device, positive, search_flags
 from ..corpora.tokenisers import KINDS
 from ..corpora.words import SUBWORDS
+from ..figures import outputs
 from ..files.checkpoints import read_checkpoint, updates
 from ..files.json_files import write_json
 from ..files.text import read_lines
-from ..look import outputs
 from ..runs.fairseq_commands import RunFolder
 from ..scores.generate_output import read_generated
 from ..scores.metrics import METRICS, build_metric, check_tokenizer, language
@@ -52,14 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--every", type=positive, default=1, metavar="N", help=text)
     text = 'flags of fairseq-generate, such as --generate="--beam 4"'
     add("--generate", type=search_flags, default=[], metavar="FLAGS", help=text)
-    add("--cpu", action="store_true", help="do not use a GPU")
+    add_device(parser)
     text = "folder for curve.json and more"
     add("--output", required=True, type=Path, metavar="DIR", help=text)
 
 
 def run(args: argparse.Namespace) -> None:
     """Translate and score what is missing, and write the curve."""
-    from ..look.model_arguments import device  # here: these import torch, which takes seconds
+    from ..models.loading import device_of  # here: these import torch, which takes seconds
     from .translating import translated
 
     target = language(args.target_lang)
@@ -70,7 +70,11 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{args.data}: there is no such folder")
     paths = checkpoints(args.checkpoints, args.every)
     outputs.make_folder("--output", args.output)
-    how = {"search": args.generate, "on_cpu": device(args) == "cpu", "user_dir": args.user_dir}
+    how = {
+        "search": args.generate,
+        "on_cpu": device_of(args.device) == "cpu",
+        "user_dir": args.user_dir,
+    }
     curve = []
     for at in tqdm(sorted(paths), unit=" checkpoints", disable=None):
         point = RunFolder(args.output.resolve() / str(at))

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import UserError
+from ..figures import outputs
 from ..files.checksums import digest, sha256
 from ..files.processes import run_program
 from ..files.stages import Stage, Stages
-from ..look import outputs
-from ..look.loaded import note
+from ..models.on_text import note
 from ..runs.fairseq_commands import RunFolder, generate_command
 
 

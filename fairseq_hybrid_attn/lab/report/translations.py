@@ -7,15 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics.chrf import CHRF
 from tqdm import tqdm
 
 from ..corpora.test_sets import slices
 from ..corpora.tokenisers import detokeniser
 from ..files.text import read_lines, require_equal
-from ..look.sentences import Sentences
+from ..models.on_text import ModelOnText, joined
 from ..scores.counts import Score
-from ..scores.generate_output import join_subwords
 from ..scores.lengths_command import count_words
 from ..scores.lengths_measure import ScoresByLength, score_by_length
 from ..scores.metrics import build_metric, default_scores, language
@@ -117,36 +116,37 @@ def extremes(
     return ranked[:middle][:SHOWN], ranked[middle:][::-1][:SHOWN]
 
 
-def read_test_set(first: Subject, sentences: Sentences) -> TestSet:
+def read_test_set(first: Subject, subset: str, model: ModelOnText) -> TestSet:
     """The test set as the first model has it."""
-    target, count = language(first.target), len(sentences)
+    trained, sentences, count = first.trained, model.sentences, len(model.sentences)
+    target = language(trained.languages[1])
     notes = []
     if first.reference:
-        references = _lines(first.reference, first.subset, count)
+        references = _lines(first.reference, subset, count)
     else:
-        tokens = joined(sentences.target, first.subwords)
+        tokens = joined(sentences.target or [], model.subwords)
         references = list(map(detokeniser(first.tokenizer, target), tokens))
         notes.append(
             "The reference is that of the binarised set, with its subwords joined and its words "
             f"detokenised ({first.tokenizer}). Scores against untouched text are others: "
             "--reference FILE."
         )
-    raw, tokenised = first.text("raw"), first.text("tokenised")
-    words = joined(sentences.source, first.subwords)
+    raw, tokenised = trained.text("raw", subset), trained.text("tokenised", subset)
+    words = joined(sentences.source, model.subwords)
     if tokenised:
-        words = _lines(tokenised[0], first.subset, count)
-    of_corpus = first.corpus.name if first.corpus else first.data
-    about = f"{first.source} to {first.target}; {first.subset} set of {of_corpus}: "
-    about += f"{count:,} sentences"
-    if first.test_sets:
-        about += f" ({', '.join(f'{name} {size:,}' for name, size in first.test_sets.items())})"
+        words = _lines(tokenised[0], subset, count)
+    about = f"{' to '.join(trained.languages)}; {subset} set of "
+    about += f"{trained.prepared.name if trained.manifest else trained.binary}: {count:,} sentences"
+    sets = trained.manifest.tests if trained.manifest and subset == "test" else {}
+    if sets:
+        about += f" ({', '.join(f'{name} {size:,}' for name, size in sets.items())})"
     return TestSet(
         about=about,
-        source=_lines(raw[0], first.subset, count) if raw else words,
+        source=_lines(raw[0], subset, count) if raw else words,
         references=references,
         target=target,
         lowercase=first.lowercase,
-        sets=slices(first.test_sets, count),
+        sets=slices(sets, count),
         words=count_words(words, "the source"),
         notes=notes,
     )
@@ -156,7 +156,3 @@ def _lines(path: Path, subset: str, count: int) -> list[str]:
     text = read_lines(path)
     require_equal({str(path): len(text), subset: count})
     return text
-
-
-def joined(sentences: Sequence[Sequence[str]], subwords: str) -> list[str]:
-    return [join_subwords(" ".join(pieces), subwords) for pieces in sentences]

@@ -9,8 +9,8 @@ from pathlib import Path
 from ...errors import UserError
 from ..config.own_tables import OWN, own_table
 from ..config.settings import Profile
-from ..corpora.of_model import TrainedModel
 from ..files.processes import stop_at_signals
+from ..models.trained import TrainedModel
 from .cluster_jobs import JobOptions
 from .devices import slots
 from .dry_run import describe

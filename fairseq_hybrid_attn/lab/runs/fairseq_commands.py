@@ -27,6 +27,9 @@ NEVER = 1_000_000
 #: A value in settings that stands for the source language of the corpus.
 SOURCE = "source"
 
+#: Flags of training; fairseq-train takes --bf16 for one of a TPU's.
+_PRECISIONS = {"fp32": [], "fp16": ["--fp16"], "bf16": ["--autocast-bf16"]}
+
 #: Tokens of a batch in translation.
 GENERATE_TOKENS = {"cpu": 4000, "cuda": 12000}
 #: With any other multiple, fairseq-generate leaves out the last batch, that of the longest
@@ -197,31 +200,30 @@ class RunCommands:
         """fairseq-hybrid align of the hand-aligned sentences, with error rates of all heads."""
         corpus, folder = self.corpus, self.folder
         return [
-            *("fairseq-hybrid", "align", str(corpus.binary), *flags(user_dir=self.user_dir)),
-            *flags(path=folder.model, source=corpus.gold_file(f"subwords.{corpus.source}")),
+            *("fairseq-hybrid", "align", str(folder.model), *flags(user_dir=self.user_dir)),
+            *flags(data=corpus.folder, source=corpus.gold_file(f"subwords.{corpus.source}")),
             *flags(target=corpus.gold_file(f"subwords.{corpus.target}")),
-            *flags(subwords=corpus.subwords),
             *flags(self.settings.align),
             *self._gold_flags(),
             *flags(table=True, output=folder.alignment, json=folder.alignment_score),
             *flags(max_tokens=GENERATE_TOKENS[self.devices.kind]),
-            *flags(cpu=self.on_cpu),
+            *flags(device="cpu" if self.on_cpu else None),
         ]
 
     def gates(self) -> list[str]:
         """fairseq-hybrid gates: their means, by part of speech if there is a tagger."""
-        from ..look.tags import TAGGERS  # here: no other command needs it
+        from ..analysis.tags import TAGGERS  # here: no other command needs it
 
         corpus, asked = self.corpus, dict(self.settings.gates)
         if asked.get("tagger") == SOURCE:
             source = base_language(corpus.source)
             asked["tagger"] = source if source in TAGGERS else None
         return [
-            *("fairseq-hybrid", "gates", str(corpus.binary), *flags(user_dir=self.user_dir)),
-            *flags(path=self.folder.model, subwords=corpus.subwords),
+            *("fairseq-hybrid", "gates", str(self.folder.model), *flags(user_dir=self.user_dir)),
+            *flags(data=corpus.folder),
             *flags(asked),
             *flags(json=self.folder.gates, max_tokens=GENERATE_TOKENS[self.devices.kind]),
-            *flags(cpu=self.on_cpu),
+            *flags(device="cpu" if self.on_cpu else None),
         ]
 
     def align_training(self) -> list[str]:
@@ -340,7 +342,7 @@ def _device_flags(devices: Devices) -> list[str]:
     gloo = flags(distributed_backend="gloo", ddp_backend="legacy_ddp")
     return [
         *flags(distributed_world_size=devices.world),
-        *flags({f"{'cpu-' * on_cpu}{devices.precision}": devices.precision != "fp32"}),
+        *_PRECISIONS[devices.precision],
         # Otherwise fairseq would send the pickled checkpoint to the other processes.
         *flags(load_checkpoint_on_all_dp_ranks=several),
         *(flags(cpu=True, num_workers=0) if on_cpu else []),

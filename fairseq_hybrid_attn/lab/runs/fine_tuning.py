@@ -11,8 +11,8 @@ from fairseq.data import Dictionary
 from ...errors import UserError
 from ...tasks.resumable import DICTIONARIES, checksum_of_words
 from ..config.settings import WEIGHTS_OF, Settings
-from ..corpora.of_model import TrainedModel
 from ..files.checkpoints import read_checkpoint
+from ..models.trained import TrainedModel
 
 _EMBEDDINGS = {"source": "encoder.embed_tokens.weight", "target": "decoder.embed_tokens.weight"}
 

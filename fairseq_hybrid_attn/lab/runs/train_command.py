@@ -22,9 +22,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...errors import UserError
-from ..corpora.of_model import TrainedModel, find_model
 from ..files.console import Console
 from ..files.processes import stop_at_signals
+from ..models.trained import TrainedModel, find_model
 from .compare_command import compare
 from .devices import Devices, launcher, of_launched
 from .doing import Doing, own_plan

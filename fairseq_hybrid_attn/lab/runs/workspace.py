@@ -114,7 +114,7 @@ class Workspace:
             return corpus
         own = self.own
         if own.like:
-            from ..corpora.of_model import corpus_like, find_model
+            from ..models.trained import corpus_like, find_model
 
             return corpus_like(find_model(own.like), corpus, own.paths)
         corpus = own_corpus(corpus, own.paths, own.source_lang, own.target_lang)

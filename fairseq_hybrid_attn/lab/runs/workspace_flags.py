@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import add_text, positive
-from ..corpora.of_model import TrainedModel
 from ..files.yaml_files import CONFIGS
+from ..models.trained import TrainedModel
 from . import cluster_jobs
 from .doing import Doing, Shared
 from .plan import Plan, make_plans

@@ -11,6 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from ...errors import UserError
 from ..corpora.tokenisers import detokeniser
+from ..corpora.words import join_subwords
 from ..files.text import read_lines
 
 _SHOWN = 5  # sentence ids that an error message names
@@ -55,13 +56,6 @@ def read_generated(
             "--score-reference or --prefix-size?"
         )
     return list(map(as_text, tokens)), absent
-
-
-def join_subwords(tokens: str, kind: str) -> str:
-    """Join subwords (one of ``words.SUBWORDS``) into words as fairseq's ``--post-process`` does."""
-    if kind == "sentencepiece":
-        return tokens.replace(" ", "").replace("\u2581", " ").strip()
-    return f"{tokens} ".replace("@@ ", "").rstrip() if kind == "subword-nmt" else tokens
 
 
 def _read_output(path: Path) -> tuple[dict[int, str], dict[int, str]]:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from ...errors import UserError
 from ..cli.flags import named_path, positive
+from ..figures import outputs
 from ..files.tabular import Grid
 from ..files.text import read_lines
-from ..look import outputs
 from . import lengths_figure, statistics
 from .generate_output import marks, warn, warn_if_not_text
 from .lengths_measure import BOUNDS, ScoresByLength, score_by_length, word_counts

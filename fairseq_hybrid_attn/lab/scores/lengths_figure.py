@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..look import style
+from ..figures import style
 from .lengths_measure import GroupScores
 
 if TYPE_CHECKING:

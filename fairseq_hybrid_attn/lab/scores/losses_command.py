@@ -1,7 +1,7 @@
 """Compute the losses of models on a set, with intervals over its sentences.
 
-  fairseq-hybrid losses data-bin --path base=base/checkpoint_best.pt mma=mma/checkpoint_best.pt
-  fairseq-hybrid losses data-bin --path base=seed1/model.pt base=seed2/model.pt mma=mma/model.pt
+  fairseq-hybrid losses base=base/checkpoint_best.pt mma=mma/checkpoint_best.pt
+  fairseq-hybrid losses base=RUN/seed1 base=RUN/seed2 mma=RUN/seed1 --data data/mine
 
 Models of one name, such as the seeds of a training, are one system; its loss is their mean.  A
 difference from the first system is between models of the same place in their lists.
@@ -22,40 +22,41 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import UserError
-from ..cli.flags import named_path
+from ..cli.flags import add_device, named_path
 from ..files.json_files import write_json
 from ..files.tabular import Grid
 from ..files.writing import check_outputs, file_identity
+from ..models.arguments import MODEL, add_data
 from . import statistics
 from .counts import Score, SentenceCounts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("data", type=Path, metavar="DATA", help="output folder of fairseq-preprocess")
-    text = "checkpoints; the first system is the one that others are compared with"
-    add("--path", required=True, nargs="+", type=named_path, metavar="NAME=FILE", help=text)
-    add("--gen-subset", default="valid", metavar="NAME", help="split in DATA (default: valid)")
-    add("--source-lang", metavar="LANG", help="default: as in the checkpoint")
-    add("--target-lang", metavar="LANG", help="default: as in the checkpoint")
-    add("--cpu", action="store_true", help="do not use a GPU")
+    text = f"{MODEL}; others are compared with the first system"
+    add("models", nargs="+", type=named_path, metavar="NAME=MODEL", help=text)
+    add("--gen-subset", default="valid", metavar="NAME", help="set of the data (default: valid)")
+    add_data(parser)
+    add_device(parser)
     add("--json", type=Path, metavar="FILE", help="the numbers, and the loss of each sentence")
 
 
 def run(args: argparse.Namespace) -> None:
+    from ..models.trained import find_model
     from .losses_measure import measure  # here: it imports torch, which takes seconds
 
-    paths = [path for _, path in args.path]
-    check_outputs({"--json": args.json}, [*paths, *args.data.glob("*")])
+    models = [find_model(path, args.data) for _, path in args.models]
+    paths = [trained.checkpoint for trained in models]
+    check_outputs({"--json": args.json}, [*paths, *models[0].binary.glob("*")])
     for number, path in enumerate(paths):
         if file_identity(path) in map(file_identity, paths[:number]):
-            raise UserError(f"--path {path} is given twice")
-    tokens, losses = measure(args)
+            raise UserError(f"{path} is given twice")
+    tokens, losses = measure(models, args.gen_subset, args.device)
     systems: dict[str, dict[int, Score]] = {}
-    for (name, _), one in zip(args.path, losses, strict=True):
+    for (name, _), one in zip(args.models, losses, strict=True):
         counts = SentenceCounts("loss", np.stack([one, tokens], axis=1), args.gen_subset)
-        models = systems.setdefault(name, {})
-        models[len(models) + 1] = Score.of(counts)
+        of_name = systems.setdefault(name, {})
+        of_name[len(of_name) + 1] = Score.of(counts)
     compared = statistics.compare(systems)
     base = next(iter(systems))
     rows = [

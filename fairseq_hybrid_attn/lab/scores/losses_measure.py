@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +14,45 @@ from torch import nn
 from tqdm import tqdm
 
 from ...errors import UserError
-from ..look.model_arguments import device, load_one
-from ..look.sentences import Sentences, in_batches, some
+from ..models.loading import device_of, load_model
+from ..models.sentences import Sentences, in_batches, some
+from ..models.trained import TrainedModel
 
 
-def measure(args: argparse.Namespace) -> tuple[np.ndarray, list[np.ndarray]]:
+def measure(
+    models: Sequence[TrainedModel], subset: str, device: str = "auto"
+) -> tuple[np.ndarray, list[np.ndarray]]:
     """The tokens of each sentence, and its losses by each model, in bits, summed over them."""
     criterion: Any = None
     tokens = np.empty(0)
     losses: list[np.ndarray] = []
-    for _, path in args.path:
-        model, task = load_one(args, path)  # type: nn.Module, Any
+    place = device_of(device)
+    for trained in models:
+        model, task = load_model(trained)
         try:
             if criterion is None:
-                settings = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"]
-                criterion = task.build_criterion(settings.criterion).eval().to(device(args))
-            sentences = Sentences.of_split(task, args.gen_subset)
+                state = checkpoint_utils.load_checkpoint_to_cpu(str(trained.checkpoint))
+                criterion = task.build_criterion(state["cfg"].criterion).eval().to(place)
+            sentences = Sentences.of_split(task, subset)
             if long := sentences.too_long(model, task):
-                raise UserError(f"--path {path}: {some(long)}: longer than the model takes")
-            sizes, found = by_sentence(sentences, task, model.to(device(args)), criterion, path)
+                raise UserError(f"{trained.path}: {some(long)}: longer than the model takes")
+            sizes, found = by_sentence(
+                sentences, task, model.to(place), criterion, trained.checkpoint
+            )
         except UserError:
             raise
         except Exception as error:  # of many kinds: fairseq trusts its settings and its data
             raise UserError(
-                f"--path {path} cannot be measured on {args.data}: {error!r}"
+                f"{trained.path} cannot be measured on {trained.binary}: {error!r}"
             ) from error
         if not np.isfinite(found).all():
-            raise UserError(f"--path {path}: its loss is not a finite number; did it diverge?")
+            raise UserError(f"{trained.path}: its loss is not a finite number; did it diverge?")
         if losses and not np.array_equal(sizes, tokens):
-            raise UserError(f"--path {path} and {args.path[0][1]} have different target languages")
+            raise UserError(f"{trained.path} and {models[0].path} have different target languages")
         tokens = sizes
         losses.append(found)
     if len(tokens) < 2:
-        raise UserError(f"--gen-subset {args.gen_subset}: an interval needs two sentences or more")
+        raise UserError(f"--gen-subset {subset}: an interval needs two sentences or more")
     return tokens, losses
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..figures import outputs, style
 from ..files.writing import check_outputs
-from ..look import outputs, style
 from ..runs.workspace_flags import add_cells, add_workspace, plans
 from .drawing import check_drawable, draw
 from .measuring import measure

@@ -14,12 +14,15 @@ from models import task_of
 from fairseq_hybrid_attn import UserError
 from fairseq_hybrid_attn.lab.alignment.forced import AlignedSentence, aligned, strongest
 from fairseq_hybrid_attn.lab.corpora.words import check_kind, text_of, words_of
-from fairseq_hybrid_attn.lab.look.attentions import CROSS, Attentions
-from fairseq_hybrid_attn.lab.look.loaded import Loaded
-from fairseq_hybrid_attn.lab.look.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.attentions import CROSS, Attentions
+from fairseq_hybrid_attn.lab.models.on_text import ModelOnText
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.trained import TrainedModel
 
 #: A batch of one sentence: source and target.
 ONE = [[5, 6, 7, 8, 9, 2]], [[4, 5, 6, 7, 2]]
+
+TRAINED = TrainedModel(*[Path("m.pt")] * 4, ("de", "en"))
 
 
 def sentences(count, seed=0, longest=9):
@@ -39,9 +42,9 @@ def sentences(count, seed=0, longest=9):
 
 def align(model, source, target, numbers=None, *, subwords="none", max_tokens=4000, **settings):
     text = Sentences.of_text(task_of(), source, target)
-    loaded = Loaded("m", Path("m.pt"), model, task_of(), text, subwords, max_tokens=max_tokens)
+    loaded = ModelOnText("m", TRAINED, model, task_of(), text, subwords, max_tokens=max_tokens)
     numbers = range(len(source)) if numbers is None else numbers
-    return loaded.look(
+    return loaded.observe(
         loaded.attentions([CROSS]), numbers, lambda *seen: aligned(loaded, *seen, **settings)
     )
 
@@ -64,7 +67,7 @@ def test_sentences_come_in_order_from_small_batches(monkeypatch):
     for one, *sides in zip(at_once, source, target, strict=True):
         assert [" ".join(one.source), " ".join(one.target)] == sides
         assert one.attention.shape == (2, 4, len(one.target), len(one.source) + 1)
-    monkeypatch.setattr("fairseq_hybrid_attn.lab.look.sentences._WINDOW", 7)
+    monkeypatch.setattr("fairseq_hybrid_attn.lab.models.sentences._WINDOW", 7)
     monkeypatch.setattr(Attentions, "observe", watched)
     wanted = [n for n in range(30) if n not in skip]
     found = align(model, source, target, wanted, max_tokens=20)

@@ -62,30 +62,30 @@ def test_every_command_takes_it(capsys):
         assert "--user-dir DIR" in capsys.readouterr().out, command
 
 
-def test_only_the_folder_that_the_user_names_is_imported(theirs, look, capsys, tmp_path):
+def test_only_the_folder_that_the_user_names_is_imported(theirs, analyse, capsys, tmp_path):
     with pytest.raises(UserError, match="give --user-dir DIR") as refused:
-        look("heads", "--path", "theirs.pt")
+        analyse("heads", "theirs.pt")
     assert f"trained with '{theirs}'" in str(refused.value)
     assert not (theirs / "imported").exists()
-    look("heads", "--path", "theirs.pt", "--user-dir", theirs)
+    analyse("heads", "theirs.pt", "--user-dir", theirs)
     assert (theirs / "imported").exists()
     # Once more, from elsewhere and with a slash: it is imported already.
     path = os.path.relpath(theirs)
     capsys.readouterr()
-    look("gates", "--path", "theirs.pt", "--json", tmp_path / "g.json", "--user-dir", f"{path}/")
+    analyse("gates", "theirs.pt", "--json", tmp_path / "g.json", "--user-dir", f"{path}/")
     (model,) = json.loads((tmp_path / "g.json").read_text())["models"]
     assert {row["gate"] for row in model["rows"]} == {"share"} and model["window"] == 3
-    look("maps", "--path", "theirs.pt", "--sentences", "1", "--json", tmp_path / "m.json")
-    look("align", "--path", "theirs.pt", "--output", tmp_path / "align")
+    analyse("maps", "theirs.pt", "--sentences", "1", "--json", tmp_path / "m.json")
+    analyse("align", "theirs.pt", "--output", tmp_path / "align")
     analysed.binarise(Path())
     page, text = str(tmp_path / "report.html"), ["--subwords", "none", "--tokenizer", "none"]
     named = ["--user-dir", str(theirs), "--output", page]  # fairseq-generate is another process
-    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--cpu", *text, *named])
+    main(["report", "theirs.pt", "--data", "bin", "--maps", "1", "--device", "cpu", *text, *named])
     page = Path(page).read_text()
     assert "transformer_of_a_user" in page and "Mean gates" in page
 
 
-def test_folders_that_cannot_be_imported(look, tmp_path):
+def test_folders_that_cannot_be_imported(analyse, tmp_path):
     for name in ("json", "my.code"):
         (tmp_path / name).mkdir()
     for folder, said in (
@@ -94,4 +94,4 @@ def test_folders_that_cannot_be_imported(look, tmp_path):
         ("my.code", "cannot import"),
     ):
         with pytest.raises(UserError, match=said):
-            look("heads", "--path", "mma.pt", "--user-dir", tmp_path / folder)
+            analyse("heads", "mma.pt", "--user-dir", tmp_path / folder)

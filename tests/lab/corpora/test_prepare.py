@@ -18,7 +18,7 @@ from fairseq_hybrid_attn.lab.corpora.cleaning import fault
 from fairseq_hybrid_attn.lab.corpora.definition import Clean, parse, with_options
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.subwords import sampled
-from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
+from fairseq_hybrid_attn.lab.corpora.words import join_subwords
 
 PAIRS = sentences(300)  # the text of the fixtures
 ORDER = {pair: number for number, pair in enumerate(PAIRS)}

@@ -23,10 +23,11 @@ from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
 from fairseq_hybrid_attn.lab.corpora import load_corpus, own_corpus
 from fairseq_hybrid_attn.lab.corpora.definition import Subwords
-from fairseq_hybrid_attn.lab.corpora.of_model import TrainedModel
+from fairseq_hybrid_attn.lab.corpora.manifest import read_manifest
 from fairseq_hybrid_attn.lab.corpora.pipeline import prepare
 from fairseq_hybrid_attn.lab.corpora.tokenisers import tokenise_file
-from fairseq_hybrid_attn.lab.look.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.sentences import Sentences
+from fairseq_hybrid_attn.lab.models.trained import TrainedModel
 from fairseq_hybrid_attn.lab.probing import AS_TRAINED
 from fairseq_hybrid_attn.lab.probing.features import LAST, mean_states, sentence_vectors
 from fairseq_hybrid_attn.lab.probing.probe import preparation, vectors_of
@@ -191,6 +192,14 @@ def corpus(tmp_path_factory):
     return folder
 
 
+def of_corpus(prepared):
+    """A model of a prepared corpus, as far as its text is concerned."""
+    model = prepared / "model.pt"
+    return TrainedModel(
+        model, model, prepared, prepared / "bin", ("en", "de"), read_manifest(prepared)
+    )
+
+
 def test_sentences_are_treated_like_the_training_text(corpus):
     """The result is what prepare makes of the same text, from the text or from Moses' tokens."""
     for kind, language in (("subword-nmt", "en"), ("subword-nmt", "de"), ("sentencepiece", "en")):
@@ -202,7 +211,7 @@ def test_sentences_are_treated_like_the_training_text(corpus):
         given = {"none": raw, AS_TRAINED: tokens}
         if kind == "subword-nmt":  # the others are in lower case, and a tokeniser looks at case
             given["moses"] = as_published
-        trained = TrainedModel(corpus / "model.pt", corpus / kind, settings={})
+        trained = of_corpus(corpus / kind)
         for what, text in given.items():
             prepare = preparation(trained, language, what)
             assert list(map(prepare, text)) == expected, (kind, language, what)
@@ -222,7 +231,7 @@ def trained(corpus, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         longer = arch, [*flags, "--max-source-positions", "200"]
         patch.setitem(analysed.MODELS, "model", longer)
-        analysed.save(folder, "model")
+        analysed.save(folder, "model", languages=("en", "de"))
     (folder / "text").write_text("\n".join(dict.fromkeys(english(600, seed=3))) + "\n")
     tokenise_file(folder / "text", folder / "tokens", "moses", "en", workers=1)
     options = "--tasks BShift WC --sizes 40 10 10 --words 5 --first-rank 1".split()
@@ -236,8 +245,8 @@ def run_probe(corpus, trained):
     def run(*more, tasks="BShift", data=corpus / "sentencepiece/bin"):
         path = trained / "model.pt"
         files = ["--task-files", str(trained / "tasks"), "--tasks", tasks]
-        fits = "--seeds 2 --hidden 5 --dropout 0 --cpu --source-lang en --target-lang de".split()
-        main(["probe", str(data), "--path", str(path), *files, *fits, *map(str, more)])
+        fits = "--seeds 2 --hidden 5 --dropout 0 --device cpu".split()
+        main(["probe", str(path), "--data", str(data), *files, *fits, *map(str, more)])
 
     return run
 
@@ -261,7 +270,7 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
     assert (found["layer"], found["end_symbol"], found["tokens"]) == ("1", "in", "moses")
 
     # The same sentences in subwords, for data that prepare did not make.
-    model = TrainedModel(trained / "model.pt", corpus / "sentencepiece", settings={})
+    model = of_corpus(corpus / "sentencepiece")
     prepare = preparation(model, "en", "moses")
     rows = [line.split("\t") for line in lines(trained / "tasks/bigram_shift.txt")]
     text = "".join(f"{part}\t{label}\t{prepare(words)}\n" for part, label, words in rows)
@@ -271,7 +280,7 @@ def test_the_command_from_text_to_accuracies(corpus, trained, run_probe, tmp_pat
     fits = [json.loads(path.read_text())["tasks"]["BShift"]["classifiers"] for path in (out, again)]
     assert fits[0] == fits[1]
     assert "warning" not in capsys.readouterr().err
-    with pytest.raises(UserError, match="bin is not by fairseq-hybrid prepare: .*--tokens subword"):
+    with pytest.raises(UserError, match="bin is not by `prepare`, .*--tokens subword"):
         run_probe(*own, "moses", data=trained / "bin")
     run_probe("--tokens", "subwords")  # whole words, which the model does not know
     assert "warning: " in capsys.readouterr().err

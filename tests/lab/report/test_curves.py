@@ -10,7 +10,7 @@ from refusals import check_command_refusals
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.look import style
+from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.report import curves_figure
 from fairseq_hybrid_attn.lab.report.curves_figure import CurvePanel
 from fairseq_hybrid_attn.lab.report.curves_measure import Curve, curves_of_log

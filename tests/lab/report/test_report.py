@@ -17,12 +17,15 @@ from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browse
 from refusals import check_command_refusals
 
 from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.lab.analysis.maps_measure import Map, ModelMaps, SentenceMaps
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.look.attentions import ENCODER, Layer
-from fairseq_hybrid_attn.lab.look.maps_measure import Map, ModelMaps, SentenceMaps
+from fairseq_hybrid_attn.lab.files.checksums import sha256
+from fairseq_hybrid_attn.lab.models.arguments import names_of
+from fairseq_hybrid_attn.lab.models.attentions import ENCODER, Layer
+from fairseq_hybrid_attn.lab.models.trained import find_model
 from fairseq_hybrid_attn.lab.report import translating
 from fairseq_hybrid_attn.lab.report.patterns import small_maps
-from fairseq_hybrid_attn.lab.report.subjects import find, names_of
+from fairseq_hybrid_attn.lab.report.subjects import Request, find_subject
 from fairseq_hybrid_attn.lab.report.translations import SentenceScores, extremes
 from fairseq_hybrid_attn.lab.runs.fairseq_commands import RunFolder
 from fairseq_hybrid_attn.lab.scores.statistics import Estimate
@@ -37,14 +40,11 @@ BIGRAMS = [("O", "Da@@ s Haus"), ("I", "Haus Da@@ s"), ("O", "ja Haus"), ("I", "
 
 SPLIT = "--subwords subword-nmt --tokenizer none"
 TWO = "gate1/average.pt mma/average.pt --names gate1 mma"
-BOTH = (
-    "bin --path gate1/average.pt mma/average.pt --names gate1 mma --gen-subset test "
-    "--subwords subword-nmt --cpu"
-)
-GATED = "bin --path gate1/average.pt --names gate1 --subwords subword-nmt --cpu"
+BOTH = f"{TWO} --gen-subset test --subwords subword-nmt --device cpu"
+GATED = "gate1/average.pt --names gate1 --subwords subword-nmt --device cpu"
 TEXT = f"--reference ref.en {SPLIT}"
 SCORED = f"{TEXT} --target-lang en"
-PROBE = "--tasks BShift --tokens subwords --cpu --hidden 2 --dropout 0"
+PROBE = "--tasks BShift --tokens subwords --device cpu --hidden 2 --dropout 0"
 
 
 def write(path, lines):
@@ -88,8 +88,7 @@ def data(tmp_path_factory):
         patch.chdir(folder)
         for name, flags in {"gate1": "--seeds 2", "mma": "--seeds 1 --end-symbol out"}.items():
             command(
-                f"probe bin --path {name}/average.pt {PROBE} {flags} --task-files tasks "
-                f"--json {name}.probing"
+                f"probe {name}/average.pt {PROBE} {flags} --task-files tasks --json {name}.probing"
             )
     return folder
 
@@ -106,7 +105,7 @@ def whole(data):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(data)
         command(
-            f"report {TWO} {TEXT} --cpu --maps 1,2,4 --probing mma=mma.probing "
+            f"report {TWO} {TEXT} --device cpu --maps 1,2,4 --probing mma=mma.probing "
             "--probing gate1=gate1.probing --output whole.html --json whole.json"
         )
     return read(data / "whole.json"), Page(data / "whole.html")
@@ -338,7 +337,10 @@ def nasty(tmp_path, monkeypatch, capsys):
 
 def test_nothing_becomes_markup(nasty, browser, capsys):
     """In sentences, names of models, and folders."""
-    command("report lstm.pt --cpu --subwords none --tokenizer none --output o.html --names", NASTY)
+    command(
+        "report lstm.pt --device cpu --subwords none --tokenizer none --output o.html --names",
+        NASTY,
+    )
     page = Page(nasty / "o.html")
     assert len(maps_data(nasty / "o.html")[0]["sentences"]) == 2
     assert not list(page.tree.iter("script")) and NASTY in page.tree.findtext(".//title")
@@ -370,9 +372,14 @@ def test_sentences_worth_reading():
 WORDS = {"subwords": "subword-nmt", "tokenizer": "none"}
 
 
+def find(path, data=None, **asked):
+    return find_subject(find_model(Path(path), data), Request(Path("o.html"), **asked))
+
+
 def test_what_a_checkpoint_knows(in_data, tmp_path):
-    found = find("m", Path("mma/average.pt"), **WORDS)
-    assert (found.data, found.source, found.target) == (in_data / "bin", "de", "en")
+    found = find("mma/average.pt", **WORDS)
+    assert found.trained.binary == in_data / "bin"
+    assert found.trained.languages == ("de", "en")
     assert (found.log, found.reference, found.search) == (Path("mma/train.log"), None, ())
     refused = "bin is not by `prepare`; .* Give --subwords and --tokenizer"
     check_command_refusals([("mma/average.pt", refused)], "report")
@@ -382,10 +389,10 @@ def test_a_moved_checkpoint(in_data, tmp_path):
     state = torch.load("mma/average.pt", weights_only=True)
     state["cfg"]["task"]["data"] = "/gone/bin"
     torch.save(state, tmp_path / "average.pt")
-    refused = "there is no folder /gone/bin; --data names its data folder"
+    refused = "the folder /gone/bin that it was trained on is gone; give --data DIR"
     check_command_refusals([(str(tmp_path / "average.pt"), refused)], "report")
-    found = find("m", tmp_path / "average.pt", data=Path("bin"), **WORDS)
-    assert (found.data, found.log) == (Path("bin"), None)
+    found = find(tmp_path / "average.pt", Path("bin"), **WORDS)
+    assert (found.trained.binary, found.log) == (Path("bin"), None)
 
 
 # -- Translations ------------------------------------------------------------------------------
@@ -445,11 +452,15 @@ def runs(in_data, tmp_path):
         shutil.copy(f"text.{side}", corpus / f"subwords/test.{side}")
         shutil.copy("ref.en", corpus / f"raw/test.{side}")
     # Not the words of the text in subwords, to show which are counted.
+    write(corpus / "tokenised/test.en", REFERENCE)
     write(corpus / "tokenised/test.de", ["wort " * 12, "wort", "wort", "wort " * 25])
-    treated = {"subwords": {"kind": "subword-nmt"}, "tokenizer": {"en": "moses"}}
-    manifest(corpus="ldc.en-zh", digest="d", lowercase=True, **treated).write(corpus)
+    (corpus / "subwords/subwords.codes").write_text("#version: 0.2\n")
+    treated = {"subwords": {"kind": "subword-nmt", "size": 9}, "tokenizer": {"en": "moses"}}
+    named = ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes")
+    files = {name: sha256(corpus / name) for name in named}
+    about = {"corpus": "ldc.en-zh", "digest": "d", "lowercase": True, "files": files}
+    manifest(source="de", target="en", **about, **treated).write(corpus)
     state = torch.load("lstm/average.pt", weights_only=True)
-    state["cfg"]["task"]["data"] = str(corpus / "bin")
     folders = []
     for name, lines in SYSTEMS.items():
         folder = tmp_path / f"runs/small@text/hysan/table1/{name}/bleu/seed1"
@@ -472,13 +483,19 @@ def runs(in_data, tmp_path):
             **{"row": name, "column": "bleu", "seed": 1},
         }
         (folder / "result.json").write_text(json.dumps(result))
+        begun = {
+            "identity": {},
+            "workspace": {"own": {"folder": "text"}},
+            "settings": result["settings"],
+        }
+        (folder / "begun.json").write_text(json.dumps(begun))
         folders.append(folder)
     return folders
 
 
 def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     one_sentence = "--sentences 2 --maps 2"  # for speed
-    command(f"report --cpu {one_sentence} --output o.html --json o.json", *runs)
+    command(f"report --device cpu {one_sentence} --output o.html --json o.json", *runs)
     ours = read(in_data / "o.json")
     names = [*NAMES]
     for name, short in zip(names, SYSTEMS, strict=True):
@@ -496,24 +513,38 @@ def test_a_run_knows_its_corpus_and_translations(in_data, runs, tmp_path):
     assert [group["sentences"] for group in ours["lengths"]["groups"]] == [2, 1, 1, 0, 0, 0, 4]
     assert [curve["run"] for curve in ours["curves"]] == names
     assert not list(in_data.glob("o.translations"))  # nothing was translated
-    assert names_of(runs) == names and names_of(runs[:1]) == [f"{names[0]}/bleu/seed1"]
+    assert names_of(runs) == names
     page = Page(in_data / "o.html")
     assert "4 sentences; --beam 2" in page.texts["At a glance"]
     assert page.tree.findtext(".//main/p") == "de to en; test set of ldc.en-zh: 4 sentences"
 
 
 def test_translations_of_a_run_are_of_its_search_and_corpus(in_data, runs, tmp_path):
-    alone = find("m", runs[0])
+    alone = find(runs[0])
     assert alone.hypotheses == runs[0] / "hypotheses.txt"
     assert (alone.search, alone.tokenizer) == (("--beam", "2"), "moses")
-    other = find("m", runs[0], search=["--gnmt-lenpen", "0.6"])
+    other = find(runs[0], search=("--gnmt-lenpen", "0.6"))
     assert other.hypotheses is None and other.search_text == "--gnmt-lenpen 0.6"
-    assert find("m", runs[0], subset="valid").hypotheses is None
-    found = find("m", runs[0], data=in_data / "bin", **WORDS)  # not from `prepare`
+    assert find(runs[0], subset="valid").hypotheses is None
+    found = find(runs[0], in_data / "bin", **WORDS)  # not from `prepare`
     assert (found.hypotheses, found.reference, found.search) == (None, None, ("--beam", "2"))
-    about = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
-    about.write_text(json.dumps(read(about) | {"digest": "another"}))
-    assert find("m", runs[0]).hypotheses is None
+    manifest = tmp_path / "corpora/small@text/ldc.en-zh/manifest.json"
+    manifest.write_text(json.dumps(read(manifest) | {"digest": "another"}))
+    assert find(runs[0]).hypotheses is None
+
+
+def test_an_exported_model_is_compared_on_the_text_that_is_given(in_data, runs, tmp_path):
+    """It has dictionaries, but no sets; with those of `prepare`, it needs no other flag."""
+    corpus, model = tmp_path / "corpora/small@text/ldc.en-zh", tmp_path / "exported"
+    for name in ("bin/dict.de.txt", "bin/dict.en.txt", "subwords/subwords.codes", "manifest.json"):
+        (model / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(corpus / name, model / name)
+    shutil.copy(runs[0] / "model.pt", model / "model.pt")
+    refused = "--gen-subset test: .*exported/bin has no such set; --data DIR names the output of"
+    check_command_refusals([(str(model), refused)], "report")
+    words = f"--data {corpus} --sentences 2 --maps 2 --output e.html --json e.json"
+    command(f"report {model} {words}")
+    assert read(in_data / "e.json")["about"].endswith("test set of ldc.en-zh: 4 sentences")
 
 
 def test_mistakes(in_data, tmp_path):
@@ -522,12 +553,12 @@ def test_mistakes(in_data, tmp_path):
     write(in_data / "three.en", REFERENCE[:3])
     model = f"mma/average.pt --names mma {SPLIT}"
     cases = [
-        ("none.pt", "none.pt cannot be read"),
-        ("tasks", "tasks/model.pt cannot be read"),
+        ("none.pt", "none.pt: there is no such file or folder"),
+        ("tasks", "tasks has no model.pt: name a run that is done"),
         ("mma/average.pt --names a b", "gives 2 names for 1 models"),
         (f"{model} --reference three.en", "three.en has 3 lines, but test has 4"),
-        (f"{model} --data tasks", "tasks/dict.de.txt"),
-        (f"{model} --gen-subset none", "--gen-subset none"),
+        (f"{model} --data tasks", "tasks has neither manifest.json nor dictionaries"),
+        (f"{model} --gen-subset none", "--gen-subset none: .*bin has no such set"),
         (f"{model} --probing x=gate1.probing", "--probing x=…: there is no such model"),
         (f"{model} --probing mma=none.json", "none.json cannot be read"),
         (f"{model} --probing mma=gate1.probing", other),
@@ -535,7 +566,7 @@ def test_mistakes(in_data, tmp_path):
         (f"{model} --json report.html", "--output writes there too"),
         (f"{model} --json mma/average.pt", "one of the inputs"),
     ]
-    check_command_refusals(cases, "report", "--cpu")
+    check_command_refusals(cases, "report", "--device", "cpu")
     shutil.copytree("bin", tmp_path / "bin")
     for side in ("de", "en"):
         write(tmp_path / f"text.{side}", [*"abcd"])
@@ -545,7 +576,7 @@ def test_mistakes(in_data, tmp_path):
     state["cfg"]["task"]["data"] = str(tmp_path / "bin")
     torch.save(state, tmp_path / "other.pt")
     cases = [(f"mma/average.pt {tmp_path}/other.pt {SPLIT} --names mma x", "is not that of mma")]
-    check_command_refusals(cases, "report", "--cpu")
+    check_command_refusals(cases, "report", "--device", "cpu")
 
 
 @pytest.mark.slow
@@ -559,12 +590,12 @@ def test_models_that_cannot_be_looked_at_like_the_others(in_data, monkeypatch):
         monkeypatch.setitem(analysed.MODELS, name, (arch, [*settings, *flags]))
         make_model(in_data, name)
     with pytest.raises(UserError, match="tight.*2 sentences are longer than the model takes"):
-        command(f"report tight/average.pt {SPLIT} --cpu --output no.html")
+        command(f"report tight/average.pt {SPLIT} --device cpu --output no.html")
     skipped = "--too-long skip --names tight --output t.html --json t.json"
-    command(f"report tight/average.pt {SPLIT} --cpu {skipped}")
+    command(f"report tight/average.pt {SPLIT} --device cpu {skipped}")
     lines = [one["translations"]["tight"] for one in read(Path("t.json"))["examples"]]
     assert [line == "" for line in lines] == [True, False, False, True]
-    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --cpu --output w.html")
+    command(f"report mma/average.pt blind/average.pt --names m blind {TEXT} --output w.html")
     text = Page(in_data / "w.html").texts["Heads and branches"]
     assert "blind has no attention that can be looked at" in text
     assert not (in_data / "no.html").exists()

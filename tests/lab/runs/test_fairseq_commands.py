@@ -63,6 +63,7 @@ def test_train():
     assert "--max-tokens 1024 --update-freq 1" in made
     assert "--distributed-world-size 4 --fp16 --load-checkpoint-on-all-dp-ranks" in made
     assert "--cpu" not in made
+    assert "--autocast-bf16" in train(Devices("cuda", precision="bf16"))
     aligned = train(train={**RAW["train"], "load-alignments": True})
     assert aligned.startswith("fairseq-train /corpus/aligned ")
 
@@ -144,10 +145,10 @@ def test_alignments_by_the_model_and_by_an_aligner():
     gold = "--gold /corpus/gold/links --gold-base 0 "
     asked = {"layer": "last", "head": 3}
     assert " ".join(commands(align=asked).align()) == (
-        "fairseq-hybrid align /corpus/bin --path /run/model.pt "
+        "fairseq-hybrid align /run/model.pt --data /corpus "
         "--source /corpus/gold/subwords.de --target /corpus/gold/subwords.en "
-        f"--subwords subword-nmt --layer last --head 3 {gold}--table --output /run/gold.align "
-        "--json /run/alignment.json --max-tokens 4000 --cpu"
+        f"--layer last --head 3 {gold}--table --output /run/gold.align "
+        "--json /run/alignment.json --max-tokens 4000 --device cpu"
     )
     on_gpu = commands(Devices("cuda"), align=asked).align()
     assert on_gpu[-2:] == ["--max-tokens", "12000"]

@@ -10,7 +10,7 @@ from sacrebleu.metrics import BLEU
 
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import main
-from fairseq_hybrid_attn.lab.look import style
+from fairseq_hybrid_attn.lab.figures import style
 from fairseq_hybrid_attn.lab.scores import lengths_figure
 from fairseq_hybrid_attn.lab.scores.lengths_measure import (
     GroupScores,

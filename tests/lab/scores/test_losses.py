@@ -22,7 +22,7 @@ def test_each_sentence_has_the_loss_of_its_own_tokens(in_data, capsys):
     """By the criterion of the first model, and the mean of models of one name."""
     binarise(in_data, "valid")
     smooth("stock.pt")
-    main("losses bin --path a=smooth.pt a=mma.pt b=mma.pt.copy --cpu --json losses.json".split())
+    main("losses a=smooth.pt a=mma.pt b=mma.pt.copy --data bin --json losses.json".split())
     found = json.loads(Path("losses.json").read_text())["systems"]
     a, b = (
         [np.array(model["scores"]["loss"]["counts"]["rows"]) for model in found[name]["models"]]
@@ -74,16 +74,16 @@ def by_hand(path):
 
 
 MISTAKES = {
-    "--path a=none.pt": "none.pt: there is no such file",
-    "--path a=text.de": "text.de cannot be loaded as a checkpoint",
-    "--path a=mma.pt b=./mma.pt": "mma.pt is given twice",
-    "--path a=mma.pt --gen-subset none": "--gen-subset none",
-    "--path a=mma.pt --gen-subset long": "sentence 2: longer than the model takes",
-    "--path a=mma.pt --gen-subset single": "an interval needs two sentences",
-    "--path a=mma.pt --gen-subset uneven": "cannot be measured on bin",
-    "--path a=no-criterion.pt --gen-subset long": "no-criterion.pt cannot be measured on bin",
-    "--path a=mma.pt --json mma.pt": "one of the inputs",
-    "--path a=mma.pt --json bin/single.de-en.en.bin": "one of the inputs",
+    "a=none.pt": "none.pt: there is no such file or folder",
+    "a=text.de": "text.de cannot be loaded as a checkpoint",
+    "a=mma.pt b=./mma.pt": "mma.pt is given twice",
+    "a=mma.pt --gen-subset none": "--gen-subset none",
+    "a=mma.pt --gen-subset long": "sentence 2: longer than the model takes",
+    "a=mma.pt --gen-subset single": "an interval needs two sentences",
+    "a=mma.pt --gen-subset uneven": "cannot be measured on bin",
+    "a=no-criterion.pt --gen-subset long": "no-criterion.pt cannot be measured on bin",
+    "a=mma.pt --json mma.pt": "one of the inputs",
+    "a=mma.pt --json bin/single.de-en.en.bin": "one of the inputs",
 }
 
 
@@ -99,4 +99,4 @@ def test_mistakes_are_refused(in_data):
     state = torch.load("mma.pt", weights_only=True)
     state["cfg"]["criterion"] = None
     torch.save(state, "no-criterion.pt")
-    check_command_refusals(MISTAKES.items(), "losses", "bin", "--cpu")
+    check_command_refusals(MISTAKES.items(), "losses", "--data", "bin", "--device", "cpu")

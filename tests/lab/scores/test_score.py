@@ -19,7 +19,7 @@ from sacrebleu_command import sacrebleu_command
 from fairseq_hybrid_attn.errors import UserError
 from fairseq_hybrid_attn.lab.cli.command_line import COMMANDS, main
 from fairseq_hybrid_attn.lab.corpora.tokenisers import KINDS
-from fairseq_hybrid_attn.lab.scores.generate_output import join_subwords
+from fairseq_hybrid_attn.lab.corpora.words import join_subwords
 from fairseq_hybrid_attn.lab.scores.metrics import build_metric, language
 
 REFERENCE = [

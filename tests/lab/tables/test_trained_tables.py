@@ -254,7 +254,7 @@ def test_checkpoints_scored_by_themselves_have_the_scores_of_the_run(reproduced)
         expect=0,
     ):
         return run(
-            *("fairseq-hybrid", "score-checkpoints", data, models, "--cpu"),
+            *("fairseq-hybrid", "score-checkpoints", data, models, "--device", "cpu"),
             *("--reference", reference, "--target-lang", "en", "--every", 60, *more),
             *("--subwords", "subword-nmt", "--tokenizer", "moses"),
             *(f"--generate={how}", "--output", "scored"),
@@ -293,7 +293,7 @@ def test_losses_by_sentence_add_up_to_those_of_fairseq(reproduced):
         how = ("--task", "translation_resumable", "--required-batch-size-multiple", 1, "--cpu")
         said = run(*validate, "--path", model, *how, "--max-tokens", 300, cwd=reproduced)
         (loss,) = re.findall(r"valid on .* loss ([0-9.]+) ", said.stdout + said.stderr)
-        command = ("fairseq-hybrid", "losses", binary, "--path", f"{row}={model}", "--cpu")
+        command = ("fairseq-hybrid", "losses", f"{row}={model}", "--device", "cpu")
         run(*command, "--json", out, cwd=reproduced)
         (found,) = read(out)["systems"][row]["models"]
         assert len(found["scores"]["loss"]["counts"]["rows"]) == 20

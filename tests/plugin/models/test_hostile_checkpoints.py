@@ -187,7 +187,7 @@ def test_no_command_runs_a_setting(trained, corpus, tmp_path):
     assert told in done.stderr and "Traceback" not in done.stderr
     for command in (
         ("average", "--output", "average.pt", "bad.pt", trained.checkpoint),
-        ("heads", corpus, "--path", "bad.pt", "--subwords", "none", "--json", "o.json", "--cpu"),
+        ("heads", "bad.pt", "--data", corpus, "--subwords", "none", "--json", "o.json"),
     ):
         done = run("fairseq-hybrid", *command, cwd=tmp_path, expect=1)
         assert told in done.stderr

@@ -1,0 +1,195 @@
+"""Measure gates: how much of each branch goes into the output of an attention.
+
+A fusion says what its gates are (:class:`~...attention.fusion.GateKind`).  The hybrid gate (Xu et
+al. 2019, Eq. 4, 5) is the share of the local branch: one number for each position or, in the
+authors' published code, for each position and head.  HySAN's squeeze gate (Song et al. 2018,
+Eq. 14) has a number for each branch, position and dimension of the branch's output; here its mean
+over the dimensions is taken.
+
+Means over a layer are over all positions that the model reads, subwords and end symbol.  Means over
+parts of speech (hybrid gate, Fig. 4) are over words; a word counts as the mean of its subwords.
+Intervals are 95 %, over sentences.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...errors import UserError
+from ...patterns import Band
+from ..corpora.words import Words, words_of
+from ..files.tabular import Grid
+from ..models import DECODER, ENCODER
+from ..models.attentions import Layer, LayerAttention, SentenceAttention
+from ..models.on_text import ModelOnText
+from .means import RunningMean
+
+#: Of a gate's values; the interval is half of 95 %, over sentences.
+NUMBERS = ("mean", "deviation", "interval")
+
+
+@dataclass(frozen=True)
+class ModelGates:
+    """The gates of a model, as JSON has them.
+
+    ``rows`` are for each gate and head, ``tag_rows`` also for each part of speech.  ``share`` is
+    the mean share of the local branch (Fig. 2), and ``window`` what it sees, 2m + 1, or None.
+    ``interval``, ``share_interval``: half the 95 % interval over sentences, None for one.
+    ``meanings`` says what each gate's values are.
+    """
+
+    name: str
+    rows: list[dict]
+    tag_rows: list[dict]
+    share: float | None
+    window: int | None
+    share_interval: float | None = None
+    meanings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def share_text(self) -> str | None:
+        """The mean share with its interval, and the window; None if the gates are no shares."""
+        if self.share is None:
+            return None
+        interval = "" if self.share_interval is None else f" ± {self.share_interval:.3f}"
+        window = "no window" if self.window is None else f"window {self.window}"
+        return f"{self.share:.3f}{interval}, {window}"
+
+    @property
+    def grid(self) -> Grid:
+        columns = {key: key for key in ("kind", "layer", "gate of", "head", *NUMBERS)}
+        rows = [{**row, "head": row["head"] or "all"} for row in self.rows]
+        return Grid.of(rows, {**columns, "gate of": "branch"})
+
+    @property
+    def grid_of_tags(self) -> Grid:
+        columns = {key: key for key in ("layer", "gate of", "tag", "words", *NUMBERS)}
+        return Grid.of(self.tag_rows, {**columns, "gate of": "branch"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a gate is; layers and heads count from 1.
+
+    Without a head, it is the gate of all heads, or their mean.
+    """
+
+    kind: str
+    layer: int
+    gate: str  # its fusion's word for it
+    branch: str
+    head: int | None = None
+
+
+def gate_values(layer: Layer, seen: LayerAttention) -> dict[Place, np.ndarray]:
+    """The values of a layer's gates in a sentence, each ``[n]``."""
+    gates: dict[Place, np.ndarray] = {}
+    name = layer.gate.name if layer.gate else ""
+    for branch, of_heads in layer.gates(seen).items():
+        here = (layer.kind, layer.number, name, layer.branches[branch])
+        gates[Place(*here)] = of_heads.mean(0).numpy()
+        if len(of_heads) > 1:
+            gates |= {Place(*here, head): of.numpy() for head, of in enumerate(of_heads, start=1)}
+    return gates
+
+
+class Gates:
+    """The gates of a model over many sentences: means over positions, and by tags of words."""
+
+    def __init__(self, layers: dict[str, list[Layer]]):
+        # Those with gates.
+        self.layers = {
+            kind: gated for kind, all_ in layers.items() if (gated := [x for x in all_ if x.gate])
+        }
+        kinds = {layer.gate for gated in self.layers.values() for layer in gated if layer.gate}
+        self.meanings = {kind.name: kind.meaning for kind in kinds}
+        self.shares = {kind.name for kind in kinds if kind.branch is not None}
+        self.all_shares = RunningMean()
+        self.places: dict[Place, RunningMean] = defaultdict(RunningMean)
+        self.tags: dict[Place, dict[str, RunningMean]] = defaultdict(
+            lambda: defaultdict(RunningMean)
+        )
+
+    def add(
+        self,
+        observed: SentenceAttention,
+        words: Words | None = None,
+        tags: Sequence[str] | None = None,
+    ) -> None:
+        """Add a sentence; ``tags`` are those of the source's ``words``, None without tags."""
+        values: dict[Place, np.ndarray] = {}
+        for kind, gated in self.layers.items():
+            for layer in gated:
+                values |= gate_values(layer, observed[kind][layer.number - 1])
+        for place, numbers in values.items():
+            self.places[place].add(numbers)
+            if tags is None or place.kind != ENCODER or place.head is not None:
+                continue
+            of_tags = defaultdict(list)
+            for word, tag in zip(words or [], tags, strict=True):
+                of_tags[tag].append(numbers[word].mean())
+            for tag, of_words in of_tags.items():
+                self.tags[place][tag].add(np.array(of_words))
+        if shares := [numbers for place, numbers in values.items() if self.is_share(place)]:
+            self.all_shares.add(np.concatenate(shares))
+
+    def is_share(self, place: Place) -> bool:
+        """Whether it is the share of a local branch, of all heads."""
+        return place.gate in self.shares and place.head is None
+
+    def use(
+        self, model: ModelOnText, tags: Sequence[Sequence[str]] | None
+    ) -> Callable[[int, SentenceAttention], None]:
+        """A function for ``ModelOnText.observe``; ``tags`` are of each sentence."""
+
+        def add(number: int, observed: SentenceAttention) -> None:
+            words = words_of(model.sentences.source[number], model.subwords)
+            self.add(observed, words, tags[number] if tags else None)
+
+        return add
+
+    def window(self) -> int | None:
+        """Tokens that the local branch of a hybrid gate sees, 2m + 1; None without such."""
+        for layer in (layer for layers in self.layers.values() for layer in layers):
+            branch = layer.gate.branch if layer.gate else None
+            match None if branch is None else layer.patterns[branch][0]:
+                case Band(behind=int(behind), ahead=int(ahead)):
+                    return behind + ahead + 1
+        return None
+
+    def of_model(self, name: str) -> ModelGates:
+        rows = [_row(place, mean, positions=mean.count) for place, mean in self.places.items()]
+        tag_rows = [
+            _row(place, mean, tag=tag, words=mean.count)
+            for place, means in self.tags.items()
+            for tag, mean in sorted(means.items())
+        ]
+        shares = self.all_shares
+        return ModelGates(
+            name, rows, tag_rows, shares.mean, self.window(), shares.interval, self.meanings
+        )
+
+
+def _row(place: Place, mean: RunningMean, **about) -> dict:
+    numbers = {"mean": mean.mean, "deviation": mean.deviation, "interval": mean.interval}
+    return {**vars(place), **about, **numbers}
+
+
+def measure_gates(
+    model: ModelOnText, numbers: Sequence[int], tags: Sequence[Sequence[str]] | None = None
+) -> ModelGates:
+    """The gates of a model over these sentences (from 0); ``tags`` are of all sentences."""
+    attentions = model.attentions([ENCODER, DECODER])
+    gates = Gates(attentions.layers)
+    if not gates.layers:
+        raise UserError(
+            f"{model.trained.path} ({model.description}) has no gates; transformer_hybrid_gate has "
+            "them, transformer_hysan with --branch-fusion gated-sum, and a fusion of your own if "
+            "it has a gate_kind"
+        )
+    model.observe(attentions, numbers, gates.use(model, tags))
+    return gates.of_model(model.name)

@@ -1,0 +1,1 @@
+"""Figures: the style of all, and what commands write beside their tables."""

@@ -1,0 +1,70 @@
+"""Load a trained model; if that fails, say what is wrong with its file, which fairseq does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from omegaconf.errors import OmegaConfBaseException
+from torch import nn
+
+from ... import models  # noqa: F401  (fairseq gets to know them)
+from ...errors import UserError
+from ..files.checkpoints import architecture, read_checkpoint, setting
+from .trained import TrainedModel
+
+#: How torch begins to say that weights do not fit the model.
+_UNFIT = "Error(s) in loading state_dict"
+
+
+def device_of(name: str) -> str:
+    """``cpu`` or ``cuda``; of ``auto``, a GPU if there is one."""
+    gpu = torch.cuda.is_available()
+    if name == "cuda" and not gpu:
+        raise UserError("--device cuda: there is no GPU")
+    return "cuda" if gpu and name != "cpu" else "cpu"
+
+
+def load_model(trained: TrainedModel) -> tuple[nn.Module, Any]:
+    """The model, in evaluation mode, and its task."""
+    source, target = trained.languages
+    settings = {
+        **{"data": str(trained.binary), "source_lang": source, "target_lang": target},
+        # Only training needs these, and their files might not be there.
+        **{"eval_bleu": False, "load_alignments": False},
+        "truncate_source": False,  # words would be missing silently
+        "num_batch_buckets": 0,  # padding would be read as words
+    }
+    try:
+        loaded, _, task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(trained.checkpoint)], arg_overrides=settings
+        )
+    except Exception as error:
+        if fault := _fault(trained):
+            raise UserError(f"{trained.path}: {fault}") from error
+        if not (isinstance(error, OmegaConfBaseException) or str(error).startswith(_UNFIT)):
+            raise
+        # torch's first line is only that there are errors, its second what the first of them is.
+        message = " ".join(line.strip() for line in str(error).splitlines()[:2])
+        raise UserError(
+            f"{trained.path} with the dictionaries in {trained.binary} cannot be loaded: {message}"
+        ) from error
+    return loaded[0].eval(), task
+
+
+def _fault(trained: TrainedModel) -> str | None:
+    """What is wrong with a checkpoint; None if it is nothing foreseen."""
+    state = read_checkpoint(trained.checkpoint)
+    settings = state.get("cfg") or state.get("args")
+    arch = architecture(state)
+    if arch not in [*ARCH_MODEL_REGISTRY, *MODEL_REGISTRY]:  # a list, since it may be anything
+        common = setting(settings, "common") if isinstance(settings, dict) else settings
+        folder = setting(common, "user_dir")
+        trained_with = f" (it was trained with {str(folder)!r})" if folder else ""
+        return (
+            f"its architecture {arch} is registered neither by fairseq nor by this package; give "
+            f"--user-dir DIR, the folder that registers it{trained_with}"
+        )
+    return None

@@ -1,1 +1,0 @@
-"""Translate text with a trained model: the command, the same in Python, and models to hand on."""

@@ -1,0 +1,368 @@
+"""Attention maps: words of subwords, data, figures, and the page in a real browser."""
+
+import base64
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from every_model import sample
+from models import build_tiny
+from page_in_browser import Shown, chromium  # noqa: F401  (the fixture ``browser``)
+
+from fairseq_hybrid_attn import UserError
+from fairseq_hybrid_attn.attention.fusion import GatedSum, QueryGate
+from fairseq_hybrid_attn.lab.analysis import maps_figure, maps_page
+from fairseq_hybrid_attn.lab.analysis.maps_measure import ModelMaps, rounded, sentence_maps
+from fairseq_hybrid_attn.lab.cli.command_line import main
+from fairseq_hybrid_attn.lab.models.attentions import (
+    CROSS,
+    DECODER,
+    ENCODER,
+    Attentions,
+    Layer,
+    LayerAttention,
+)
+from fairseq_hybrid_attn.patterns import GLOBAL, PAST
+
+
+def maps_of(attentions, seen, source, target, subwords="subword-nmt"):
+    """The maps of a sentence and its translation in these subwords."""
+    sentences = SimpleNamespace(source=[source], translations=[target])
+    return sentence_maps(
+        SimpleNamespace(sentences=sentences, subwords=subwords), attentions, 0, seen
+    )
+
+
+def a_sentence(name="hysan-gated"):
+    """What was seen of a sentence of three words in five subwords, and its translation."""
+    attentions = Attentions(build_tiny(name))
+    (seen,) = attentions.observe(sample([[4, 5, 6, 7, 8, 2]], [[6, 5, 9, 2]]))
+    pieces = (["a@@", "b", "c", "d@@", "e"], ["x", "y@@", "z"])
+    return attentions, seen, pieces
+
+
+def test_tokens_and_weights_between_words():
+    """Attention is summed over the pieces of a key and averaged over those of a query."""
+    attentions, seen, pieces = a_sentence()
+    maps = maps_of(attentions, seen, *pieces)
+    assert (maps.source, maps.target) == (["ab", "c", "de"], ["x", "yz"])
+    source = ["ab", "c", "de", "</s>"], [[0, 1], [2], [3, 4], [5]]
+    read = ["<s>", "x", "yz"], [[0], [1], [2, 3]]
+    predicted = ["x", "yz", "</s>"], [[0], [1, 2], [3]]
+    sides = {ENCODER: (source, source), DECODER: (read, read), CROSS: (predicted, source)}
+    for kind, ((queries, of_query), (keys, of_key)) in sides.items():
+        one = maps.units["words"][kind]
+        assert (one.queries, one.keys) == (queries, keys)
+        for layer, (weights, allowed) in enumerate(zip(one.weights, one.allowed, strict=True)):
+            pieces_weights = seen[kind][layer].weights.numpy()
+            for i, rows in enumerate(of_query):
+                for j, columns in enumerate(of_key):
+                    block = pieces_weights[:, :, rows][..., columns]
+                    expected = block.sum(-1).mean(-1)
+                    np.testing.assert_allclose(weights[:, :, i, j], expected, atol=1e-6)
+                    assert (allowed[:, :, i, j] == (block > 0).any((-2, -1))).all()
+    assert maps.units["subwords"][DECODER].queries == ["<s>", "x", "y@@", "z"]
+    assert maps.units["subwords"][CROSS].queries == ["x", "y@@", "z", "</s>"]
+
+
+def test_a_sentence_of_nothing_but_marks_is_a_word():
+    attentions, seen, (_, target) = a_sentence()
+    maps = maps_of(attentions, seen, ["@@"] * 5, target)
+    assert maps.units["words"][ENCODER].keys == ["@@", "</s>"]
+    np.testing.assert_allclose(maps.units["words"][ENCODER].weights[0].sum(-1), 1, atol=1e-5)
+
+
+def by_hand(weights, allowed=None, queries=None):
+    """A model's maps of one sentence with the weights ``[branches, heads, n, m]`` of a layer."""
+    weights = np.asarray(weights, np.float32)
+    branches, heads, n, m = weights.shape
+    layer = Layer(
+        kind=ENCODER,
+        number=1,
+        heads=tuple((f"branch{b}",) * heads for b in range(branches)),
+        patterns=((PAST if allowed == "past" else GLOBAL,) * heads,) * branches,
+        gate=None,
+    )
+    tokens = queries or [f"w{i}" for i in range(n - 1)]
+    attentions = SimpleNamespace(layers={ENCODER: [layer]})
+    seen = {ENCODER: [LayerAttention(weights=torch.from_numpy(weights))]}
+    return maps_of(attentions, seen, tokens, ["t"], "none")
+
+
+def gate_weights(fusion, inputs):
+    """The gates of a layer ``[branches, heads or 1, n]`` by the formulas of the papers."""
+    branches, hidden, queries = (value[..., 0, :] for value in inputs)
+    if isinstance(fusion, GatedSum):
+        squeezed = (branches @ fusion.squeeze.weight.T).clamp(min=0)
+        return torch.sigmoid(squeezed @ fusion.expand.weight.T).mean(-1)[:, None]
+    looked_at = queries if isinstance(fusion, QueryGate) else hidden
+    return torch.sigmoid(looked_at @ fusion.gate.weight.T).T[None]
+
+
+@pytest.mark.parametrize("name", ["hysan-gated", "gate-hidden", "gate-query"])
+def test_gates_of_a_map(name):
+    """Of each row, averaged over the pieces of a word."""
+    attentions, _, pieces = a_sentence(name)
+    fusions, taken = {}, {}
+    for kind, modules in attentions.modules.items():
+        for place, module in enumerate(modules):
+            fusion = getattr(module, "fusion", None)
+            if fusion is not None and fusion.gate_kind:
+                fusions[kind, place] = fusion
+                fusion.register_forward_hook(
+                    lambda _, inputs, __, at=(kind, place): taken.update({at: inputs})
+                )
+    (seen,) = attentions.observe(sample([[4, 5, 6, 7, 8, 2]], [[6, 5, 9, 2]]))
+    maps = maps_of(attentions, seen, *pieces)
+    shown = ModelMaps("m", "", [maps]).as_dict(rounded)["sentences"][0]["maps"]
+    words = {ENCODER: [[0, 1], [2], [3, 4], [5]], DECODER: [[0], [1], [2, 3]]}
+    assert fusions
+    for (kind, place), fusion in fusions.items():
+        with torch.no_grad():
+            expected_gates = gate_weights(fusion, taken[kind, place])
+        for unit, groups in (("words", words[kind]), ("subwords", None)):
+            layer = shown[unit][kind]["layers"][place]
+            assert layer["gate"].startswith(fusion.gate_kind.name)
+            of_rows = [gates for gates in layer["gates"] if gates is not None]
+            assert len(of_rows) == len(layer["branches"]) - (name != "hysan-gated")
+            wanted = expected_gates
+            if groups:
+                wanted = torch.stack([wanted[..., rows].mean(-1) for rows in groups], -1)
+            np.testing.assert_allclose(of_rows, wanted, atol=2e-6)
+
+
+def test_numbers_are_packed_to_five_digits():
+    weights = np.random.default_rng(0).random((2, 3, 4, 5))
+    allowed = weights > 0.2
+    numbers = np.frombuffer(base64.b64decode(maps_page.packed(weights, allowed)), "<u2")
+    numbers = numbers.reshape(weights.shape)
+    assert ((numbers == 0) == ~allowed).all()
+    np.testing.assert_allclose(
+        (numbers - 1.0)[allowed] / maps_page.STEPS, weights[allowed], atol=1e-5
+    )
+    ends = maps_page.packed(np.array([0, 1, 1.00001]), np.ones(3, bool))
+    assert np.frombuffer(base64.b64decode(ends), "<u2").tolist() == [1, 65535, 65535]
+
+
+def test_page_is_one_file_that_text_cannot_break():
+    nasty = ["</script>", "<b>x</b>", "&lt;", "{{ x }}", '"', "\u2028"]
+    size = len(nasty) + 1
+    maps = by_hand(np.full((1, 1, size, size), 1 / size), queries=nasty)
+    text = maps_page.page("<title> & more", [ModelMaps("<i>m</i>", "d", [maps])])
+    assert "<title>&lt;title&gt; &amp; more</title>" in text
+    start = text.index('class="maps-data">') + len('class="maps-data">')
+    data = json.loads(text[start : text.index("</script>", start)])
+    assert data[0]["name"] == "<i>m</i>"
+    shown = data[0]["sentences"][0]["maps"]["subwords"]["encoder"]
+    assert shown["keys"] == [*nasty, "</s>"]
+    assert len(base64.b64decode(shown["layers"][0]["weights"])) == 2 * size * size
+    assert "http://" not in text and "https://" not in text and len(text) < 50_000
+
+
+def expected(analyse, *flags):
+    """What the command writes as JSON: of each model, maps of each sentence by unit and kind."""
+    analyse("maps", *flags, "--json", "expected.json")
+    models = json.loads(Path("expected.json").read_text())["models"]
+    return [[sentence["maps"] for sentence in model["sentences"]] for model in models]
+
+
+def close(shown, weights):
+    """The page's numbers are these; where it has none, they are 0."""
+    numbers = np.array([[w or 0 for w in row] for row in shown["z"]])
+    np.testing.assert_allclose(numbers, weights, atol=2e-5)
+
+
+def test_page_in_a_browser(in_data, analyse, browser):
+    """Every choice shows the numbers that the command writes as JSON; pointing shows them."""
+    paths = ("hysan.pt", "nopos.pt", "mma.pt", "lstm.pt")
+    analyse("maps", *paths, "--page", "maps.html")
+    models = expected(analyse, *paths)
+    shown = Shown(browser, in_data / "maps.html")
+    first = models[0][0]["words"]["encoder"]
+    assert shown.plot()["keys"] == ["Das", "Haus", "</s>"] and first["keys"][2] == "</s>"
+    close(shown.plot(), np.mean(first["layers"][0]["weights"][0], axis=0))
+    second = models[1][0]["words"]["encoder"]
+    close(shown.plot(1), np.mean(second["layers"][0]["weights"][0], axis=0))
+    assert shown.page.get_by_text("no positions in the encoder and decoder").is_visible()
+
+    shown.choose("layer-0", "2")
+    shown.choose("branch-0", "fw")
+    shown.choose("head-0", "3")
+    weights = first["layers"][1]["weights"][1][2]
+    close(shown.plot(), weights)
+    assert shown.plot()["z"][0][1] is None  # fw: no key after the query
+    (gates,) = first["layers"][1]["gates"][1]
+    of_rows = shown.page.locator(".maps-gates").first
+    assert f"squeeze: mean over the numbers of a branch's output): mean {np.mean(gates):.4f}" in (
+        of_rows.text_content()
+    )
+    bars = of_rows.locator("meter").evaluate_all("(bars) => bars.map((bar) => bar.value)")
+    assert bars == pytest.approx(gates)
+    assert shown.hover(1, 0) == f"Haus → Das{weights[1][0]:.4f}"
+    assert shown.hover(0, 2) == "Das → </s>not allowed"
+
+    shown.choose("unit", "subwords")
+    first = models[0][0]["subwords"]["encoder"]
+    close(shown.plot(), first["layers"][1]["weights"][1][2])
+    shown.choose("sentence", "4: 猫が 好き です")
+    assert shown.page.locator('[data-text="source"]').text_content() == "猫が 好き です"
+    third = models[0][2]["subwords"]
+    close(shown.plot(), third["encoder"]["layers"][1]["weights"][1][2])
+    assert "好@@ → 猫@@" in shown.hover(2, 0)
+    for kind, label in (("decoder", "decoder self-attention"), ("cross", "cross-attention")):
+        shown.choose("kind", label)
+        layer = third[kind]["layers"][1]
+        branch = int(shown.page.locator('[data-choice="branch-0"]').input_value())
+        close(shown.plot(), layer["weights"][branch][2])
+        assert shown.plot()["queries"][0] == ("<s>" if kind == "decoder" else "I")
+
+    shown.choose("kind", "encoder self-attention")
+    shown.choose("model-0", "mma")
+    assert shown.page.locator('[data-choice="branch-0"]').is_hidden()
+    texts = shown.page.locator('[data-choice="head-0"] option').all_text_contents()
+    assert texts == ["mean of 4", "1 (global)", "2 (local)", "3 (forward)", "4 (backward)"]
+    shown.choose("head-0", "2 (local)")
+    mma = models[2][2]["subwords"]["encoder"]
+    close(shown.plot(), mma["layers"][1]["weights"][0][1])
+    assert of_rows.text_content() == ""
+
+    shown.choose("model-0", "lstm")
+    plot = shown.page.locator(".maps-plot").first
+    assert "no such attention" in plot.text_content()
+    shown.choose("kind", "cross-attention")
+    assert shown.plot()["queries"] == ["I", "li@@", "ke", "cats", "</s>"]
+    shown.choose("kind", "encoder self-attention")
+    assert "no such attention" in plot.text_content()
+    assert not shown.faults
+    assert all(url.startswith("file:") for url in shown.asked)
+
+
+def test_colours_and_the_second_map(in_data, analyse, browser):
+    analyse("maps", "stock.pt", "--page", "one.html", "--sentences", "1")
+    light, dark = ["rgb(255, 255, 255)"] * 2, ["rgb(21, 24, 28)"] * 2
+    for scheme, first, other in (("light", light, dark), ("dark", dark, light)):
+        shown = Shown(browser, in_data / "one.html", scheme)
+        assert shown.colours() == first
+        shown.page.click("#theme")
+        assert shown.colours() == other
+        shown.page.click("#theme")
+        assert shown.page.evaluate("document.documentElement.dataset.theme") == scheme
+    panels = shown.page.locator(".maps-panel")
+    assert panels.nth(1).is_hidden()
+    shown.page.check('[data-choice="second"]')
+    shown.choose("head-1", "4")
+    assert panels.nth(1).is_visible()
+    ((maps,),) = expected(analyse, "stock.pt", "--sentences", "1")
+    layer = maps["words"]["encoder"]["layers"][0]
+    close(shown.plot(1), layer["weights"][0][3])
+    both = [np.array(shown.plot(n)["z"]).max() for n in (0, 1)]
+    assert shown.plot(0)["zmax"] == shown.plot(1)["zmax"] == pytest.approx(max(both), abs=1e-4)
+    shown.choose("scale", "1")
+    assert shown.plot(0)["zmax"] == 1
+    assert not shown.faults
+
+
+def test_long_sentences_in_a_browser(tmp_path, browser):
+    """Cells stay large enough to point at; the map scrolls within its panel."""
+    size = 120
+    maps = by_hand(np.tril(np.full((1, 2, size, size), 1 / size)), "past")
+    (tmp_path / "long.html").write_text(maps_page.page("t", [ModelMaps("m", "", [maps])]))
+    shown = Shown(browser, tmp_path / "long.html")
+    cells = [shown.cell(0, column).bounding_box() for column in (0, size - 1)]
+    assert cells[1]["x"] - cells[0]["x"] >= 13 * (size - 1)
+    assert shown.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert shown.hover(1, 0) == "w1 → w00.0083"
+    assert not shown.faults
+
+
+def test_figures_show_the_weights():
+    random = np.random.default_rng(0)
+    weights = random.dirichlet(np.ones(4), size=(2, 3, 4)).astype("float32")
+    one = by_hand(weights[:1], "past").units["words"][ENCODER]
+    (row,) = maps_figure.rows_of(one)
+    assert [panel.title for panel in row.panels] == [f"head {h}\nbranch0" for h in (1, 2, 3)]
+    drawn = maps_figure.draw([row], one.queries, one.keys).axes
+    mask = np.triu(np.ones((4, 4), bool), 1)
+    for axes, head in zip(drawn, range(3), strict=False):
+        (image,) = axes.images
+        assert (image.get_array().mask == mask).all()
+        np.testing.assert_array_equal(image.get_array().data[~mask], weights[0, head][~mask])
+        assert image.norm.vmax == pytest.approx(weights[0].max())
+    assert [t.get_text() for t in drawn[0].get_yticklabels()] == ["w0", "w1", "w2", "</s>"]
+    (row,) = maps_figure.rows_of(by_hand(weights).units["words"][ENCODER])
+    np.testing.assert_allclose(row.panels[1].weights, weights[1].mean(0), rtol=1e-6)
+
+
+def test_figures_and_data_of_the_command(in_data, analyse):
+    analyse(
+        "maps",
+        *("hysan.pt", "mma.pt", "--sentences", "4", "--figures", "figures"),
+        *("--json", "maps.json", "--kinds", "encoder"),
+    )
+    names = {path.name for path in (in_data / "figures").iterdir()}
+    stems = ("encoder.model1", "encoder.model2", "compare")
+    assert names == {f"sentence4.{stem}.{form}" for stem in stems for form in ("png", "pdf")}
+    written = json.loads((in_data / "maps.json").read_text())
+    patterns = "encoder global, local, forward, backward"
+    described = f"transformer_mma; {patterns}; with positions"
+    assert written["models"][1]["description"] == described
+    (one,) = written["models"][1]["sentences"]
+    assert (one["sentence"], one["source"]) == (4, ["猫が", "好き", "です"])
+
+
+MISTAKES = {
+    "stock.pt": "nothing to do",
+    "stock.pt --page p.html --sentences 3": "none of the sentences",
+    "stock.pt --page p.html --sentences 2-9": "not within 1 to 4",
+    "stock.pt --figures link": "--figures link cannot be made",
+    "stock.pt --page text.de": "one of the inputs",
+    "stock.pt --figures text.de": "--figures text.de cannot be made",
+    "lstm.pt --page p.html --kinds decoder": "no attention of decoder",
+    "mma.pt --page p.html --source long.de --target long.en --sentences 1": (
+        "longer than the model takes: sentence 1; name others, or --too-long skip"
+    ),
+}
+
+
+def test_mistakes(in_data, refuses, monkeypatch):
+    (in_data / "link").symlink_to("no/where")
+    (in_data / "long.de").write_text("ja " * 50 + "\nja\n")
+    (in_data / "long.en").write_text("so\nso\n")
+    refuses("maps", MISTAKES)
+    for package, flags in (("jinja2", "--page p.html"), ("matplotlib", "--figures f")):
+        monkeypatch.setitem(sys.modules, package, None)
+        extra = r"pip install \"fairseq-hybrid-attn\[analysis\]\""
+        refuses("maps", {f"mma.pt {flags}": extra})
+    assert not Path("f").exists()
+
+
+def test_what_is_wrong_with_a_checkpoint_is_reported(in_data, tmp_path):
+    """In plainer words than those of fairseq and torch, if it is foreseen."""
+
+    def told(problem, data="bin", path="mma.pt"):
+        with pytest.raises(UserError, match=problem):
+            main(["maps", path, "--data", str(data), "--subwords", "none", "--json", "x.json"])
+
+    renamed, cut = (torch.load("mma.pt", weights_only=True) for _ in range(2))
+    renamed["cfg"]["model"]["_name"] = "transformer_x"
+    del cut["model"]["decoder.embed_tokens.weight"]
+    for content, problem in (
+        ({"state_dict": {}}, "is not a fairseq checkpoint: it holds no model"),
+        ({"model": {"w": torch.zeros(1)}}, "it has weights, but no settings of its model"),
+        (torch.nn.Linear(1, 1), "it refers to torch.nn.modules.linear.Linear, which might run"),
+        (renamed, "its architecture transformer_x is registered neither by fairseq nor by"),
+        (cut, "cannot be loaded: Error.* Missing key.*decoder.embed_tokens"),
+    ):
+        torch.save(content, "foreign.pt")
+        told(problem, path="foreign.pt")
+    damaged = "text.de cannot be loaded as a checkpoint: the file is damaged or of another"
+    told(damaged, path="text.de")
+    told("--data nowhere: there is no such folder", "nowhere")
+    told("has neither manifest.json nor dictionaries; give --data DIR", tmp_path)
+    for side in ("de", "en"):
+        (tmp_path / f"dict.{side}.txt").write_text("a 1\n")
+    told("size mismatch for encoder.embed_tokens.weight: .*13.* is torch.Size..5,", tmp_path)

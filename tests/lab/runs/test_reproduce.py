@@ -81,7 +81,8 @@ def test_table_shows_the_papers_numbers_and_ours(reproduced):
         (
             "broken",
             "bleu",
-            "seed 1: begun (before its first checkpoint; failed: IndexError: list index out of range)",
+            "seed 1: begun (before its first checkpoint; failed: IndexError: list index out of "
+            "range)",
         ),
         ("others", "bleu", "cited by the paper"),
         ("later", "bleu", "not measured here: an LSTM on top"),

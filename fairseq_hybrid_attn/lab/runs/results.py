@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from ...errors import UserError
 from ..files.json_files import read_json
 from ..files.typed import read
-
 
 #: Digests of what a run was begun with, in parts (see ``status.py``).
 Identity = dict[str, dict[str, str | None]]
